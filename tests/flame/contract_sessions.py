@@ -12,13 +12,10 @@ from grpclib import GRPCError
 
 from flamectl_operator.flame.snapshot import ExecutorState, Load, NodeState
 from tests.flame.bench import LOST, ROUNDS, SOON
+from tests.flame.model import BIND_FAILED, RETRY_LIMIT, RETRY_LIMIT_REACHED
 
 if TYPE_CHECKING:
     from tests.flame.bench import Bench, Executor, Rule
-
-#: Failures after which a session is paused.
-RETRY_LIMIT = 5
-BIND_FAILED, RETRY_LIMIT_REACHED = 1001, 1002
 
 
 async def executor_runs_tasks_of_its_session_and_ends_with_it(bench: Bench) -> None:

@@ -26,7 +26,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
 from flamectl_operator.flame.snapshot import ExecutorState, FlameExecutor, NodeState, Resources, Session, Snapshot
-from tests.flame.scheduler import RETRY_LIMIT, schedule
+from tests.flame.scheduler import schedule
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection
@@ -41,8 +41,9 @@ DELAY_RELEASE = 60.0
 #: Seconds until an executor manager has started an executor and bound it to a session, and until the scheduler looks again.
 START = 0.2
 SCHEDULE = 0.1
-#: Codes of a session's events.
+#: Codes of a session's events, and after how many failures a session is paused.
 BIND_FAILED, RETRY_LIMIT_REACHED = 1001, 1002
+RETRY_LIMIT = 5
 #: Seconds after which executor managers reconnect to a session manager that restarted.
 RECONNECT = 3.0
 
@@ -106,6 +107,7 @@ class ModelSession:
     """A session.
 
     Args:
+        binds: Whether executors bind to it.
         retries: How many executors failed to bind to it in this life of the session manager.
     """
 
@@ -117,11 +119,17 @@ class ModelSession:
     resources: Resources | None = None
     is_open: bool = True
     closes: bool = True
+    binds: bool = True
     retries: int = 0
     events: list[Event] = field(default_factory=list)
 
     def count(self, state: str) -> int:
         return sum(task.state == state for task in self.tasks)
+
+    @property
+    def paused(self) -> bool:
+        """Whether it gets no more executors."""
+        return self.retries >= RETRY_LIMIT
 
     @property
     def done(self) -> bool:
@@ -177,6 +185,8 @@ class FlameModel:
         wall: Callable[[], float] = time.time,
     ) -> None:
         self._wall = wall
+        #: When it was started last, in seconds since 1970.
+        self._began = wall()
         #: Whether executors bind to sessions.
         self.binds = True
         self._timer = timer
@@ -203,12 +213,8 @@ class FlameModel:
 
     # --- What the API answers
 
-    def snapshot(self, began: float = 0.0) -> Snapshot:
-        """The nodes, executors and sessions.
-
-        Args:
-            began: The time in seconds since 1970 before which events do not count.
-        """
+    def snapshot(self) -> Snapshot:
+        """The nodes, executors and sessions, as the operator reads them."""
         return Snapshot(
             nodes={name: node.state for name, node in self.nodes.items()},
             executors=tuple(
@@ -226,11 +232,14 @@ class FlameModel:
                     max_instances=each.max_instances,
                     resources=each.resources,
                     failed=each.count("failed"),
-                    paused=next((it.message for it in reversed(each.events) if _pauses(it) and it.at >= began), ""),
+                    paused=next((it.message for it in reversed(each.events) if self._pauses(it)), ""),
                 )
                 for each in self.sessions.values()
             ),
         )
+
+    def _pauses(self, event: Event) -> bool:
+        return event.code == RETRY_LIMIT_REACHED and event.at >= self._began
 
     def register_node(self, name: str, capacity: int, reported: Collection[int] = ()) -> None:
         """RegisterNode: the node is in the table, Ready. Idle executors that it does not report are released."""
@@ -386,10 +395,13 @@ class FlameModel:
         max_instances: int | None = None,
         resources: Resources | None = None,
         closes: bool = True,
+        binds: bool = True,
     ) -> ModelSession:
         """Open a session with some tasks. It closes when all are done, unless told otherwise."""
         made = [Task(seconds) for _ in range(tasks)]
-        session = ModelSession(name, made, priority, min_instances, max_instances, resources, closes=closes)
+        session = ModelSession(
+            name, made, priority, min_instances, max_instances, resources, closes=closes, binds=binds
+        )
         self.sessions[name] = session
         self._look()
         return session
@@ -546,8 +558,9 @@ class FlameModel:
             self._later(START / 2, step)
 
     def _bind(self, executor: ModelExecutor) -> None:
+        binds = self.binds and executor.session is not None and executor.session.binds
         try:
-            self.bind_completed(executor.number, "" if self.binds else "return_code <12>: on_session_enter failed")
+            self.bind_completed(executor.number, "" if binds else "return_code <12>: on_session_enter failed")
         except RefusedError:
             executor.stuck = True  # it tries to bind once more, again and again
             return
@@ -621,7 +634,7 @@ class FlameModel:
 
     def start(self) -> None:
         """Start again: with persistent storage everything is restored, and running tasks run again."""
-        self.running = True
+        self.running, self._began = True, self._wall()
         for session in self.sessions.values():
             session.retries = 0
         busy = {each.node for each in self.executors.values()}
@@ -645,7 +658,3 @@ class FlameModel:
                 action()
 
         self._timer.call_later(seconds, act)
-
-
-def _pauses(event: Event) -> bool:
-    return event.code == RETRY_LIMIT_REACHED

@@ -21,8 +21,6 @@ from flamectl_operator.flame.snapshot import ExecutorState
 if TYPE_CHECKING:
     from tests.flame.model import FlameModel, ModelExecutor, ModelSession
 
-#: Failures after which a session gets no more executors.
-RETRY_LIMIT = 5
 #: Makes the order of checksums another one for each prefix.
 _MIX = 2_654_435_761
 
@@ -38,7 +36,7 @@ def schedule(model: FlameModel, number: int) -> bool:
         Whether another round would find something else to do.
     """
     sessions = sorted(
-        (each for each in model.sessions.values() if each.is_open and each.retries < RETRY_LIMIT),
+        (each for each in model.sessions.values() if each.is_open and not each.paused),
         key=lambda each: (-each.priority, _share(model, each)),
     )
     bound: list[str] = []

@@ -476,6 +476,11 @@ class Actors:
         if self._world.flame is not None:
             self._world.flame.open_session(name, tasks, seconds, priority, closes=closes)
 
+    def failing_session(self, name: str, tasks: int) -> None:
+        """A session to which no executor binds."""
+        if self._world.flame is not None:
+            self._world.flame.open_session(name, tasks, 1.0, 0, closes=True, binds=False)
+
     def close_sessions(self) -> None:
         if self._world.flame is not None:
             self._world.flame.close_sessions()

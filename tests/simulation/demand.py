@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from flamectl_operator.flame.snapshot import Load
+from flamectl_operator.flame.snapshot import ExecutorState, Load
 from tests.simulation.objects import PODS, Obj, draining, name_of, uid_of
 from tests.simulation.passes import pass_begun
 from tests.simulation.specs import remembered
@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 NOTED = 10.0
 #: Seconds that a pass may take.
 PASS = 5.0
+#: What executors of a paused session do that count.
+SERVES = {ExecutorState.BINDING, ExecutorState.BOUND}
 
 
 class Demand:
@@ -78,7 +80,9 @@ def needed(snapshot: Snapshot, drained: AbstractSet[str] = frozenset()) -> int:
     """How many executors of one slot each the open sessions can use, or work for one; drained ones have been replaced."""
     demand = 0
     for session in snapshot.sessions:
-        if session.is_open:
+        if session.is_open and session.paused:
+            demand += sum(each.session == session.name and each.state in SERVES for each in snapshot.executors)
+        elif session.is_open:
             most = session.max_instances if session.max_instances is not None else session.pending + session.running
             demand += max(session.min_instances, min(session.pending + session.running, most))
     return max(demand, sum(snapshot.load(node)[0] is Load.BUSY for node in snapshot.by_node if node not in drained))

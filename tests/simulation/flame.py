@@ -14,7 +14,7 @@ from flamectl_operator.flame.client import DEADLINE
 from flamectl_operator.flame.session_manager import FlameError
 from flamectl_operator.flame.snapshot import Snapshot
 from tests.flame.model import RECONNECT, FlameModel
-from tests.simulation.objects import FLAME_CLUSTERS, NAMESPACE, condition, name_of
+from tests.simulation.objects import FLAME_CLUSTERS, NAMESPACE, PODS, condition, key_of, name_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -93,6 +93,8 @@ class Flame:
     storms: list[_Storm] = field(default_factory=list)
     #: How many of the next executor managers never register.
     mute: int = 0
+    #: Where session managers keep what they know.
+    storage: str = "sqlite://flame.db"
     _stores: dict[str, FlameModel] = field(default_factory=dict)
 
     # -- containers
@@ -133,7 +135,7 @@ class Flame:
     def _session_manager_starts(self, run: Run) -> None:
         model = self._stores.get(run.store)
         if model is None or model.running:
-            model = FlameModel(self.loop)
+            model = FlameModel(self.loop, storage=self.storage, wall=self.loop.time)
             if run.store:
                 self._stores[run.store] = model
         else:
@@ -189,12 +191,14 @@ class Flame:
         host = self.host_of(name)
         return self.models.get(host.uid) if host is not None else None
 
-    def open_session(self, name: str, tasks: int, seconds: float, priority: int, *, closes: bool) -> None:
+    def open_session(
+        self, name: str, tasks: int, seconds: float, priority: int, *, closes: bool, binds: bool = True
+    ) -> None:
         """A user opens a session, if there is anybody to take it."""
         model = self.model_of(name)
         if model is not None and model.running:
             session = f"session-{len(self.sessions)}"
-            made = model.open_session(session, tasks, seconds, priority=priority, closes=closes)
+            made = model.open_session(session, tasks, seconds, priority=priority, closes=closes, binds=binds)
             self.sessions.append((name, model, made))
 
     def close_sessions(self) -> None:
@@ -209,14 +213,28 @@ class Flame:
         return sum(
             task.seconds
             for _, model, session in self.sessions
-            if session.is_open and session.name in model.sessions
+            if session.is_open and session.binds and session.name in model.sessions
             for task in session.tasks
             if task.state != "succeeded"
         )
 
+    def close_paused(self, name: str) -> None:
+        """People close the sessions of a FlameCluster to which no executor binds."""
+        model = self.model_of(name)
+        for _, took, session in self.sessions:
+            if took is model and not session.binds and session.is_open and session.name in took.sessions:
+                took.close_session(session.name)
+
     def mend(self) -> None:
-        """People correct what keeps executors from registering, where a status asks them to."""
+        """People correct what keeps executors from registering, and close paused sessions, where a status asks them to.
+
+        They also delete Pods that they took out of a cluster and that keep sessions waiting.
+        """
         for cluster in self.server.all(FLAME_CLUSTERS):
+            if self.work.told_of_paused(cluster):
+                self.close_paused(name_of(cluster))
+            for pod in self.work.in_the_way(cluster):
+                self.server.delete(PODS, key_of(pod), "user", grace=0)
             failures = cluster.get("status", {}).get("executorManager", {}).get("failures", 0)
             if condition(cluster, "Degraded").get("reason") != "ExecutorsNotRegistered" or failures <= 1:
                 continue

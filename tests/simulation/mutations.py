@@ -28,7 +28,7 @@ from flamectl_operator.desired import cluster as desired_cluster
 from flamectl_operator.desired import names
 from flamectl_operator.desired import pods as desired_pods
 from flamectl_operator.flame import watcher
-from flamectl_operator.flame.snapshot import Load
+from flamectl_operator.flame.snapshot import Load, Snapshot
 from flamectl_operator.kube import errors, views
 from flamectl_operator.kube import lease as leases
 from flamectl_operator.kube.cache import reflector, store
@@ -88,7 +88,7 @@ from flamectl_operator.runtime import outcome, share, workqueue
 from flamectl_operator.runtime.clock_reading import ClockReading
 from flamectl_operator.runtime.outcome import DONE
 from flamectl_operator.runtime.server_clock import ServerClock
-from flamectl_operator.status import health, throttle
+from flamectl_operator.status import compute, health, throttle
 from flamectl_operator.status.conditions import ConditionWriter
 from flamectl_operator.status.debounce import Debounce
 from flamectl_operator.subreconcilers import (
@@ -142,6 +142,11 @@ def _mutation_of_storage(function: Mutation) -> Mutation:
 
 def _mutation_of_demand(function: Mutation) -> Mutation:
     _NEEDS[function.__name__.replace("_", " ")] = lambda scenario: scenario.scales
+    return _mutation(function)
+
+
+def _mutation_of_paused_sessions(function: Mutation) -> Mutation:
+    _NEEDS[function.__name__.replace("_", " ")] = lambda scenario: scenario.pauses_sessions
     return _mutation(function)
 
 
@@ -1558,6 +1563,16 @@ def no_answer_means_no_demand() -> None:
 @_mutation_of_demand
 def the_number_for_the_demand_is_not_remembered() -> None:
     _set(autoscaling, "_current", lambda limits, _before: limits.min_replicas)
+
+
+@_mutation_of_paused_sessions
+def paused_sessions_count_with_all_their_tasks() -> None:
+    _set(Snapshot, "instances", lambda _snapshot, session: session.instances)
+
+
+@_mutation_of_paused_sessions
+def paused_sessions_are_not_told() -> None:
+    _set(compute, "paused_sessions", lambda _observed: ())
 
 
 # -- Flame: what is known

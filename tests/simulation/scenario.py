@@ -115,6 +115,10 @@ class Scenario:
         return any(each.kind == "edit_marks" for each in self.actions)
 
     @property
+    def pauses_sessions(self) -> bool:
+        return any(each.kind == "failing_session" for each in self.actions)
+
+    @property
     def evicts(self) -> bool:
         return any(each.kind == "evict_worker" for each in self.actions)
 
@@ -160,6 +164,7 @@ class Scenario:
             draw.returns(child_random(seed, "returns"))
             draw.clocks(child_random(seed, "clocks"))
             draw.evictions(child_random(seed, "evictions"))
+            draw.paused_sessions(child_random(seed, "paused sessions"))
             draw.mute_rollouts(child_random(seed, "mute rollouts"))
             draw.corrections(child_random(seed, "corrections"))
             draw.patient_updates(child_random(seed, "patient updates"))
@@ -708,6 +713,16 @@ class _Draw:
         self._add(at + random.choice((3.0, 12.0)), kind, random.choice((900.0, 3600.0, -3600.0)))
         if random.random() < 0.5:
             self._add(at + random.choice((5.0, 14.0, 30.0)), "kill", random.choice((0.1, 10.0)))
+
+    def paused_sessions(self, random: Random) -> None:
+        """Sessions to which no executor binds, while executors follow the demand or not, and the session manager may restart."""
+        if random.random() < 0.8:
+            return
+        for name in self.names:
+            at = 8.0 + random.random() * self._length
+            self._add(at, "failing_session", name, random.choice((1, 4, 9)))
+            if random.random() < 0.3:
+                self._add(at + random.choice((1.0, 5.0, 30.0)), "delete_session_manager", name, 0)
 
     def mute_rollouts(self, random: Random) -> None:
         """A rollout or a scale-up to executors that never register, and then a scale-down or another rollout."""

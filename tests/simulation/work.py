@@ -356,10 +356,7 @@ class Work(Check):
                 yield f"{name_of(pod)} is ready and not registered"
         spec, told = wanted(cluster).spec, remembered(cluster)
         if spec is not None and (scaling := spec.executor_manager.autoscaling) is not None:
-            useful = sum(
-                each.count("pending") + each.count("running") for each in model.sessions.values() if each.is_open
-            )
-            number = min(max(useful, scaling.min_replicas), scaling.max_replicas)
+            number = min(max(_useful(model), scaling.min_replicas), scaling.max_replicas)
             if told != number:
                 yield f"{told} executors are wanted for the demand, {number} are needed"
         registered = sum(self.serves(pod) for pod in self._counting(cluster))
@@ -377,6 +374,25 @@ class Work(Check):
             if took is model and session.name in model.sessions and session.is_open:
                 counts = ", ".join(f"{session.count(each)} {each}" for each in ("pending", "running", "succeeded"))
                 yield f"{session.name} of {name} is still open: {counts}"
+
+    def told_of_paused(self, cluster: Obj) -> bool:
+        """Whether a status tells people of paused sessions, which keep up no executors that they do not have."""
+        want, model = wanted(cluster), self._model(cluster)
+        if model is None or want.spec is None or want.paused or want.suspend:
+            return True  # nobody tells them
+        scaling = want.spec.executor_manager.autoscaling
+        released = scaling is None or remembered(cluster) == min(
+            max(_useful(model), scaling.min_replicas), scaling.max_replicas
+        )
+        return released and condition(cluster, "Degraded").get("reason") == "SessionPaused"
+
+    def in_the_way(self, cluster: Obj) -> list[Obj]:
+        """The Pods that left a cluster and whose executors leave their session for ever, so that other sessions wait."""
+        model = self._model(cluster)
+        leaving = {each.node for each in model.executors.values() if each.forgotten} if model is not None else set()
+        return [
+            pod for pod in self._server.tables[PODS].values() if name_of(pod) in leaving and not _is_ours(cluster, pod)
+        ]
 
     def serves(self, pod: Obj) -> bool:
         """Whether an executor can have work, by the truth."""
@@ -415,6 +431,17 @@ class Work(Check):
         since = [each for each in heard.answers if each.said >= pass_begun()]
         before = [each for each in heard.answers if each.said < pass_begun()]
         return [*before[-1:], *since] if before else []
+
+
+def _useful(model: FlameModel) -> int:
+    """How many executors the open sessions can use; a paused one only those that it has."""
+    return sum(
+        sum(each.session is session for each in model.executors.values())
+        if session.paused
+        else session.count("pending") + session.count("running")
+        for session in model.sessions.values()
+        if session.is_open
+    )
 
 
 def _tasks_run(snapshot: Snapshot) -> bool:

@@ -289,6 +289,7 @@ class World:
         random = child_random(self.scenario.seed, "flame")
         machines = self.machines
         flame = work.flame = Flame(self.server, self.loop, random, machines, work, min(self.scenario.latency, 0.3))
+        flame.storage = "fs://session" if self.scenario.seed % 3 == 0 else "sqlite://flame.db"
         machines.started, machines.ended, machines.heard = flame.started, flame.ended, self._heard
         machines.working = flame.working
         self.flame, self.work, self.judge.work = flame, work, work
