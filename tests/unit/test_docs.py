@@ -391,6 +391,7 @@ _REASONED = {
     "TroubleGroup": 3,
     "_Kept": 0,
     "Loss": 0,
+    "Notice": 0,
     "_waits": 0,
     "ended_trouble": 1,
     "phase_trouble": 0,

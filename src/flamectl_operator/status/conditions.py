@@ -32,9 +32,8 @@ if TYPE_CHECKING:
     from flamectl_operator.planning.needs import Needs
     from flamectl_operator.runtime.outcome import Outcome
     from flamectl_operator.status.health import Health
-    from flamectl_operator.status.paused_sessions import PausedSessions
+    from flamectl_operator.status.notice import Notice
     from flamectl_operator.status.recent_failures import FailureSummary
-    from flamectl_operator.status.silence import Silence
     from flamectl_operator.status.troubles import TroubleGroup
 
 #: Reasons for `Degraded` that follow from the spec, the Pods and the answers of Flame; all others were reported by a pass.
@@ -258,7 +257,7 @@ def _degraded(
         message = joined(outcome.message for outcome in serious)
         return writer.make(ConditionType.DEGRADED, status=True, reason=serious[0].reason, message=message)
     standing = [] if health.healthy else [group for group in health.troubles if group.reason not in WAITING]
-    found: list[FailureSummary | Silence | PausedSessions | TroubleGroup] = [*health.recent, *standing]
+    found: list[FailureSummary | Notice | TroubleGroup] = [*health.recent, *standing]
     if found:
         found.sort(key=lambda each: reasons.rank(each.reason))
         message = joined(map(str, found[:MAX_GROUPS]))

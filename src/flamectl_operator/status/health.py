@@ -27,8 +27,7 @@ if TYPE_CHECKING:
     from flamectl_operator.planning.effective_spec import EffectiveSpec
     from flamectl_operator.planning.needs import Needs
     from flamectl_operator.runtime.outcome import Outcome
-    from flamectl_operator.status.paused_sessions import PausedSessions
-    from flamectl_operator.status.silence import Silence
+    from flamectl_operator.status.notice import Notice
     from flamectl_operator.status.troubles import TroubleGroup
 
 HEALTHY = "All components healthy"
@@ -51,7 +50,7 @@ class Health:
     message: str
     healthy: bool = False
     troubles: tuple[TroubleGroup, ...] = ()
-    recent: tuple[FailureSummary | Silence | PausedSessions, ...] = ()
+    recent: tuple[FailureSummary | Notice, ...] = ()
 
 
 def compute_health(
@@ -59,7 +58,7 @@ def compute_health(
     effective: EffectiveSpec | None,
     outstanding: Needs,
     troubles: tuple[TroubleGroup, ...] = (),
-    recent: tuple[FailureSummary | Silence | PausedSessions, ...] = (),
+    recent: tuple[FailureSummary | Notice, ...] = (),
     *,
     problem: str = "",
     paused: bool = False,
@@ -105,7 +104,7 @@ def _unsuspended(
     effective: EffectiveSpec,
     outstanding: Needs,
     troubles: tuple[TroubleGroup, ...],
-    recent: tuple[FailureSummary | Silence | PausedSessions, ...],
+    recent: tuple[FailureSummary | Notice, ...],
     outcomes: Sequence[Outcome],
 ) -> Health:
     executors_ready = len(observed.ready_executors) >= effective.replicas

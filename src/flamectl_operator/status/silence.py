@@ -5,13 +5,13 @@ The time is that of the condition `SessionManagerReachable`, which survives a re
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from flamectl_operator.api.status import ConditionType
 from flamectl_operator.planning.effective_spec import flame_can_be_asked
 from flamectl_operator.runtime.text import joined
+from flamectl_operator.status.notice import Notice
 from flamectl_operator.status.reason import SESSION_MANAGER_NOT_REACHABLE
 
 if TYPE_CHECKING:
@@ -29,33 +29,7 @@ PATIENCE_BEFORE_FIRST_ANSWER = 300.0
 _REACHABLE = ConditionType.SESSION_MANAGER_REACHABLE
 
 
-@dataclass(frozen=True)
-class Silence:
-    """A session manager that does not answer.
-
-    Args:
-        told_at: When a person is told.
-        message: The problem and what does not happen meanwhile, as sentences.
-    """
-
-    told_at: datetime
-    message: str
-
-    @property
-    def kind(self) -> None:
-        """The class of the Pods that fail: none do."""
-
-    @property
-    def reason(self) -> str:
-        """The reason for the FlameCluster."""
-        return SESSION_MANAGER_NOT_REACHABLE
-
-    def __str__(self) -> str:
-        """Return the text for messages."""
-        return self.message
-
-
-def silence(conditions: Iterable[Condition], effective: EffectiveSpec) -> Silence | None:
+def silence(conditions: Iterable[Condition], effective: EffectiveSpec) -> Notice | None:
     """Return since when the session manager does not answer; None when it does, or when nothing depends on its answers.
 
     Args:
@@ -77,10 +51,12 @@ def silence(conditions: Iterable[Condition], effective: EffectiveSpec) -> Silenc
     patience = PATIENCE if ConditionType.EXECUTORS_REGISTERED in found else PATIENCE_BEFORE_FIRST_ANSWER
     since = reachable.last_transition_time
     undone = f"Since {since:%Y-%m-%d %H:%M:%S} UTC, and until it answers, {', '.join(left_undone)}"
-    return Silence(since + timedelta(seconds=patience), joined([reachable.message, undone]))
+    return Notice(
+        SESSION_MANAGER_NOT_REACHABLE, joined([reachable.message, undone]), since + timedelta(seconds=patience)
+    )
 
 
-def told_silence(conditions: Iterable[Condition], effective: EffectiveSpec, now: datetime) -> tuple[Silence, ...]:
+def told_silence(conditions: Iterable[Condition], effective: EffectiveSpec, now: datetime) -> tuple[Notice, ...]:
     """Return the silence that has lasted long enough to be told, if there is one; see `silence`."""
     found = silence(conditions, effective)
     return (found,) if found is not None and found.told_at <= now else ()

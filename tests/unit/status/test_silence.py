@@ -17,7 +17,7 @@ from tests.unit.builders import NOW, ago, effective, merged, replicas
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from flamectl_operator.status.silence import Silence
+    from flamectl_operator.status.notice import Notice
 
 
 def _reachable(status: Any = "False", reason: str = "TimedOut") -> Condition:
@@ -42,7 +42,7 @@ ANSWERED_BEFORE = Condition(
 
 def _silence(
     spec: Mapping[str, Any], condition: Condition | None = None, *, answered: bool = True, **changes: Any
-) -> Silence | None:
+) -> Notice | None:
     status = FlameClusterStatus(conditions=(condition or _reachable(), *[ANSWERED_BEFORE] * answered))
     return silence(status.conditions, effective(spec, **changes))
 

@@ -1,0 +1,31 @@
+"""Something that a person has to look at although no Pod fails."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+_AT_ONCE = datetime.min.replace(tzinfo=UTC)
+
+
+@dataclass(frozen=True)
+class Notice:
+    """See the module.
+
+    Args:
+        reason: The reason for the FlameCluster.
+        message: What it is, as sentences.
+        told_at: From when on a person is told.
+    """
+
+    reason: str
+    message: str
+    told_at: datetime = _AT_ONCE
+
+    @property
+    def kind(self) -> None:
+        """The class of the Pods that fail: none do."""
+
+    def __str__(self) -> str:
+        """Return the text for messages."""
+        return self.message
