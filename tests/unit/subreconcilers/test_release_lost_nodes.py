@@ -130,16 +130,19 @@ async def test_call_that_fails_is_repeated() -> None:
     assert executor_name(0) not in world.model.nodes
 
 
-async def test_nodes_of_an_earlier_cluster_on_the_same_storage_leave_the_table() -> None:
+async def test_second_cluster_on_a_retained_claim_has_a_clean_table_within_a_minute() -> None:
     world = FlameHarness(replicas(2))
-    left_over = [executor_name(each) for each in (0, 5, 12)]
-    for name in left_over:
-        world.model.register_node(name, 0)
+    for each in (0, 5, 12):
+        world.model.register_node(executor_name(each), 1)
     world.model.register_node("by-hand", 0)
+    # Flame puts an executor on a node of the earlier cluster, and the session waits for it.
+    session = world.model.open_session("s", tasks=1)
 
     await world.live(60)
 
     assert set(world.model.nodes) == {*map(executor_name, world.executor_ids), "by-hand"}
+    assert {each.node for each in world.model.executors.values()} <= world.model.nodes.keys()
+    assert session.done
     assert len(world.executor_ids) == 2
     assert world.status.executor_manager.next_id == 13
     world.edit(replicas(3))
