@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from flamectl_operator.flame.client import DEADLINE
 from flamectl_operator.flame.session_manager import FlameError
-from flamectl_operator.flame.snapshot import Snapshot
+from flamectl_operator.flame.snapshot import ExecutorState, Snapshot
 from tests.flame.model import RECONNECT, FlameModel
 from tests.simulation.objects import FLAME_CLUSTERS, NAMESPACE, PODS, condition, key_of, name_of
 
@@ -123,9 +123,12 @@ class Flame:
             manager.model.kill_executor_manager(manager.name)
 
     def working(self, run: Run) -> bool:
-        """Whether an executor manager has executors, and so child processes."""
+        """Whether an executor manager has executors that are not idle, and so child processes."""
         manager = self.managers.get(run.uid)
-        return manager is not None and any(each.node == manager.name for each in manager.model.executors.values())
+        return manager is not None and any(
+            each.node == manager.name and each.state is not ExecutorState.IDLE
+            for each in manager.model.executors.values()
+        )
 
     def heard(self, _node: Node) -> None:
         """A node has fallen silent, or is back."""
