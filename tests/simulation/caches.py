@@ -66,6 +66,8 @@ class Caches:
             self._going.setdefault(uid_of(change.last), self._loop.now)
         if change.resource == CLAIMS and change.new is not None and terminating(change.new):
             self._claims_going.setdefault(uid_of(change.new), self._loop.now)
+        elif change.resource == CLAIMS:
+            self._claims_going.pop(uid_of(change.last), None)  # gone, or its deletion is undone: etcd was set back
 
     def known(self, client: ModelClient, cluster: Obj) -> list[Obj]:
         """The object caches of a FlameCluster, as far as a process knows."""
