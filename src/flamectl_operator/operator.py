@@ -44,6 +44,8 @@ if TYPE_CHECKING:
 #: disappear without an event.
 RETRY_BASE = 0.5
 RETRY_LIMIT = 60.0
+#: Seconds until a pass is due that waits because a list contradicts a cache: the next list comes soon, or the process ends.
+CONTRADICTION_RETRY = 0.5
 #: Seconds that running passes, and then events, may take to finish when the operator is asked to stop. Together they are below
 #: the 30 s that Kubernetes gives a Pod.
 PASSES_STOP_TIMEOUT = 20.0
@@ -200,11 +202,13 @@ class Operator:
                 await asyncio.Event().wait()
                 return
             try:
-                if self._is_known(key):
+                if not self._is_known(key):
+                    self._held[key] = None
+                elif any(reflector.contradicted for reflector in self.reflectors):
+                    self.queue.add_after(key, CONTRADICTION_RETRY)
+                else:
                     with self.passes.begin(key):
                         await self._pass(key)
-                else:
-                    self._held[key] = None
             finally:
                 self.queue.done(key)
             # A pass that waits for nothing keeps the event loop, and thousands of such passes may be due.

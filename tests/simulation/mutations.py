@@ -312,6 +312,11 @@ def lists_that_contradict_the_cache_are_taken() -> None:
 
 
 @_mutation_of_set_back
+def passes_begin_while_a_list_contradicts_the_cache() -> None:
+    _set(reflector.Reflector, "contradicted", property(lambda _self: False))
+
+
+@_mutation_of_set_back
 def a_plan_holds_for_a_generation_whatever_its_spec() -> None:
     def holds_for(self: Any, cluster: Any, settings: Any) -> bool:
         return bool(self.generation == cluster.metadata.generation and self.settings == settings)

@@ -308,6 +308,35 @@ async def test_forbidden_namespace_does_not_delay_the_others() -> None:
     assert made == [(2, 0), (2, 1)]
 
 
+class _SetBack(FakeApi):
+    """Lists the Pods of an early copy of etcd once it was set back."""
+
+    set_back = False
+
+    async def list_page(self, resource: Resource[T], namespace: str | None = None, **options: Any) -> Page[T]:
+        found = await super().list_page(resource, namespace, **options)
+        return Page((), "1") if self.set_back and resource is PODS else found
+
+
+async def test_no_pass_starts_while_a_list_contradicts_a_cache() -> None:
+    api = _SetBack(VirtualClock())
+    operator, _ = _operator(api=api)
+    _put_cluster(api, "first")
+
+    async def script() -> None:
+        await asyncio.sleep(60)
+        api.set_back = True
+        for reflector in operator.reflectors:
+            reflector.doubt()
+        await asyncio.sleep(0.1)
+        _edit_cluster(api, "first", **raw_spec(replicas(4)))
+        await asyncio.sleep(60)
+
+    with pytest.raises(TaskDiedError, match="etcd may have been restored"):
+        await _during(operator, script)
+    assert _executors(api, "first") == 2
+
+
 async def test_running_pass_finishes_before_the_operator_ends() -> None:
     operator, _ = _operator()
     done: list[Key] = []

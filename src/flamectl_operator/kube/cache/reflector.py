@@ -147,6 +147,11 @@ class Reflector(Generic[T]):
         """Return the resource and namespace under watch, such as `pods in team-a`."""
         return self.plural if self._namespace is None else f"{self.plural} in {self._namespace}"
 
+    @property
+    def contradicted(self) -> bool:
+        """Whether the last list contradicts the store, so that the store may hold what the API server has lost."""
+        return self._stale_lists > 0
+
     def doubt(self) -> None:
         """List again at once, because an answer contradicts the store."""
         self._doubted.set()
