@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     import ssl
     from collections.abc import AsyncIterator, Awaitable, Callable
 
+    from grpclib.protocol import H2Protocol
+
     from tests.flame.model import FlameModel, ModelExecutor
 
 LOOPBACK = "127.0.0.1"
@@ -30,6 +32,8 @@ DIALECTS = {"0.6": ("ListExecutor", "ListSession"), "0.7": ("ListExecutors", "Li
 _EMPTY, _RESULT = message_class("EmptyRequest"), message_class("Result")
 #: Seconds between two looks at what a call waits for.
 _LOOK = 0.02
+#: Turns of the event loop in which a connection is closed, also one with TLS.
+_TURNS = 3
 
 
 class _Service:
@@ -38,6 +42,29 @@ class _Service:
 
     def __mapping__(self) -> dict[str, Handler]:
         return self._methods
+
+
+class _Server(Server):
+    """A server that ends its connections, which grpclib leaves to the clients."""
+
+    def __init__(self, service: _Service) -> None:
+        super().__init__([service])
+        self._protocols: list[H2Protocol] = []
+
+    def _protocol_factory(self) -> H2Protocol:
+        self._protocols.append(super()._protocol_factory())
+        return self._protocols[-1]
+
+    async def end(self) -> None:
+        """Stop listening, end running calls, and close the connections."""
+        self.close()
+        await self.wait_closed()
+        for protocol in self._protocols:
+            # It has no connection before its first turn of the loop.
+            if hasattr(protocol, "connection") and not protocol.connection.is_closing():
+                protocol.connection._transport.abort()
+        for _ in range(_TURNS):
+            await asyncio.sleep(0)
 
 
 class FlameServer:
@@ -92,15 +119,14 @@ class FlameServer:
     ) -> AsyncIterator[int]:
         """Serve until the block ends; yields the frontend's port, and the backend has the next one."""
         port = two_free_ports() if port is None else port
-        servers = [Server([_Service(dict(methods))]) for methods in self._services.values()]
+        servers = [_Server(_Service(dict(methods))) for methods in self._services.values()]
         try:
             for number, server in enumerate(servers):
                 await server.start(host or LOOPBACK, port + number, ssl=tls)
             yield port
         finally:
             for server in servers:
-                server.close()
-                await server.wait_closed()
+                await server.end()
 
     def _unary(
         self, service: str, name: str, request: Any, answer: str, act: Callable[[Any, Any], None]
