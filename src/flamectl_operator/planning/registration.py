@@ -17,6 +17,7 @@ from flamectl_operator.api.constants import SESSION_MANAGER
 from flamectl_operator.flame.snapshot import NodeState
 from flamectl_operator.observed import pods
 from flamectl_operator.planning.budget import Budget
+from flamectl_operator.planning.replacement_backoff import executor_uncounted
 from flamectl_operator.runtime.outcome import DONE, blocked, wait, wait_until
 
 if TYPE_CHECKING:
@@ -168,12 +169,8 @@ def unregistered_to_delete(
     given_up = effective.executor_backoff.repeated and _rolls_out(observed, effective)
     kept = {each.executor.name for each in missing if each.new(effective)} if given_up else set()
     due = [executor for executor in late if executor.name not in kept]
-    # A stale one says nothing about its replacement, so it is no failure that is counted first.
-    counted = [
-        executor
-        for executor in due
-        if effective.stale(executor) or executor.executor_id < effective.executor_backoff.attempt_id
-    ]
+    # A failure is counted first. A stale executor, and one that has worked for long, say nothing about their replacements.
+    counted = [each for each in due if not executor_uncounted(each, effective.executor_backoff, effective.settings)]
     return tuple(counted[: max(0, at_once - starting)])
 
 

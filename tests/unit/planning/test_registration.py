@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from flamectl_operator.api.constants import DELETION_COST_ANNOTATION, EXECUTOR_MANAGER
+from flamectl_operator.api.constants import DELETION_COST_ANNOTATION, EXECUTOR_MANAGER, REVISION_ANNOTATION
 from flamectl_operator.flame.knowledge import Knowledge, Phase
 from flamectl_operator.flame.snapshot import ExecutorState, FlameExecutor, NodeState, Snapshot
 from flamectl_operator.observed.cluster import ObservedCluster
 from flamectl_operator.planning.deletion import deletion_order
 from flamectl_operator.planning.registration import NOT_REGISTERED, of_no_use, overdue, superseded
+from flamectl_operator.planning.replacement_backoff import ReplacementBackoff
 from flamectl_operator.runtime.clock_reading import ClockReading
 from flamectl_operator.settings import FlameSettings
 from tests.unit.builders import (
@@ -167,6 +168,17 @@ def test_stale_executors_that_do_not_serve_are_replaced_one_by_one_when_their_ti
     )
 
     assert [each.name for each in plan.scale.removes] == [executor_pod(each).name for each in useless[:taken]]
+
+
+def test_executor_that_began_to_run_long_after_its_creation_and_does_not_register_is_replaced() -> None:
+    late = executor_pod(1, since=ago(3000), written=ago(500))
+    seen = _answered(executor_pod(0), late, registered=[0], seen=500)
+    wanted = effective(rolling(2, 1, 0), executor_backoff=ReplacementBackoff(late.annotations[REVISION_ANNOTATION]))
+    plan = cluster_plan(
+        seen, wanted, ClockReading(NOW, BOOTTIME), accepted=frozenset({wanted.desired.executor.rendered})
+    )
+
+    assert [each.name for each in plan.scale.removes] == [late.name]
 
 
 def test_answer_that_is_still_believed_keeps_the_budget_although_the_last_question_had_none() -> None:
