@@ -1020,7 +1020,11 @@ def changed_settings_are_a_change_of_the_spec() -> None:
     def stale(self: Any, executor: Any) -> bool:
         return original(self, executor) or executor.rendered != self.desired.executor.rendered
 
+    def stale_executors(self: Any) -> Any:
+        return tuple(each for each in self.observed.live_executors if stale(self.effective, each))
+
     _set(EffectiveSpec, "stale", stale)
+    _set(Comparison, "stale_executors", property(stale_executors))
 
 
 # -- leadership
