@@ -57,8 +57,10 @@ class WantedSessionManager:
     claim: str = ""
 
     @classmethod
-    def of(cls, desired: DesiredCluster, stored: FlameClusterStatus) -> WantedSessionManager:
-        """Return the session manager that the spec asks for."""
+    def of(cls, desired: DesiredCluster | None, stored: FlameClusterStatus) -> WantedSessionManager:
+        """Return the session manager that the spec asks for; without a valid spec nothing is known of it."""
+        if desired is None:
+            return UNKNOWN_SESSION_MANAGER
         revision, persistence = desired.session_manager.revision, desired.spec.session_manager.persistence
         known = stored.session_manager
         recorded = known.revision if known.revision and known.update_pending_since is None else ""

@@ -170,8 +170,8 @@ def unregistered_to_delete(
     kept = {each.executor.name for each in missing if each.new(effective)} if given_up else set()
     due = [executor for executor in late if executor.name not in kept]
     # A failure is counted first. A stale executor, and one that has worked for long, say nothing about their replacements.
-    counted = [each for each in due if not executor_uncounted(each, effective.executor_backoff, effective.settings)]
-    return tuple(counted[: max(0, at_once - starting)])
+    found = [each for each in due if not executor_uncounted(each, effective.executor_backoff, effective.settings)]
+    return tuple(found[: max(0, at_once - starting)])
 
 
 def registration_outcome(observed: ObservedCluster, effective: EffectiveSpec, now: ClockReading) -> Outcome:

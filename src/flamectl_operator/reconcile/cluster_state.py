@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from flamectl_operator.api.flamecluster import LockOptions
 from flamectl_operator.desired.common_metadata import CommonMetadata
-from flamectl_operator.observed.life import UNKNOWN_SESSION_MANAGER, WantedSessionManager
+from flamectl_operator.observed.life import WantedSessionManager
 from flamectl_operator.planning.effective_spec import resolve_effective_spec
 from flamectl_operator.planning.registration import overdue
 from flamectl_operator.planning.spec_changes import SpecChanges
@@ -105,11 +105,7 @@ class ClusterState:
         self._io.begin(generation, writes_in_flight)
         self.status.begin(cluster)
         spec = await self._desired(cluster, config.flame)
-        self._io.wanted = (
-            WantedSessionManager.of(spec.desired, self.status.stored)
-            if spec.desired is not None
-            else UNKNOWN_SESSION_MANAGER
-        )
+        self._io.wanted = WantedSessionManager.of(spec.desired, self.status.stored)
         await self._io.resolve_unknown_writes()
         await self._io.read_claims()
         observed, stored, now = self._io.observe(), self.status.stored, self._clock.reading()
