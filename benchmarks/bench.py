@@ -22,6 +22,7 @@ from tools.installation import WITH_FREE_PORTS, OperatorProcess, allow_in
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterator
 
+    from benchmarks.kuberay import KubeRay
     from benchmarks.loader import Loader
     from flamectl_operator.kube.api_server_client import ApiServerClient
     from flamectl_operator.observed.flame_cluster import FlameClusterView
@@ -92,6 +93,7 @@ class Bench:
         scale: The share of each size to measure with, 1 for the real ones.
         report: Shows progress.
         loader: Sends the operator's requests without deciding anything.
+        kuberay: A peer; None when its operator is not given.
     """
 
     plane: Plane
@@ -100,6 +102,7 @@ class Bench:
     scale: float
     report: Callable[[str], None]
     loader: Loader
+    kuberay: KubeRay | None = None
 
     def size(self, number: int) -> int:
         """Return a size for this run."""

@@ -6,6 +6,7 @@ from html import escape
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from benchmarks.cost import Comparison
     from benchmarks.report import Curve, Row
 
 _WIDTH, _HEIGHT = 720, 360
@@ -69,6 +70,21 @@ def goals(rows: list[Row]) -> str:
     )
     parts.append(_text(goal, bottom + 16, "goal", anchor="middle"))
     return _svg(parts, bottom + 30)
+
+
+def ratios(comparisons: list[Comparison]) -> str:
+    """Return a chart of comparisons: the seconds of each one who did the work, by those of the first one."""
+    high, wide, left = 22, 320, 330
+    bars = [(each.work, name, each.ratio(name)) for each in comparisons for name in each.costs]
+    most = max(ratio for _, _, ratio in bars)
+    parts = [_text(_WIDTH / 2, 20, "Seconds, by those of the unordered loader", anchor="middle", kind="title")]
+    for number, (work, name, ratio) in enumerate(bars):
+        top, long = _TOP + number * high, wide * ratio / most
+        colour = _COLOURS[list(comparisons[0].costs).index(name)]
+        parts.append(_text(left - 8, top + 13, f"{work}: {name}", anchor="end"))
+        parts.append(f'<rect x="{left}" y="{top + 2}" width="{long:.1f}" height="14" fill="{colour}"/>')
+        parts.append(_text(left + long + 6, top + 13, f"{ratio:.2f}"))
+    return _svg(parts, _TOP + len(bars) * high + 10)
 
 
 def _svg(parts: list[str], height: float) -> str:

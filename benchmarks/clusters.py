@@ -31,7 +31,7 @@ async def measure_many(bench: Bench) -> list[Row]:
     """
     count = bench.size(200)
     rounds: list[tuple[float, float, float, str]] = []
-    status = await _status(bench)
+    status = await model_status(bench)
     for turn in range(ROUNDS):
         bare = await _bare(bench, count, status)
         ours, spent = await _operator(bench, count)
@@ -62,7 +62,7 @@ def _median(name: str, rounds: list[tuple[float, str, float, str]]) -> Row:
     return Row(name, ratio, 1.10, "x", f"{loader}, operator {ours:.2f} s; each {spent}")
 
 
-async def _status(bench: Bench) -> dict[str, Any]:
+async def model_status(bench: Bench) -> dict[str, Any]:
     """Return the status that the operator writes for a small FlameCluster that runs, so that the loader writes as much."""
     namespace = await asyncio.to_thread(bench.namespace)
     async with bench.operator(namespace):

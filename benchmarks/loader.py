@@ -53,9 +53,11 @@ class Loader:
     Args:
         pool: Runs the process.
         kubeconfig: Leads to the API server.
+        pid: The process id.
     """
 
-    def __init__(self, pool: ProcessPoolExecutor, kubeconfig: Path) -> None:
+    def __init__(self, pool: ProcessPoolExecutor, kubeconfig: Path, pid: int) -> None:
+        self.pid = pid
         self._pool = pool
         self._kubeconfig = kubeconfig
 
@@ -64,8 +66,7 @@ class Loader:
     def started(cls, kubeconfig: Path) -> Iterator[Loader]:
         """Start the process, and end it when the context is left."""
         with ProcessPoolExecutor(1, get_context("spawn"), initializer=collect_rarely) as pool:
-            pool.submit(os.getpid).result()  # a pool starts its process with the first task
-            yield cls(pool, kubeconfig)
+            yield cls(pool, kubeconfig, pool.submit(os.getpid).result())
 
     async def grow(self, namespace: str, name: str, count: int) -> Pods:
         """Create the executors of a FlameCluster, write its status when all are ready, and return them."""
@@ -82,7 +83,14 @@ class Loader:
         await self._run(_shrink, namespace, pods)
 
     async def follow(
-        self, namespace: str, version: str, count: int, status: dict[str, Any], first: dict[str, Any] | None = None
+        self,
+        namespace: str,
+        version: str,
+        count: int,
+        status: dict[str, Any],
+        first: dict[str, Any] | None = None,
+        *,
+        in_order: bool = True,
     ) -> None:
         """Create the children of FlameClusters as these come, and write the status of each one when its Pods are ready.
 
@@ -92,8 +100,10 @@ class Loader:
             count: How many there will be.
             status: The status to write.
             first: A status to write before the children are created; None for none.
+            in_order: Whether the children of a FlameCluster are created one after the other, as many FlameClusters at a time as
+                requests may be in flight; otherwise all children are created in no order.
         """
-        await self._run(_follow, namespace, version, count, status, first)
+        await self._run(_follow, namespace, version, count, status, first, in_order)
 
     async def _run(self, work: Callable[..., Awaitable[Any]], *arguments: Any) -> Any:
         loop = asyncio.get_running_loop()
@@ -157,18 +167,17 @@ async def _follow(
     count: int,
     status: dict[str, Any],
     first: dict[str, Any] | None,
+    in_order: bool,  # noqa: FBT001 - arguments go to the process by position
 ) -> None:
     watch = partial(_watch, client, namespace, version)
     slots = asyncio.Semaphore(IN_FLIGHT)
     clusters: dict[str, FlameClusterView] = {}
     ready: Counter[str] = Counter()
     seen: set[str] = set()
+    create = partial(_create_in_order, client, slots, clusters, first)
+    if not in_order:
+        create = partial(_create_in_no_order, client, slots)
     async with asyncio.timeout(PATIENCE), asyncio.TaskGroup() as group:
-
-        async def create(cluster: FlameClusterView) -> None:
-            async with slots:
-                clusters[cluster.name] = await _record(client, cluster, first)
-                await _create_children(client, cluster)
 
         async def watch_clusters() -> None:
             async for event in watch(FLAME_CLUSTERS):
@@ -215,11 +224,36 @@ async def _record(
     return cluster if status is None else await _write_status(client, cluster, status)
 
 
-async def _create_children(client: ApiServerClient, cluster: FlameClusterView) -> None:
-    """Create all children of a small FlameCluster, one after the other."""
+async def _create_in_order(
+    client: ApiServerClient,
+    slots: asyncio.Semaphore,
+    clusters: dict[str, FlameClusterView],
+    first: dict[str, Any] | None,
+    cluster: FlameClusterView,
+) -> None:
+    """Write the first status of a small FlameCluster, and create all its children one after the other."""
+    async with slots:
+        clusters[cluster.name] = await _record(client, cluster, first)
+        for resource, manifest in _children(cluster):
+            await client.create(resource, cluster.namespace, manifest, strict=True)
+
+
+async def _create_in_no_order(client: ApiServerClient, slots: asyncio.Semaphore, cluster: FlameClusterView) -> None:
+    """Create all children of a small FlameCluster, each as soon as there is a slot for it."""
+
+    async def create(resource: Resource[Any], manifest: dict[str, Any]) -> None:
+        async with slots:
+            await client.create(resource, cluster.namespace, manifest, strict=True)
+
+    async with asyncio.TaskGroup() as group:
+        for each in _children(cluster):
+            group.create_task(create(*each))
+
+
+def _children(cluster: FlameClusterView) -> list[tuple[Resource[Any], dict[str, Any]]]:
+    """Return all children of a small FlameCluster."""
     children = Children.of(cluster, spec(SMALL))
-    for resource, manifest in (*children.others, *((PODS, each) for each in children.executors)):
-        await client.create(resource, cluster.namespace, manifest, strict=True)
+    return [*children.others, *((PODS, each) for each in children.executors)]
 
 
 def _running(**counts: int) -> dict[str, Any]:

@@ -47,7 +47,7 @@ async def until_clusters(
             statuses[cluster.name] = cluster.status if current else {}
         return condition(statuses)
 
-    return await _until(client, FLAME_CLUSTERS, namespace, seen)
+    return await until_seen(client, FLAME_CLUSTERS, namespace, seen)
 
 
 async def until_pods(
@@ -79,16 +79,25 @@ async def until_pods(
             curve.append((time.monotonic(), ready))
         return condition(len(pods), ready)
 
-    return await _until(client, PODS, namespace, seen, selector=selector)
+    return await until_seen(client, PODS, namespace, seen, selector=selector)
 
 
-async def _until(
+async def until_seen(
     client: ApiServerClient,
     resource: Resource[Any],
     namespace: str,
     seen: Callable[[EventType, Any], bool],
     selector: str = "",
 ) -> float:
+    """Wait until a function returns True that sees each event, and return when it did.
+
+    Args:
+        client: A client of an administrator.
+        resource: The resource to watch.
+        namespace: The namespace to watch.
+        seen: It gets the kind of an event and the object, at first those that are there already.
+        selector: Selects the objects.
+    """
     async with asyncio.timeout(PATIENCE):
         token, over = "", False
         while True:

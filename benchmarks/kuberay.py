@@ -1,0 +1,120 @@
+"""KubeRay beside this operator: a RayCluster of as many workers as a FlameCluster has executors.
+
+Nothing of KubeRay is part of this project: its operator and its CRDs are given by path. It runs with sixteen workers as this
+operator does, and without its limit of requests, so that it is measured at its best.
+"""
+
+from __future__ import annotations
+
+import subprocess
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from flamectl_operator.kube.resources import Resource
+from flamectl_operator.kube.views import KubernetesObject
+from tools.controlplane.supervisor import bound_to_this_process
+from tools.controlplane.waiting import PATIENCE
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from tools.controlplane import Plane
+
+_IMAGE = "rayproject/ray:2.46.0"
+_MOST_WORKERS = 10_000
+
+
+class RayClusterView(KubernetesObject, frozen=True):
+    """A RayCluster."""
+
+    status: dict[str, Any] = msgspec.field(default_factory=dict)
+
+
+RAY_CLUSTERS = Resource("ray.io/v1", "RayCluster", "rayclusters", RayClusterView)
+
+
+@dataclass(frozen=True)
+class KubeRay:
+    """KubeRay's operator.
+
+    Args:
+        binary: Its program.
+        crds: A folder with its CustomResourceDefinitions.
+    """
+
+    binary: Path
+    crds: Path
+
+    def install(self, plane: Plane) -> None:
+        """Install the CRDs, and tell the garbage collector of them."""
+        plane.kubectl("apply", "--server-side", "-f", str(self.crds))
+        plane.kubectl("wait", "--for=condition=Established", "crd/rayclusters.ray.io", "--timeout=120s")
+        plane.restart("kube-controller-manager")
+
+    @contextmanager
+    def running(self, plane: Plane, namespace: str, log: Path) -> Iterator[int]:
+        """Run the operator for one namespace.
+
+        Args:
+            log: Where its log goes.
+
+        Yields:
+            Its process id.
+        """
+        with log.open("ab") as file:
+            process = subprocess.Popen(
+                bound_to_this_process([str(self.binary), *_arguments(plane.kubeconfig, namespace)]),
+                stdin=subprocess.DEVNULL,
+                stdout=file,
+                stderr=file,
+            )
+        try:
+            yield process.pid
+        finally:
+            process.terminate()
+            process.wait(PATIENCE)
+
+
+def _arguments(kubeconfig: Path, namespace: str) -> list[str]:
+    return [
+        f"--kubeconfig={kubeconfig}",
+        f"--watch-namespace={namespace}",
+        "--reconcile-concurrency=16",
+        "--qps=5000",
+        "--burst=10000",
+        "--enable-leader-election=false",
+        "--metrics-addr=0",
+        "--health-probe-bind-address=0",
+    ]
+
+
+def ray_cluster(namespace: str, name: str, workers: int) -> dict[str, Any]:
+    """Return the manifest of a RayCluster."""
+    return {
+        "apiVersion": RAY_CLUSTERS.api_version,
+        "kind": RAY_CLUSTERS.kind,
+        "metadata": {"name": name, "namespace": namespace},
+        "spec": ray_spec(workers),
+    }
+
+
+def ray_spec(workers: int) -> dict[str, Any]:
+    """Return the spec of a RayCluster."""
+    group = {"groupName": "workers", "replicas": workers, "minReplicas": 0, "maxReplicas": _MOST_WORKERS}
+    return {
+        "headGroupSpec": {"rayStartParams": {}, "template": _template("ray-head")},
+        "workerGroupSpecs": [group | {"rayStartParams": {}, "template": _template("ray-worker")}],
+    }
+
+
+def ray_runs(status: dict[str, Any], workers: int) -> bool:
+    """Return whether a RayCluster says that it is ready, with so many workers."""
+    return status.get("state") == "ready" and status.get("readyWorkerReplicas", 0) == workers
+
+
+def _template(container: str) -> dict[str, Any]:
+    return {"spec": {"containers": [{"name": container, "image": _IMAGE}]}}

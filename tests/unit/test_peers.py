@@ -1,0 +1,115 @@
+"""The comparison with peers: what the API server counted, the table, and its place in the page."""
+
+from __future__ import annotations
+
+import json
+from xml.etree import ElementTree as ET
+
+import pytest
+
+from benchmarks import chart
+from benchmarks.__main__ import DOCS, placed
+from benchmarks.cost import Comparison, Cost, as_data, cost_table, counted, requests_by_kind
+from benchmarks.kuberay import ray_cluster, ray_runs
+from benchmarks.peers import flame_runs
+
+METRICS = """\
+# HELP apiserver_request_total Counter of apiserver requests.
+# TYPE apiserver_request_total counter
+apiserver_request_total{code="200",component="apiserver",dry_run="",group="",resource="pods",scope="resource",\
+subresource="status",verb="PATCH",version="v1"} 12
+apiserver_request_total{code="409",component="apiserver",dry_run="",group="",resource="pods",scope="resource",\
+subresource="status",verb="PATCH",version="v1"} 1
+apiserver_request_total{code="200",component="apiserver",dry_run="",group="",resource="endpoints",scope="resource",\
+subresource="",verb="PUT",version="v1"} 3
+apiserver_request_total{code="200",component="apiserver",dry_run="",group="discovery.k8s.io",resource="endpointslices",\
+scope="resource",subresource="",verb="PUT",version="v1"} 4
+apiserver_request_total{code="200",component="apiserver",dry_run="",group="flame.xflops.io",resource="flameclusters",\
+scope="resource",subresource="status",verb="PUT",version="v1alpha1"} 2
+apiserver_request_total{code="0",component="apiserver",dry_run="",group="",resource="pods",scope="namespace",\
+subresource="",verb="WATCH",version="v1"} 1e+02
+apiserver_request_total_of_something_else{verb="PUT"} 7
+"""
+WORK = Comparison(
+    "200 clusters",
+    {
+        "loader": [Cost(seconds=2.0), Cost(seconds=4.0), Cost(seconds=10.0)],
+        "operator": [Cost(seconds=3.0, memory=70.4), Cost(seconds=8.0, requests=1200.0), Cost(seconds=11.0)],
+    },
+)
+
+
+def test_requests_are_counted_by_verb_and_resource_whatever_their_result() -> None:
+    found = requests_by_kind(METRICS)
+
+    assert found["PATCH pods/status"] == 13
+    assert found["PUT endpointslices"] == 4
+    assert found["WATCH pods"] == 100
+    assert found.total() == 122
+
+
+def test_watches_are_no_work_and_updates_of_endpoints_count_together() -> None:
+    found = counted(requests_by_kind(METRICS), "flameclusters")
+
+    assert found == {"requests": 22, "endpoints": 7, "statuses": 2}
+
+
+def test_ratio_is_the_median_over_turns_and_not_that_of_medians() -> None:
+    assert WORK.ratio("loader") == 1.0
+    assert WORK.ratio("operator") == 1.5
+
+
+def test_table_has_a_row_for_each_with_the_median_of_each_figure() -> None:
+    lines = cost_table([WORK]).splitlines()
+
+    assert lines[2].startswith("| 200 clusters | loader | 4.0 | 1.00 x |")
+    assert lines[3].startswith("| 200 clusters | operator | 8.0 | 1.50 x |")
+    assert len({line.count("|") for line in lines}) == 1
+
+
+def test_data_has_each_turn() -> None:
+    data = json.loads(as_data([WORK]))
+
+    assert [cost["seconds"] for cost in data["costs"]["operator"]] == [3.0, 8.0, 11.0]
+
+
+def test_chart_has_a_bar_for_each() -> None:
+    root = ET.fromstring(chart.ratios([WORK]))
+
+    assert {"200 clusters: loader", "200 clusters: operator", "1.50"} <= {each.text for each in root}
+
+
+def test_new_blocks_take_the_place_of_the_old_ones_alone() -> None:
+    page = "a\n<!-- x -->\nold\n<!-- end of x -->\nb <!-- y -->"
+
+    assert placed(page, "x", ["new", "more"]) == "a\n<!-- x -->\nnew\n\nmore\n<!-- end of x -->\nb <!-- y -->"
+
+
+@pytest.mark.parametrize("words", ["<!-- peers -->", "<!-- end of peers -->", "| `peers` |", "--kuberay-crds"])
+def test_page_explains_the_comparison_and_has_a_place_for_it(words: str) -> None:
+    assert words in (DOCS / "scaling.md").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize(
+    ("status", "runs"),
+    [
+        ({}, False),
+        ({"state": "ready"}, False),
+        ({"state": "ready", "readyWorkerReplicas": 3}, True),
+        ({"state": "suspended", "readyWorkerReplicas": 3}, False),
+    ],
+)
+def test_ray_cluster_runs_when_it_says_so_with_all_its_workers(status: dict[str, object], *, runs: bool) -> None:
+    assert ray_runs(status, 3) is runs
+
+
+def test_ray_cluster_has_as_many_workers_as_a_flame_cluster_has_executors() -> None:
+    (group,) = ray_cluster("ns", "one", 3)["spec"]["workerGroupSpecs"]
+
+    assert group["replicas"] == 3
+    assert group["maxReplicas"] > 2000
+
+
+def test_flame_cluster_without_executors_runs_too() -> None:
+    assert flame_runs({"state": "Running", "executorManager": {}}, 0)
+    assert not flame_runs({"state": "Running", "executorManager": {"ready": 2}}, 3)
