@@ -18,7 +18,7 @@ from flamectl_operator.api.constants import CLUSTER_LABEL
 from flamectl_operator.controller import Controller
 from flamectl_operator.kube.events import EventRecorder
 from flamectl_operator.kube.resources import CONFIG_MAPS, PODS, SERVICES
-from flamectl_operator.reconcile.spec_planner import SpecPlanner
+from flamectl_operator.reconcile.spec_renderer import SpecRenderer
 from flamectl_operator.reconcile.stores import FLAME_CLUSTERS, Stores
 from flamectl_operator.runtime.clock import SystemClock
 from flamectl_operator.settings import OperatorConfig
@@ -97,7 +97,7 @@ async def _pass(bench: Bench, stores: Stores, namespace: str) -> float:
     clock = SystemClock()
     config = OperatorConfig.model_validate({"flame": {"sessionManagerEndpoint": ""}})
     events = EventRecorder(bench.client, "benchmarks", f"benchmarks-{random.getrandbits(32)}", clock)
-    controller = Controller(stores, bench.client, events, clock, config, "benchmarks", planner=SpecPlanner())
+    controller = Controller(stores, bench.client, events, clock, config, "benchmarks", renderer=SpecRenderer())
     taken: list[int] = []
     for _ in range(PASSES):
         begun = time.thread_time_ns()

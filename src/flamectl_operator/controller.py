@@ -13,7 +13,7 @@ from flamectl_operator.kube.errors import KubernetesError
 from flamectl_operator.reconcile.cluster_state import ClusterState
 from flamectl_operator.reconcile.outcomes import changed
 from flamectl_operator.reconcile.refusals import RefusedError
-from flamectl_operator.reconcile.spec_planner import SpecPlanner
+from flamectl_operator.reconcile.spec_renderer import SpecRenderer
 from flamectl_operator.reconcile.step_hooks import StepHooks
 from flamectl_operator.reconcile.write_count import WRITES, WriteCount
 from flamectl_operator.runtime.observer import UNOBSERVED
@@ -47,7 +47,7 @@ class Controller:
         config: The operator's settings at the start.
         lock_identity: The identity of this operator in deletion locks: the same for all processes of a deployment.
         observer: Receives the results of steps.
-        planner: Computes the desired objects. It may outlive this controller.
+        renderer: Computes the desired objects. It may outlive this controller.
     """
 
     def __init__(
@@ -59,9 +59,9 @@ class Controller:
         config: OperatorConfig,
         lock_identity: str,
         observer: Observer = UNOBSERVED,
-        planner: SpecPlanner | None = None,
+        renderer: SpecRenderer | None = None,
     ) -> None:
-        self._planner = planner or SpecPlanner()
+        self._renderer = renderer or SpecRenderer()
         self._stores = stores
         self._client = client
         self._events = events
@@ -90,7 +90,7 @@ class Controller:
         if cluster is None or cluster.terminating:
             # Garbage collection deletes its children; the operator writes nothing more for a FlameCluster that is being deleted.
             if (gone := self._states.pop(key, None)) is not None:
-                self._planner.forget(gone.owner.uid)
+                self._renderer.forget(gone.owner.uid)
             self._stores.flame.forget(key)
             return NOTHING
         WRITES.set(WriteCount())
@@ -104,7 +104,7 @@ class Controller:
             self._log.warning("subreconciler", **OBSERVE.labels, outcome="error", error=str(error))
             return Result(errors=(error,))
         before = pass_.status.stored
-        result = await PIPELINE.run(pass_, StepHooks(self._clock, self._observer, self._log, state.told))
+        result = await PIPELINE.run(pass_, StepHooks(self._clock, self._observer, self._log, state.last_logged))
         self._observe_first_ready(cluster, before, pass_)
         newest = self._stores.flame_clusters.get(*key)
         if newest is not None and newest.metadata.resource_version != pass_.status.cluster.metadata.resource_version:
@@ -113,10 +113,10 @@ class Controller:
         state.end(pass_, result)
         return result
 
-    def patience(self, key: Key, change: Change[PodView]) -> float:
+    def pass_delay(self, key: Key, change: Change[PodView]) -> float:
         """Return the seconds that the pass over a change of a Pod may wait; 0 when it must not."""
         state = self._states.get(key)
-        return 0.0 if state is None else state.patience(change)
+        return 0.0 if state is None else state.pass_delay(change)
 
     def _observe_first_ready(self, cluster: FlameClusterView, before: FlameClusterStatus, pass_: Pass) -> None:
         created = cluster.metadata.creation_timestamp
@@ -128,7 +128,7 @@ class Controller:
         state = self._states.get(key)
         if state is None or state.owner.uid != cluster.uid:
             if state is not None:
-                self._planner.forget(state.owner.uid)
+                self._renderer.forget(state.owner.uid)
             owner = Identity(cluster.name, cluster.namespace, cluster.uid)
             state = self._states[key] = ClusterState(
                 owner,
@@ -138,6 +138,6 @@ class Controller:
                 self._events,
                 self._lock_identity,
                 self._observer,
-                self._planner,
+                self._renderer,
             )
         return state

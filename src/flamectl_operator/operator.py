@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from flamectl_operator.kube.client import Client
     from flamectl_operator.kube.pod_views import PodView
     from flamectl_operator.kube.views import KubernetesObject
-    from flamectl_operator.reconcile.spec_planner import SpecPlanner
+    from flamectl_operator.reconcile.spec_renderer import SpecRenderer
     from flamectl_operator.runtime.clock import Clock
     from flamectl_operator.runtime.observer import Ended, Observer
     from flamectl_operator.settings import OperatorConfig
@@ -61,7 +61,7 @@ class Operator:
         lock_identity: The identity of this operator in deletion locks: the same for all processes of a deployment, of which at
             most one works.
         observer: Receives reports about its work.
-        planner: Computes the desired objects. It may outlive this operator.
+        renderer: Computes the desired objects. It may outlive this operator.
         connect: Returns the client of a session manager; None when no session manager is asked.
     """
 
@@ -74,7 +74,7 @@ class Operator:
         identity: str,
         lock_identity: str,
         observer: Observer = UNOBSERVED,
-        planner: SpecPlanner | None = None,
+        renderer: SpecRenderer | None = None,
         *,
         connect: Callable[[Target], SessionManager] | None = None,
     ) -> None:
@@ -100,13 +100,15 @@ class Operator:
         }
         self.reflectors = tuple(itertools.chain.from_iterable(self._by_namespace.values()))
         #: Namespaces whose caches have synced, None for all namespaces; and keys that wait for the others.
-        self._known: set[str | None] = set()
-        self._held: dict[Key, None] = {}
-        self._some_known = asyncio.Event()
+        self._synced_namespaces: set[str | None] = set()
+        self._unsynced_keys: dict[Key, None] = {}
+        self._some_synced = asyncio.Event()
         self._resync_changed = asyncio.Event()
         #: Records events about the operator's actions.
         self.events = EventRecorder(client, MANAGED_BY, identity, clock, self.queue.drained)
-        self._controller = Controller(self.stores, client, self.events, clock, config, lock_identity, observer, planner)
+        self._controller = Controller(
+            self.stores, client, self.events, clock, config, lock_identity, observer, renderer
+        )
         self._subscribe()
 
     def reconfigure(self, config: OperatorConfig) -> None:
@@ -140,7 +142,7 @@ class Operator:
             f"reflector {number}": reflector.run() for number, reflector in enumerate(self.reflectors)
         }
         background |= {
-            f"namespace {namespace or '*'}": self._serve(namespace, reflectors)
+            f"namespace {namespace or '*'}": self._open_when_synced(namespace, reflectors)
             for namespace, reflectors in self._by_namespace.items()
         }
         background |= {"events": self.events.run(), "workers": self._work(), "resync": self._resync()}
@@ -164,11 +166,11 @@ class Operator:
         await self.events.flush(EVENTS_FLUSH_TIMEOUT)
 
     @property
-    def some_known(self) -> bool:
+    def some_synced(self) -> bool:
         """Whether the caches of some namespace have synced, so that there is work."""
         return any(all(each.synced.is_set() for each in reflectors) for reflectors in self._by_namespace.values())
 
-    async def _serve(self, namespace: str | None, reflectors: Iterable[Reflector[Any]]) -> None:
+    async def _open_when_synced(self, namespace: str | None, reflectors: Iterable[Reflector[Any]]) -> None:
         """Start passes after the caches of a namespace have synced, because with half a view they would create existing objects.
 
         A forbidden or deleted namespace does not delay the others.
@@ -177,19 +179,19 @@ class Operator:
             await reflector.synced.wait()
         found = {"flame_clusters": len(self.stores.flame_clusters), "pods": len(self.stores.pods)}
         self._log.info("caches synced", watched=namespace or "*", **found, lock_identity=self._lock_identity)
-        self._known.add(namespace)
-        self._some_known.set()
-        for key in [key for key in self._held if self._is_known(key)]:
-            del self._held[key]
+        self._synced_namespaces.add(namespace)
+        self._some_synced.set()
+        for key in [key for key in self._unsynced_keys if self._is_synced(key)]:
+            del self._unsynced_keys[key]
             self.queue.add(key, Priority.LOW)
         await asyncio.Event().wait()
 
-    def _is_known(self, key: Key) -> bool:
-        return key[0] in self._known or None in self._known
+    def _is_synced(self, key: Key) -> bool:
+        return key[0] in self._synced_namespaces or None in self._synced_namespaces
 
     async def _work(self) -> None:
         """Start the workers after the caches of at least one namespace have synced."""
-        await self._some_known.wait()
+        await self._some_synced.wait()
         workers = self._config.controller.workers
         await run_forever({f"worker {number}": self._worker() for number in range(workers)})
 
@@ -202,8 +204,8 @@ class Operator:
                 await asyncio.Event().wait()
                 return
             try:
-                if not self._is_known(key):
-                    self._held[key] = None
+                if not self._is_synced(key):
+                    self._unsynced_keys[key] = None
                 elif any(reflector.contradicted for reflector in self.reflectors):
                     self.queue.add_after(key, CONTRADICTION_RETRY)
                 else:
@@ -231,7 +233,7 @@ class Operator:
             self.queue.forget(key)
         if result.delay is not None:
             self.queue.add_after(key, result.delay)
-        self._observer.pass_ended(_ended(result), self._clock.monotonic() - started)
+        self._observer.pass_ended(_how_ended(result), self._clock.monotonic() - started)
 
     async def _reconcile(self, key: Key) -> Result:
         """Run one pass; an unexpected exception fails only this pass, which is retried."""
@@ -306,8 +308,8 @@ class Operator:
         for key in keys_of(change, keys_of_child):
             if self.watcher is not None and change.old is not None and pods.answers_elsewhere(change.old, change.new):
                 self.watcher.leave(key, change.old.uid)
-            patience = 0.0 if change.initial else self._controller.patience(key, change)
-            self._enqueue(key, "Pod", priority, patience)
+            delay = 0.0 if change.initial else self._controller.pass_delay(key, change)
+            self._enqueue(key, "Pod", priority, delay)
 
     def _session_manager_changed(self, key: Key) -> None:
         self._enqueue(key, "SessionManager", Priority.NORMAL)
@@ -320,7 +322,7 @@ class Operator:
             self.queue.add(key, priority)
 
 
-def _ended(result: Result) -> Ended:
+def _how_ended(result: Result) -> Ended:
     """Return the result of a pass in one word."""
     if result.errors:
         return "error"

@@ -22,7 +22,7 @@ from tests.flame.protocol import CLIENT_CALLS, EXECUTOR_CALLS, message_class
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Collection
 
-    from flamectl_operator.flame.snapshot import Session, Snapshot
+    from flamectl_operator.flame.snapshot import Session, SessionManagerSnapshot
 
     Rule = Callable[["Bench"], Awaitable[None]]
 
@@ -90,7 +90,7 @@ class Bench:
         finally:
             client.close()
 
-    async def snapshot(self) -> Snapshot:
+    async def snapshot(self) -> SessionManagerSnapshot:
         """What the operator reads."""
         async with self.client() as client:
             return await client.snapshot()

@@ -25,7 +25,14 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
-from flamectl_operator.flame.snapshot import ExecutorState, FlameExecutor, NodeState, Resources, Session, Snapshot
+from flamectl_operator.flame.snapshot import (
+    ExecutorState,
+    FlameExecutor,
+    NodeState,
+    Resources,
+    Session,
+    SessionManagerSnapshot,
+)
 from tests.flame.scheduler import schedule
 
 if TYPE_CHECKING:
@@ -213,9 +220,9 @@ class FlameModel:
 
     # --- What the API answers
 
-    def snapshot(self) -> Snapshot:
+    def snapshot(self) -> SessionManagerSnapshot:
         """The nodes, executors and sessions, as the operator reads them."""
-        return Snapshot(
+        return SessionManagerSnapshot(
             nodes={name: node.state for name, node in self.nodes.items()},
             executors=tuple(
                 FlameExecutor(each.node, each.state, "" if each.session is None else each.session.name)

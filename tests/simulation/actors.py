@@ -14,7 +14,7 @@ from flamectl_operator.api.constants import (
 )
 from flamectl_operator.kube import errors
 from flamectl_operator.operator import RETRY_LIMIT
-from flamectl_operator.reconcile.status_writer import RECHECK_CRD
+from flamectl_operator.reconcile.status_writer import CRD_RECHECK_SECONDS
 from tests.simulation.admission import Denial
 from tests.simulation.client import TIMEOUT
 from tests.simulation.crd import spec_problems
@@ -579,11 +579,11 @@ class Actors:
         for cluster in self._server.all(FLAME_CLUSTERS):
             if cluster.get("status", {}).get("observedGeneration") != cluster["metadata"]["generation"]:
                 self._server.replace(FLAME_CLUSTERS, key_of(cluster), {**cluster, "spec": read(cluster["spec"])}, USER)
-        self._world.disturb(LONGEST_OTHER_CRD + RECHECK_CRD + LONGEST_RETRY)
+        self._world.disturb(LONGEST_OTHER_CRD + CRD_RECHECK_SECONDS + LONGEST_RETRY)
 
     def restore_crd(self) -> None:
         self._server.other_crd = None
-        self._world.disturb(RECHECK_CRD + LONGEST_RETRY)
+        self._world.disturb(CRD_RECHECK_SECONDS + LONGEST_RETRY)
 
     def back_up(self) -> None:
         """Copy etcd."""

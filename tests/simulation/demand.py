@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Set as AbstractSet
 
     from flamectl_operator.api.autoscaling import Autoscaling
-    from flamectl_operator.flame.snapshot import Snapshot
+    from flamectl_operator.flame.snapshot import SessionManagerSnapshot
     from tests.simulation.check import Surroundings
     from tests.simulation.client import ModelClient
     from tests.simulation.knowledge import Answer
@@ -76,7 +76,7 @@ class Demand:
         return found
 
 
-def needed(snapshot: Snapshot, drained: AbstractSet[str] = frozenset()) -> int:
+def needed(snapshot: SessionManagerSnapshot, drained: AbstractSet[str] = frozenset()) -> int:
     """How many executors of one slot each the open sessions can use, or work for one; drained ones have been replaced."""
     demand = 0
     for session in snapshot.sessions:

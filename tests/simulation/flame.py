@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from flamectl_operator.flame.client import DEADLINE
 from flamectl_operator.flame.session_manager import FlameError
-from flamectl_operator.flame.snapshot import ExecutorState, Snapshot
+from flamectl_operator.flame.snapshot import ExecutorState, SessionManagerSnapshot
 from tests.flame.model import RECONNECT, FlameModel
 from tests.simulation.objects import FLAME_CLUSTERS, NAMESPACE, PODS, condition, key_of, name_of
 
@@ -292,7 +292,7 @@ class ModelSessionManager:
         self._address = address
         self._ended = False
 
-    async def snapshot(self) -> Snapshot:
+    async def snapshot(self) -> SessionManagerSnapshot:
         """See `SessionManager`: three questions, one after the other."""
         asked, knowledge = self._flame.loop.now, self._client.knowledge
         try:
@@ -306,7 +306,7 @@ class ModelSessionManager:
         except FlameError:
             knowledge.unanswered(self._name, self._flame.loop.now)
             raise
-        answer = Snapshot(nodes=nodes, executors=executors, sessions=sessions)
+        answer = SessionManagerSnapshot(nodes=nodes, executors=executors, sessions=sessions)
         knowledge.answered(self._name, asked, self._flame.loop.now, answer)
         return answer
 

@@ -18,7 +18,7 @@ from flamectl_operator.api.constants import (
     SESSION_STORE_ANNOTATION,
 )
 from flamectl_operator.desired import names
-from flamectl_operator.planning.rollout import ROOM_PATIENCE
+from flamectl_operator.planning.rollout import ROOM_TIMEOUT_SECONDS
 from flamectl_operator.reconcile.status_writer import OUTDATED_CRD
 from tests.simulation.api_server import ETCD
 from tests.simulation.caches import Caches
@@ -288,8 +288,8 @@ class Judge:
         # A Pod that has left since the pass began may still have been counted.
         left = client.knowledge.left(uid, pass_begun())
         # A suspension does not begin while it is paused, or while a Pod keeps a claim that is being deleted.
-        put_off = want.suspend and (want.paused or bool(left) or self._caches.claim_going(client, cluster))
-        replicas = want.standing if put_off else want.replicas
+        deferral = want.suspend and (want.paused or bool(left) or self._caches.claim_going(client, cluster))
+        replicas = want.standing if deferral else want.replicas
         serves = manager is not None and ready(manager) and (ready_executors or replicas == 0)
         if state == "Running" and not serves and not left:
             self.blame(f"{client.name} calls {key[1]} Running, which it is not as far as it can know")
@@ -566,7 +566,7 @@ class Judge:
             return True  # there is none, and so nobody serves
         if lost:
             return since is not None
-        waited = since is not None and self._now(client) >= since + ROOM_PATIENCE - ROUNDING
+        waited = since is not None and self._now(client) >= since + ROOM_TIMEOUT_SECONDS - ROUNDING
         return waited and bool(pod["spec"].get("nodeName"))
 
     def _replaced(

@@ -34,7 +34,7 @@ from tests.simulation.specs import Wanted, remembered, wanted
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from flamectl_operator.flame.snapshot import Snapshot
+    from flamectl_operator.flame.snapshot import SessionManagerSnapshot
 
 
 @dataclass(frozen=True)
@@ -72,7 +72,7 @@ class Answer:
 
     asked: float
     said: float
-    snapshot: Snapshot
+    snapshot: SessionManagerSnapshot
     left: frozenset[str]
 
 
@@ -276,7 +276,7 @@ class Knowledge:
         """From now on another session manager of a FlameCluster is asked."""
         self.heard[name] = Heard(now)
 
-    def answered(self, name: str, asked: float, now: float, snapshot: Snapshot) -> None:
+    def answered(self, name: str, asked: float, now: float, snapshot: SessionManagerSnapshot) -> None:
         """A session manager has answered."""
         pods = self._objects.get(PODS, {}).values()
         counted = {name_of(pod) for pod in pods if live(pod)}

@@ -28,7 +28,7 @@ from flamectl_operator.desired import cluster as desired_cluster
 from flamectl_operator.desired import names
 from flamectl_operator.desired import pods as desired_pods
 from flamectl_operator.flame import watcher
-from flamectl_operator.flame.snapshot import Load, Snapshot
+from flamectl_operator.flame.snapshot import Load, SessionManagerSnapshot
 from flamectl_operator.kube import errors, views
 from flamectl_operator.kube import lease as leases
 from flamectl_operator.kube.cache import reflector, store
@@ -73,7 +73,7 @@ from flamectl_operator.reconcile import (
     cluster_state,
     deletion_lock,
     reconcile_pass,
-    spec_planner,
+    spec_renderer,
     stored_status,
 )
 from flamectl_operator.reconcile.cluster_io import ClusterIO
@@ -321,7 +321,7 @@ def a_plan_holds_for_a_generation_whatever_its_spec() -> None:
     def holds_for(self: Any, cluster: Any, settings: Any) -> bool:
         return bool(self.generation == cluster.metadata.generation and self.settings == settings)
 
-    _set(spec_planner.PlannedSpec, "holds_for", holds_for)
+    _set(spec_renderer.RenderedSpec, "holds_for", holds_for)
 
 
 @_mutation_of_marks
@@ -369,7 +369,7 @@ def own_writes_are_not_taken_into_the_store() -> None:
 
 @_mutation
 def own_deletions_are_not_taken_into_the_store() -> None:
-    _set(store.Store, "observe_deletion", _nothing)
+    _set(store.Store, "absorb_deletion", _nothing)
 
 
 @_mutation
@@ -689,7 +689,7 @@ def failures_are_forgotten_before_a_replacement_has_a_node() -> None:
 
 @_mutation
 def failures_are_never_forgotten() -> None:
-    _set(replacement_backoff, "_over", lambda *_args: False)
+    _set(replacement_backoff, "_elapsed", lambda *_args: False)
 
 
 @_mutation
@@ -758,7 +758,7 @@ def a_begun_suspension_is_forgotten() -> None:
 @_mutation
 def pausing_is_ignored() -> None:
     original = validation.parse_spec
-    _set(spec_planner, "parse_spec", lambda raw, name: original(raw, name).model_copy(update={"paused": False}))
+    _set(spec_renderer, "parse_spec", lambda raw, name: original(raw, name).model_copy(update={"paused": False}))
 
 
 @_mutation
@@ -839,10 +839,10 @@ def a_status_is_compared_with_what_was_written_last() -> None:
         wire = status.to_wire()
         if written.get(id(self)) == (self, wire):
             return None
-        put_off = await original(self, status)
-        if put_off is None:
+        deferral = await original(self, status)
+        if deferral is None:
             written[id(self)] = (self, wire)
-        return put_off
+        return deferral
 
     _set(StatusWriter, "write", write)
 
@@ -894,10 +894,10 @@ def a_status_is_written_whether_or_not_it_changes() -> None:
     original = StatusWriter.write
 
     async def write(self: Any, status: Any) -> Any:
-        put_off = await original(self, status)
-        if put_off is None:
+        deferral = await original(self, status)
+        if deferral is None:
             await self._send(self.cluster.status, records=False)
-        return put_off
+        return deferral
 
     _set(StatusWriter, "write", write)
 
@@ -1442,7 +1442,7 @@ def a_session_manager_that_waits_is_replaced_under_its_tasks() -> None:
 
 @_mutation_of_patience
 def a_session_manager_is_replaced_by_an_old_answer() -> None:
-    _set(session_manager_update, "RECENT", float("inf"))
+    _set(session_manager_update, "RECENT_SNAPSHOT_SECONDS", float("inf"))
 
 
 # -- Flame: nodes and registration
@@ -1462,7 +1462,7 @@ def lost_nodes_with_work_are_not_reported() -> None:
 
 @_mutation_of_flame
 def lost_nodes_are_reported_again_and_again() -> None:
-    _set(lost_nodes, "REPORT_AGAIN", 0.0)
+    _set(lost_nodes, "NODE_REPORT_INTERVAL_SECONDS", 0.0)
 
 
 @_mutation_of_flame
@@ -1576,7 +1576,7 @@ def the_number_for_the_demand_is_not_remembered() -> None:
 
 @_mutation_of_paused_sessions
 def paused_sessions_count_with_all_their_tasks() -> None:
-    _set(Snapshot, "instances", lambda _snapshot, session: session.instances)
+    _set(SessionManagerSnapshot, "instances", lambda _snapshot, session: session.instances)
 
 
 @_mutation_of_paused_sessions

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from flamectl_operator.api.validation import parse_spec
-from flamectl_operator.reconcile import spec_planner
+from flamectl_operator.reconcile import spec_renderer
 from tests.simulation.faults import REQUEST_FAULTS
 from tests.simulation.objects import PODS
 from tests.simulation.runner import run_seed
@@ -70,7 +70,7 @@ def test_failing_world_is_shrunk(monkeypatch: pytest.MonkeyPatch) -> None:
     def ignore_pausing(raw: object, name: str) -> FlameClusterSpec:
         return parse_spec(raw, name).model_copy(update={"paused": False})
 
-    monkeypatch.setattr(spec_planner, "parse_spec", ignore_pausing)
+    monkeypatch.setattr(spec_renderer, "parse_spec", ignore_pausing)
     short = (each for each in map(Scenario.of, FIXED) if 6 <= len(each.actions) < 20)
     scenario = next(each for each in short if failure(each))
     shorter = shrink(scenario)

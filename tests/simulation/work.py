@@ -37,7 +37,7 @@ from tests.simulation.specs import remembered, wanted
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from flamectl_operator.flame.snapshot import Snapshot
+    from flamectl_operator.flame.snapshot import SessionManagerSnapshot
     from tests.flame.model import FlameModel
     from tests.simulation.api_server import Change
     from tests.simulation.check import Surroundings
@@ -444,7 +444,7 @@ def _useful(model: FlameModel) -> int:
     )
 
 
-def _tasks_run(snapshot: Snapshot) -> bool:
+def _tasks_run(snapshot: SessionManagerSnapshot) -> bool:
     return any(session.running for session in snapshot.sessions)
 
 

@@ -19,7 +19,7 @@ from flamectl_operator.reconcile.base import Subreconciler
 from flamectl_operator.runtime.logs import set_level
 from flamectl_operator.runtime.outcome import DONE, Outcome, stop, wait
 from flamectl_operator.runtime.workflow import Always, If, InOrder, Stage
-from flamectl_operator.status.failing import PATIENCE
+from flamectl_operator.status.failing import FAILING_AFTER_SECONDS
 from flamectl_operator.subreconcilers import PIPELINE
 from flamectl_operator.subreconcilers.update_status import OpenStatus
 from tests.unit.builders import (
@@ -299,8 +299,8 @@ async def test_persistent_failure_is_reported_after_a_while_until_it_succeeds() 
     world.api.fail("create", "pods", broken(), times=3)
 
     first = await world.run_pass()
-    assert first.delay == PATIENCE, "the queue alone would look again later"
-    world.clock.elapsed += PATIENCE - 1
+    assert first.delay == FAILING_AFTER_SECONDS, "the queue alone would look again later"
+    world.clock.elapsed += FAILING_AFTER_SECONDS - 1
     second = await world.run_pass()
     assert second.delay == 1
     assert world.condition("Degraded")[0] == "False"
@@ -322,7 +322,7 @@ async def test_pass_without_requests_does_not_change_failures(change: dict[str, 
     await world.run_pass()
     world.edit(change)
     await world.run_pass()
-    world.clock.elapsed += PATIENCE
+    world.clock.elapsed += FAILING_AFTER_SECONDS
 
     world.apply(merged(before, replicas(2)))
     result = await world.run_pass()
@@ -398,7 +398,7 @@ async def test_too_deeply_nested_spec_does_not_abort_a_pass(where: str, depth: i
     world.api.put("flameclusters", world.api.objects["flameclusters", *KEY])
     answer = wire.encode({"metadata": metadata, "spec": spec, "status": view.status})
     answer = answer.replace(b'"DEEP"', b'{"a":' * depth + b"1" + b"}" * depth)
-    world.stores.flame_clusters.observe(wire.decode(FlameClusterView, answer))
+    world.stores.flame_clusters.absorb(wire.decode(FlameClusterView, answer))
 
     await world.run_pass(stale=True)
 

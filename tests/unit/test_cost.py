@@ -106,7 +106,7 @@ async def test_pass_after_the_change_of_one_executor_is_linear_in_the_executors(
         pod = world.stores.pods.get(KEY[0], executor_name(7))
         assert pod is not None
         version = str(world.stores.pods.synced_version() + 1)
-        world.stores.pods.observe(
+        world.stores.pods.absorb(
             msgspec.structs.replace(pod, metadata=msgspec.structs.replace(pod.metadata, resource_version=version))
         )
         calls.append(await _calls_of_a_pass(world))

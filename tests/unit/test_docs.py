@@ -25,7 +25,7 @@ from flamectl_operator.kube.resources import CONFIG_MAPS, NETWORK_POLICIES, SERV
 from flamectl_operator.observed.trouble import FAILING_REASONS, IMAGE_REASONS
 from flamectl_operator.process import cli
 from flamectl_operator.process.monitoring import Monitor
-from flamectl_operator.process.monitoring.checks import WATCH_PATIENCE
+from flamectl_operator.process.monitoring.checks import WATCH_TIMEOUT_SECONDS
 from flamectl_operator.runtime.health import MAX_LAG
 from flamectl_operator.settings import OperatorConfig, PodPolicy, environment_layer, merge
 from flamectl_operator.settings.catalogue import catalogue
@@ -328,7 +328,7 @@ def test_documented_health_checks_have_the_order_of_the_code() -> None:
 
 
 def test_documented_patience_with_watches_is_the_one_of_the_code() -> None:
-    assert f"for {WATCH_PATIENCE:.0f} s" in _text("docs/monitoring.md")
+    assert f"for {WATCH_TIMEOUT_SECONDS:.0f} s" in _text("docs/monitoring.md")
     assert f"more than {MAX_LAG:.0f} s" in _text("docs/monitoring.md")
 
 
@@ -419,7 +419,7 @@ _PASSED_ON = {
     "outcome.reason",
     "pod.status.phase",
     "pod.status.reason",
-    "put_off.reason",
+    "deferral.reason",
     "rest.reason",
     "self.reason",
     "scaling.reason",

@@ -21,7 +21,7 @@ import structlog
 from flamectl_operator.api.constants import CLUSTER_LABEL
 from flamectl_operator.api.limits import MAX_SPEC_SIZE
 from flamectl_operator.operator import Operator
-from flamectl_operator.reconcile import spec_planner
+from flamectl_operator.reconcile import spec_renderer
 from flamectl_operator.runtime.outcome import Result
 from flamectl_operator.settings import OperatorConfig
 from tests.e2e.hostile import hostile_overrides
@@ -244,7 +244,7 @@ async def test_largest_accepted_spec_costs_no_more_than_a_small_one(spec: dict[s
 async def test_largest_accepted_spec_that_is_planned_in_the_event_loop_is_noticed(
     callbacks: Callbacks, mocker: MockerFixture
 ) -> None:
-    mocker.patch.object(spec_planner, "MAX_SIZE_IN_LOOP", MAX_SPEC_SIZE)
+    mocker.patch.object(spec_renderer, "MAX_SIZE_IN_LOOP", MAX_SPEC_SIZE)
     await _deploy(callbacks, _LARGEST["depth"])
     assert callbacks.most > MOST
 

@@ -17,7 +17,7 @@ from flamectl_operator.kube.client import EventType, WatchEvent
 from flamectl_operator.observed.flame_cluster import FlameClusterView
 from flamectl_operator.operator import Operator
 from flamectl_operator.process.monitoring.cluster_samples import ClusterSamples
-from flamectl_operator.reconcile.spec_planner import SpecPlanner
+from flamectl_operator.reconcile.spec_renderer import SpecRenderer
 from flamectl_operator.reconcile.stores import Stores
 from flamectl_operator.runtime.observer import UNOBSERVED
 from flamectl_operator.runtime.outcome import Result
@@ -91,13 +91,13 @@ def test_stored_flame_clusters_with_the_largest_specs_take_some_kilobytes_each()
 
 
 async def test_planned_flame_clusters_take_some_tens_of_kilobytes_each() -> None:
-    planner, count = SpecPlanner(), 50
+    renderer, count = SpecRenderer(), 50
     clusters = [_cluster(f"c{number}", "crowd", number + 1) for number in range(count)]
     first = _cluster("first", "crowd", 1)
-    await planner.plan(Identity(first.name, "crowd", first.uid), first, SETTINGS, UNOBSERVED)
+    await renderer.render(Identity(first.name, "crowd", first.uid), first, SETTINGS, UNOBSERVED)
     with _bytes_for_each(count, PLANNED):
         for each in clusters:
-            planned = await planner.plan(Identity(each.name, "crowd", each.uid), each, SETTINGS, UNOBSERVED)
+            planned = await renderer.render(Identity(each.name, "crowd", each.uid), each, SETTINGS, UNOBSERVED)
             assert planned.desired is not None
 
 

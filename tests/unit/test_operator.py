@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Iterator, MutableMapping
 
     from flamectl_operator.controller import Key
-    from flamectl_operator.flame.snapshot import Snapshot
+    from flamectl_operator.flame.snapshot import SessionManagerSnapshot
     from flamectl_operator.kube.resources import Resource
     from flamectl_operator.runtime.observer import Observer
 
@@ -88,7 +88,7 @@ async def _queued(operator: Operator) -> list[str]:
 class _SessionManager:
     """A session manager that is asked and never answers."""
 
-    async def snapshot(self) -> Snapshot:
+    async def snapshot(self) -> SessionManagerSnapshot:
         await asyncio.Event().wait()
         raise AssertionError
 
@@ -188,17 +188,17 @@ async def test_response_about_a_child_enqueues_its_owner_once(resource: Resource
     children = operator.stores.of(resource)
     made, event = resource.view(metadata=_meta(owner=OURS, label="my-flame")), EventType.ADDED
 
-    children.observe(made)
+    children.absorb(made)
     assert await _queued(operator) == ["default/my-flame"]
     children.apply(WatchEvent(event, made))
     assert await _queued(operator) == []
-    children.observe_deletion(made, None)
+    children.absorb_deletion(made, None)
     assert await _queued(operator) == ["default/my-flame"]
 
 
 async def test_response_about_a_flame_cluster_enqueues_nothing() -> None:
     operator, _ = _operator()
-    operator.stores.flame_clusters.observe(flame_cluster(metadata=_meta("my-flame")))
+    operator.stores.flame_clusters.absorb(flame_cluster(metadata=_meta("my-flame")))
 
     assert await _queued(operator) == []
 

@@ -19,7 +19,7 @@ from flamectl_operator.kube.http.credentials import LOAD_TIMEOUT
 from flamectl_operator.observed.flame_cluster import MAX_KEPT_SPEC_SIZE
 from flamectl_operator.process.monitoring import connections, steering
 from flamectl_operator.process.monitoring.connections import HEAD_TIMEOUT, MAX_CONNECTIONS, MAX_RATE, MAX_REQUEST_SIZE
-from flamectl_operator.reconcile import session_manager_io, spec_planner
+from flamectl_operator.reconcile import session_manager_io, spec_renderer
 from flamectl_operator.reconcile.transform import (
     MAX_ANNOTATIONS_COST,
     MAX_COST,
@@ -118,7 +118,7 @@ def test_network_policy_closes_all_but_health_and_the_metrics_of_labelled_namesp
 @pytest.mark.parametrize(
     "sentence",
     [
-        f"more than {spec_planner.MAX_SIZE_IN_LOOP // 1024} KiB in a thread",
+        f"more than {spec_renderer.MAX_SIZE_IN_LOOP // 1024} KiB in a thread",
         f"more than {MAX_DATA_SIZE // 1024} KiB",
         f"more labels ({MAX_LABELS_COST // 1024} KiB) or annotations ({MAX_ANNOTATIONS_COST // 1024} KiB)",
         f"owner references ({MAX_OWNERS_COST // 1024} KiB) or spec ({MAX_SPEC_COST // 1024} KiB) are larger counts as foreign",
@@ -130,7 +130,7 @@ def test_network_policy_closes_all_but_health_and_the_metrics_of_labelled_namesp
         f"When it refuses {connections.MAX_REFUSED} within a second",
         f"most often for {connections.TURNED_AWAY} s, {steering.MAX_ADDRESSES} at most",
         f"within {HEAD_TIMEOUT:.0f} s or has more than {MAX_REQUEST_SIZE // 1024} KiB",
-        f"{spec_planner.MAX_KEPT // 2**20} MiB of memory at most",
+        f"{spec_renderer.MAX_KEPT // 2**20} MiB of memory at most",
         f"encoded, up to {MAX_KEPT_SPEC_SIZE // 2**10} KiB each",
         f"a Pod of {MAX_POD_COST // 2**10} KiB and any other object of {MAX_COST // 2**10} KiB is kept as it is",
         f"{answers.MAX_SIZE // 2**20} MiB and {answers.MAX_ENTRIES:,} entries",

@@ -19,7 +19,14 @@ from grpclib.exceptions import ProtocolError
 
 from flamectl_operator.flame.budget import Budget
 from flamectl_operator.flame.messages import message_class
-from flamectl_operator.flame.snapshot import ExecutorState, FlameExecutor, NodeState, Resources, Session, Snapshot
+from flamectl_operator.flame.snapshot import (
+    ExecutorState,
+    FlameExecutor,
+    NodeState,
+    Resources,
+    Session,
+    SessionManagerSnapshot,
+)
 from flamectl_operator.flame.wire import TooLargeError, batches
 from flamectl_operator.runtime.text import one_line
 
@@ -100,7 +107,7 @@ def limit_messages(stream: Any, share: Share) -> None:
     receiver.recv_data = receive_within_limit
 
 
-async def read(nodes: bytes, executors: bytes, sessions: bytes, began: float = 0.0) -> Snapshot:
+async def read(nodes: bytes, executors: bytes, sessions: bytes, began: float = 0.0) -> SessionManagerSnapshot:
     """Return the snapshot of three answers; large ones are read in a thread.
 
     Args:
@@ -124,10 +131,10 @@ def _snapshot(
     executors: bytes,
     sessions: bytes,
     began: float,
-) -> Snapshot:
+) -> SessionManagerSnapshot:
     reader = _Reader(began)
     states = dict(reader.all(nodes, _NODES, "nodes", reader.node))
-    snapshot = Snapshot(
+    snapshot = SessionManagerSnapshot(
         nodes=states,
         executors=tuple(reader.all(executors, _EXECUTORS, "executors", reader.executor)),
         sessions=tuple(reader.all(sessions, _SESSIONS, "sessions", reader.session)),

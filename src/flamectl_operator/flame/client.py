@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
     from flamectl_operator.flame.budget import Share
-    from flamectl_operator.flame.snapshot import Snapshot
+    from flamectl_operator.flame.snapshot import SessionManagerSnapshot
 
 #: Seconds that a call may take, the connection included.
 DEADLINE = 5.0
@@ -87,7 +87,7 @@ class GrpcSessionManager:
         self._channels: dict[int, LimitedChannel] = {}
         self._plural = False
 
-    async def snapshot(self) -> Snapshot:
+    async def snapshot(self) -> SessionManagerSnapshot:
         """See `SessionManager`."""
         async with self._failures() as share:
             nodes = await self._call(share, FRONTEND, "ListNodes", _EMPTY(), Encoded)

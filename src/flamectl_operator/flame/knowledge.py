@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from flamectl_operator.flame.snapshot import Snapshot
+    from flamectl_operator.flame.snapshot import SessionManagerSnapshot
 
 #: Seconds for which a snapshot is valid: longer than two of the slow polls.
 BELIEVED = 75.0
 #: The age in seconds of the oldest snapshot that a deletion or a new size may rest on. It is shorter than the period of a busy
 #: poller, so the snapshot is usually newer than the change that asks for the decision.
-RECENT = 1.0
+RECENT_SNAPSHOT_SECONDS = 1.0
 #: Seconds until executors are chosen that wait for a newer answer.
-LOOK_AGAIN = 0.5
+SNAPSHOT_RECHECK_SECONDS = 0.5
 
 
 class Phase(Enum):
@@ -57,7 +57,7 @@ class Knowledge:
     phase: Phase = Phase.OFF
     life: str = ""
     since: float = float("-inf")
-    snapshot: Snapshot | None = None
+    snapshot: SessionManagerSnapshot | None = None
     asked_at: float = float("-inf")
     said_at: float = float("-inf")
     known_since: float = float("inf")
@@ -65,10 +65,10 @@ class Knowledge:
     cause: str = ""
     problem: str = ""
     not_ready_since: Mapping[str, float] = field(default_factory=dict)
-    left: Snapshot | None = None
+    left: SessionManagerSnapshot | None = None
 
     @property
-    def fresh(self) -> Snapshot | None:
+    def fresh(self) -> SessionManagerSnapshot | None:
         """The snapshot, if the session manager answered the last question: for decisions that must not rest on an old one."""
         return None if self.failing else self.snapshot
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
-    from flamectl_operator.flame.snapshot import Snapshot
+    from flamectl_operator.flame.snapshot import SessionManagerSnapshot
 
 
 #: The reason of a FlameError about a session manager that sends more than any answer of Flame takes.
@@ -28,7 +28,7 @@ class FlameError(Exception):
 class SessionManager(Protocol):
     """The calls of the operator to a session manager. Each method raises FlameError."""
 
-    async def snapshot(self) -> Snapshot:
+    async def snapshot(self) -> SessionManagerSnapshot:
         """Ask for the nodes, the executors and the sessions."""
         ...
 

@@ -151,7 +151,7 @@ class Session:
 
 
 @dataclass(frozen=True)
-class Snapshot:
+class SessionManagerSnapshot:
     """The answer of a session manager at one moment.
 
     The nodes were listed before the executors. So a node that is not listed here, and has no executor here, gets none either,
@@ -265,7 +265,7 @@ class Snapshot:
                 found[session.resources] += instances
         return found
 
-    def same_for_decisions(self, other: Snapshot) -> bool:
+    def same_for_decisions(self, other: SessionManagerSnapshot) -> bool:
         """Return whether neither a decision nor the status differs between this snapshot and another."""
         return (
             self.nodes == other.nodes

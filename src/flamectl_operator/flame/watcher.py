@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from random import Random
 
     from flamectl_operator.flame.session_manager import SessionManager
-    from flamectl_operator.flame.snapshot import Snapshot
+    from flamectl_operator.flame.snapshot import SessionManagerSnapshot
     from flamectl_operator.runtime.clock import Clock
 
 Key = tuple[str, str]
@@ -261,18 +261,18 @@ class Watcher:
         except FlameError as error:
             followed.record.failed(too_large=error.reason == TOO_LARGE)
             if followed.record.failures == 1:
-                self._note(key, "session manager cannot be asked; the operator works without it", error)
+                self._log_once(key, "session manager cannot be asked; the operator works without it", error)
             return self._failed(known, error)
         except Exception as error:  # noqa: BLE001 - a bug here must not end the poller, without which drains would wait
             self._log.exception("poll failed", namespace=key[0], cluster=key[1])
             followed.record.failed()
             return self._failed(known, FlameError("InternalError", repr(error)))
         if followed.record.failures:
-            self._note(key, "session manager can be asked again", None)
+            self._log_once(key, "session manager can be asked again", None)
         followed.record.answered()
-        return self._said(known, snapshot, asked)
+        return self._answered(known, snapshot, asked)
 
-    async def _answer(self, followed: _Followed) -> Snapshot:
+    async def _answer(self, followed: _Followed) -> SessionManagerSnapshot:
         if self._shared(followed.target):
             raise FlameError("SharedAddress", "the session manager of another FlameCluster has the same address")
         async with self._slots.slot():
@@ -283,7 +283,7 @@ class Watcher:
             raise FlameError(TOO_LARGE, "large answers of other session managers take all memory for them")
         return snapshot
 
-    def _said(self, known: Knowledge, snapshot: Snapshot, asked: float) -> Knowledge:
+    def _answered(self, known: Knowledge, snapshot: SessionManagerSnapshot, asked: float) -> Knowledge:
         now = self._clock.boottime()
         others = [name for name, state in snapshot.nodes.items() if state is not NodeState.READY]
         return Knowledge(
@@ -327,7 +327,7 @@ class Watcher:
         async with racing(woken, asyncio.create_task(self._clock.sleep(period - SHORTEST_PERIOD))):
             pass
 
-    def _note(self, key: Key, what: str, error: FlameError | None) -> None:
+    def _log_once(self, key: Key, what: str, error: FlameError | None) -> None:
         log = self._log.bind(namespace=key[0], cluster=key[1])
         if error is None:
             log.info(what)

@@ -125,7 +125,7 @@ class LeaderElector:
         self._held: LeaseView | None = None  # the Lease as we last wrote it; None when uncertain
         self._seen: _ObservedLease | None = None  # the Lease as we last saw it
         self._seen_held = False  # whether we ever saw the Lease with a holder
-        self._said = ""
+        self._last_logged = ""
         #: The monotonic time of the last attempt to acquire or renew the Lease; None before the first one.
         self.last_attempt: float | None = None
 
@@ -148,7 +148,7 @@ class LeaderElector:
         try:
             while not stop.is_set():
                 if await self._acquired(stop):
-                    self._say("leading", fresh=True)
+                    self._log_once("leading", fresh=True)
                     await self._lead(term)
         finally:
             await self._release()
@@ -201,11 +201,13 @@ class LeaderElector:
             return again and await self._attempt()
         except KubernetesError as error:
             self._held = None  # it may have been applied: the next attempt reads the Lease
-            self._say("the Lease could not be acquired", error=str(error))
+            self._log_once("the Lease could not be acquired", error=str(error))
             return False
         held = self._held
         if held is not None and held.spec.holder_identity != self._identity:
-            self._say("the answer to the claim of the Lease names another process", holder=held.spec.holder_identity)
+            self._log_once(
+                "the answer to the claim of the Lease names another process", holder=held.spec.holder_identity
+            )
             self._held = None
         if self._held is not None:
             self._seen_held = True
@@ -228,9 +230,9 @@ class LeaderElector:
                 # Also when we believed that we hold it, because then another process took it.
                 self._fence.close()
                 if current.spec.holder_identity:
-                    self._say("another process leads", holder=current.spec.holder_identity)
+                    self._log_once("another process leads", holder=current.spec.holder_identity)
                 else:
-                    self._say("someone cleared holderIdentity of the Lease; waiting until the Lease expires")
+                    self._log_once("someone cleared holderIdentity of the Lease; waiting until the Lease expires")
                 return None
         body = lease.acquired(current, self._identity, self._timing.duration, self._clock.now())
         return await self._client.merge_patch(LEASES, self._namespace, self._name, body)
@@ -280,12 +282,12 @@ class LeaderElector:
         else:
             self._log.info("leadership released")
 
-    def _say(self, what: str, *, fresh: bool = False, **details: object) -> None:
+    def _log_once(self, what: str, *, fresh: bool = False, **details: object) -> None:
         """Log a state once, until it changes."""
         said = f"{what} {details}"
-        if fresh or said != self._said:
+        if fresh or said != self._last_logged:
             self._log.info(what, **details)
-        self._said = said
+        self._last_logged = said
 
 
 async def _set_within(event: asyncio.Event, seconds: float) -> bool:

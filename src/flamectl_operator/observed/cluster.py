@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from flamectl_operator.desired.metadata import Identity
     from flamectl_operator.flame.knowledge import Knowledge
-    from flamectl_operator.flame.snapshot import Snapshot
+    from flamectl_operator.flame.snapshot import SessionManagerSnapshot
     from flamectl_operator.kube.pod_views import PodView
     from flamectl_operator.kube.views import KubernetesObject, PersistentVolumeClaimView
     from flamectl_operator.observed.component import Component
@@ -213,7 +213,7 @@ class ObservedCluster:
         return known if known.phase is Phase.OFF or known.life == self.session_manager_life else knowledge.OFF
 
     @property
-    def work(self) -> Snapshot | None:
+    def work(self) -> SessionManagerSnapshot | None:
         """What this life of the session manager said last about work, even if it is not ready now; None when unknown."""
         left = self.views.flame.left if self.views.flame.life == self.session_manager_life else None
         return left if self.flame.snapshot is None else self.flame.snapshot
@@ -269,7 +269,7 @@ class ObservedCluster:
     def unready_components(self) -> tuple[Component, ...]:
         """The Pods of this FlameCluster that wait to become ready, with nothing else wrong, by name."""
         waiting = (
-            each for each in self.components if not each.ready and each.ailment is None and each.waiting is not None
+            each for each in self.components if not each.ready and each.problem is None and each.waiting is not None
         )
         return tuple(sorted(waiting, key=lambda each: each.name))
 
@@ -309,5 +309,5 @@ class ObservedCluster:
     @cached_property
     def unhealthy(self) -> tuple[tuple[Component, Trouble], ...]:
         """The Pods that have failed or cannot be scheduled, sorted by name, each with its trouble."""
-        found = [(component, component.ailment) for component in self.components if component.ailment is not None]
+        found = [(component, component.problem) for component in self.components if component.problem is not None]
         return tuple(sorted(found, key=lambda entry: entry[0].name))

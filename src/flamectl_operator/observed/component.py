@@ -81,19 +81,19 @@ class Component:
         return None if self.trouble is None or at is None else (self.trouble, at)
 
     @cached_property
-    def silent(self) -> Trouble | None:
+    def missing_reports(self) -> Trouble | None:
         """The missing reports of its node, if its node does not report."""
         return pods.not_reporting(self.pod)
 
     @property
     def failed(self) -> bool:
         """Whether the Pod has failed, or its node does not report and Services no longer lead to it."""
-        return self.trouble is not None or self.silent is not None
+        return self.trouble is not None or self.missing_reports is not None
 
     @cached_property
-    def ailment(self) -> Trouble | None:
+    def problem(self) -> Trouble | None:
         """Its failure, its node that does not report, or its failed scheduling; None while it terminates."""
-        return None if self.terminating else self.trouble or self.silent or pods.unschedulable(self.pod)
+        return None if self.terminating else self.trouble or self.missing_reports or pods.unschedulable(self.pod)
 
     @cached_property
     def waiting(self) -> tuple[Trouble, datetime] | None:

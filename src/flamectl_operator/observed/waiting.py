@@ -22,7 +22,7 @@ INIT_CONTAINER_WAITING = "InitContainerWaiting"
 CONTAINER_CREATING = "ContainerCreating"
 POD_NOT_READY = "PodNotReady"
 #: Seconds that a Pod may take for each step to become ready before the status says why it waits.
-READY_PATIENCE = 30.0
+READY_TIMEOUT_SECONDS = 30.0
 
 _DEFAULT_SCHEDULER = "default-scheduler"
 

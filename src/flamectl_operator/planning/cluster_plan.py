@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from flamectl_operator.flame.knowledge import LOOK_AGAIN
+from flamectl_operator.flame.knowledge import SNAPSHOT_RECHECK_SECONDS
 from flamectl_operator.planning.budget import surge
 from flamectl_operator.planning.claims import plan_claims
 from flamectl_operator.planning.comparison import Comparison
@@ -226,7 +226,7 @@ class ClusterPlan(Comparison):
         if effective.idleness.due is not None:
             yield wait_until("Idle", effective.idleness.due, now)
         if effective.idleness.undecided:
-            yield wait("AskingSessionManager", "", LOOK_AGAIN)
+            yield wait("AskingSessionManager", "", SNAPSHOT_RECHECK_SECONDS)
 
     @property
     def next_without_event(self) -> datetime | None:

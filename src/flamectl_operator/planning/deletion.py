@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
     from datetime import datetime
 
-    from flamectl_operator.flame.snapshot import Snapshot
+    from flamectl_operator.flame.snapshot import SessionManagerSnapshot
     from flamectl_operator.observed.cluster import ObservedCluster
     from flamectl_operator.observed.component import Component
     from flamectl_operator.observed.executor import Executor
@@ -26,7 +26,7 @@ LONGEST_GRACE = 10**9
 def deletion_order(
     executors: Iterable[Executor],
     effective: EffectiveSpec,
-    snapshot: Snapshot | None = None,
+    snapshot: SessionManagerSnapshot | None = None,
     of_no_use: Collection[str] = (),
 ) -> list[Executor]:
     """Return executors in the order in which they are deleted, after ReplicaSet's ranking.

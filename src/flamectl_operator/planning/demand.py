@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from flamectl_operator.api.flamecluster import FlameClusterSpec
-    from flamectl_operator.flame.snapshot import Snapshot
+    from flamectl_operator.flame.snapshot import SessionManagerSnapshot
 
 #: Different requests that are packed one by one; smaller ones count as the largest among them. It bounds the work of a pass.
 MAX_KINDS = 64
@@ -65,7 +65,7 @@ class Offer:
         return Resources(*map(min, request._replace(cpu=max(1, request.cpu)), self.capacity))
 
 
-def compute_demand(snapshot: Snapshot, spec: FlameClusterSpec, most: int) -> Demand:
+def compute_demand(snapshot: SessionManagerSnapshot, spec: FlameClusterSpec, most: int) -> Demand:
     """Return how many executors the open sessions can use.
 
     Each session can use clamp(pending + running tasks, min_instances, max_instances) processes with its resources. These are

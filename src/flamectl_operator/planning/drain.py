@@ -13,7 +13,7 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
-from flamectl_operator.flame.knowledge import RECENT, Phase
+from flamectl_operator.flame.knowledge import RECENT_SNAPSHOT_SECONDS, Phase
 from flamectl_operator.flame.snapshot import Load
 from flamectl_operator.observed import pods
 from flamectl_operator.planning.budget import floor
@@ -73,7 +73,7 @@ def undecided(observed: ObservedCluster, effective: EffectiveSpec, now: ClockRea
     if effective.suspended or flame.phase is Phase.ASKING:
         return not effective.suspended
     load_matters = effective.drain_timeout > 0 or effective.scaling is not None
-    return load_matters and flame.fresh is not None and now.boottime - flame.said_at > RECENT
+    return load_matters and flame.fresh is not None and now.boottime - flame.said_at > RECENT_SNAPSHOT_SECONDS
 
 
 def occupied(observed: ObservedCluster) -> int:

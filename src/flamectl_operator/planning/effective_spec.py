@@ -237,8 +237,8 @@ def _suspended(observed: ObservedCluster, before: FlameClusterStatus, *, asked: 
     Pods keep a claim that is being deleted: until a user confirms the loss, it goes on as it is.
     """
     unfinished = _unfinished(observed)
-    put_off = (paused or bool(observed.kept)) and unfinished
-    return (unfinished and suspension_begun(before)) or (asked and not put_off)
+    deferred = (paused or bool(observed.kept)) and unfinished
+    return (unfinished and suspension_begun(before)) or (asked and not deferred)
 
 
 def _unfinished(observed: ObservedCluster) -> bool:

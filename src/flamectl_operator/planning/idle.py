@@ -11,7 +11,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from flamectl_operator.api.component_status import IdleStatus
-from flamectl_operator.flame.knowledge import RECENT, Phase
+from flamectl_operator.flame.knowledge import RECENT_SNAPSHOT_SECONDS, Phase
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -85,7 +85,7 @@ def plan_idle(
     due = since + timedelta(seconds=spec.idle.timeout_seconds)
     if due > now.wall:
         return Idleness(IdleStatus(since=since), due=due)
-    if now.boottime - observed.flame.said_at > RECENT:
+    if now.boottime - observed.flame.said_at > RECENT_SNAPSHOT_SECONDS:
         return Idleness(IdleStatus(since=since), undecided=True)
     return Idleness(IdleStatus(since=since, suspended_generation=generation), suspended=True)
 

@@ -20,13 +20,13 @@ from flamectl_operator.planning.parts import LostNodesPlan
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from flamectl_operator.flame.snapshot import Snapshot
+    from flamectl_operator.flame.snapshot import SessionManagerSnapshot
     from flamectl_operator.observed.cluster import ObservedCluster
     from flamectl_operator.planning.effective_spec import EffectiveSpec
     from flamectl_operator.runtime.clock_reading import ClockReading
 
 #: Seconds after which a node is reported as lost once more, if executors are still listed on it: the session manager needs 30.
-REPORT_AGAIN = 60.0
+NODE_REPORT_INTERVAL_SECONDS = 60.0
 
 
 def plan_lost_nodes(
@@ -54,7 +54,7 @@ def plan_lost_nodes(
     lost = sorted({*lost_nodes(observed, snapshot, next_id), *given_up})
     leaving = [pod.name for pod in observed.views.labelled_pods if pod.terminating and pod.name in snapshot.nodes]
     due = {
-        name: reported_at.get(name, float("-inf")) + REPORT_AGAIN - now.boottime
+        name: reported_at.get(name, float("-inf")) + NODE_REPORT_INTERVAL_SECONDS - now.boottime
         for name in lost
         if name in snapshot.by_node
     }
@@ -66,7 +66,7 @@ def plan_lost_nodes(
     )
 
 
-def lost_nodes(observed: ObservedCluster, snapshot: Snapshot, next_id: int) -> list[str]:
+def lost_nodes(observed: ObservedCluster, snapshot: SessionManagerSnapshot, next_id: int) -> list[str]:
     """Return the nodes of executors that are gone or over."""
     ours = {executor.name for executor in observed.executors}
     others = (pod for pod in observed.views.labelled_pods if pod.name not in ours)

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from flamectl_operator.settings import FlameSettings
 
 #: Seconds that an executor may take to register before the status reports it.
-PATIENCE = 15.0
+UNREGISTERED_AFTER_SECONDS = 15.0
 #: Seconds after which an executor is replaced whose node is not ready for Flame, or does not come back to a session manager that
 #: restarted. Flame itself drops the work of a silent node after 45 s.
 LOST_AFTER = 60.0
@@ -137,7 +137,7 @@ def superseded(observed: ObservedCluster, effective: EffectiveSpec, now: ClockRe
     """
     if observed.flame.fresh is None or 2 * len(observed.serving_executors) < len(observed.live_executors):
         return frozenset()
-    patience = timedelta(seconds=PATIENCE)
+    patience = timedelta(seconds=UNREGISTERED_AFTER_SECONDS)
     missing = unregistered(observed, effective.settings, now)
     late = [
         each.executor for each in missing if not each.known and not each.again and each.since + patience <= now.wall
@@ -179,7 +179,7 @@ def registration_outcome(observed: ObservedCluster, effective: EffectiveSpec, no
     missing = unregistered(observed, effective.settings, now)
     if not missing:
         return DONE
-    patience = timedelta(seconds=PATIENCE)
+    patience = timedelta(seconds=UNREGISTERED_AFTER_SECONDS)
     times = [time for each in missing for time in (each.since + patience, each.deadline) if time > now.wall]
     late = [each for each in missing if each.since + patience <= now.wall]
     message = late[0].message if late else ""

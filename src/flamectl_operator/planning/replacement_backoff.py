@@ -97,7 +97,7 @@ def count_session_manager(
         return backoff
     if session_manager_uncounted(manager, backoff):
         return replace(_failed(backoff, now, settings), last_failure=manager.pod.uid)
-    over = _over(session_manager_reset_at(backoff, manager, settings), now)
+    over = _elapsed(session_manager_reset_at(backoff, manager, settings), now)
     return replace(backoff, failures=0, next_attempt=None) if over else backoff
 
 
@@ -139,12 +139,12 @@ def count_executors(
         backoff = replace(backoff, failures=0, next_attempt=None)
     elif any(executor_uncounted(executor, backoff, settings) for executor in observed.terminal_executors):
         return replace(_failed(backoff, now, settings), attempt_id=next_id)
-    elif _over(executors_reset_at(backoff, observed, replicas, surge, settings), now):
+    elif _elapsed(executors_reset_at(backoff, observed, replicas, surge, settings), now):
         # Executors that have not worked for a while may still fail.
         unproven = [
             executor.executor_id
             for executor in observed.live_executors
-            if _made_since(executor, backoff) and not _over(_stable_at(executor, settings), now)
+            if _made_since(executor, backoff) and not _elapsed(_stable_at(executor, settings), now)
         ]
         return replace(backoff, failures=0, next_attempt=None, attempt_id=min(unproven, default=next_id))
     # After a reset, failures from before it are not counted.
@@ -256,7 +256,7 @@ def _stable_at(component: Component, settings: FlameSettings) -> datetime | None
     return max(since, born or since) + timedelta(seconds=settings.stable_after_seconds)
 
 
-def _over(time: datetime | None, now: datetime) -> bool:
+def _elapsed(time: datetime | None, now: datetime) -> bool:
     return time is not None and time <= now
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
-from flamectl_operator.flame.knowledge import LOOK_AGAIN
+from flamectl_operator.flame.knowledge import SNAPSHOT_RECHECK_SECONDS
 from flamectl_operator.observed import pods
 from flamectl_operator.planning.budget import floor
 from flamectl_operator.planning.deletion import deletion_order
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 #: Seconds that the session manager may be unschedulable before executors that wait for it are deleted, because another node may
 #: be on its way.
-ROOM_PATIENCE = 60.0
+ROOM_TIMEOUT_SECONDS = 60.0
 
 _WAITING = wait("WaitingForSessionManager")
 
@@ -68,11 +68,11 @@ def plan_rollout(
     drain, delete = split_drainable(chosen, observed, effective)
     left = len(stale) - len(chosen)
     if manager_first:
-        put_off = _WAITING
+        deferral = _WAITING
     elif caches_first:
-        put_off = wait("WaitingForObjectCache")
+        deferral = wait("WaitingForObjectCache")
     else:
-        put_off = _rollout_wait(observed, effective, left, held=bool(left) and holds_rollout(observed, effective, now))
+        deferral = _rollout_wait(observed, effective, left, held=bool(left) and holds_rollout(observed, effective, now))
     return RolloutPlan(
         delete=(
             *((executor, LOST) for executor in lost),
@@ -81,7 +81,9 @@ def plan_rollout(
         drain=drain,
         rebind=tuple(executor for executor in others if not executor.started and executor.name not in leaving),
         mend=tuple(executor for executor in observed.mismarked_executors if executor.name not in leaving),
-        waits=(put_off, *([wait("AskingSessionManager", "", LOOK_AGAIN)] if asking else [])) if left else (),
+        waits=(deferral, *([wait("AskingSessionManager", "", SNAPSHOT_RECHECK_SECONDS)] if asking else []))
+        if left
+        else (),
     )
 
 
@@ -108,7 +110,7 @@ def _without_session_manager(compared: Comparison, now: ClockReading) -> Rollout
         fresh = tuple(each for each in others if not each.started and not effective.stale(each))
         return RolloutPlan(rebind=() if starting is None else fresh, waits=waits)
     if placed := [executor for executor in live if executor.pod.spec.node_name]:
-        until = since + timedelta(seconds=ROOM_PATIENCE)
+        until = since + timedelta(seconds=ROOM_TIMEOUT_SECONDS)
         if until <= now.wall:
             return _make_room(placed, waits)
         waits = (wait_until("WaitingForSessionManager", until, now.wall),)

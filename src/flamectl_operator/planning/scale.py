@@ -10,7 +10,7 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
-from flamectl_operator.flame.knowledge import LOOK_AGAIN
+from flamectl_operator.flame.knowledge import SNAPSHOT_RECHECK_SECONDS
 from flamectl_operator.observed import pods
 from flamectl_operator.observed.executor import terminal_since
 from flamectl_operator.planning.budget import floor, surge
@@ -45,7 +45,7 @@ def plan_scale(compared: Comparison, now: ClockReading, limit: int) -> ScalePlan
     plan = ScalePlan(target, delete_terminal=delete_terminal, waits=waits)
     if len(live) > target:
         if undecided(observed, effective, now):
-            return replace(plan, waits=(*waits, wait("AskingSessionManager", "", LOOK_AGAIN)))
+            return replace(plan, waits=(*waits, wait("AskingSessionManager", "", SNAPSHOT_RECHECK_SECONDS)))
         surplus, held = _surplus(observed, effective, len(live) - target, now)
         drain, delete = split_drainable(surplus, observed, effective)
         return replace(plan, drain=drain, delete=delete, waits=(*waits, *held))

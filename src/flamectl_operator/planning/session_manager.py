@@ -40,7 +40,7 @@ def plan_session_manager(compared: Comparison, now: ClockReading) -> SessionMana
     if effective.suspended:
         return SessionManagerPlan(SessionManagerAction.DELETE, "suspended", pod=manager)
     if manager.terminal:
-        return _over(manager, effective)
+        return _terminal(manager, effective)
     if session_manager_repair(manager.pod, observed, effective) is not None:
         return SessionManagerPlan(SessionManagerAction.REPAIR)
     return SessionManagerPlan(SessionManagerAction.NOTHING)
@@ -67,7 +67,7 @@ def _missing(compared: Comparison, now: datetime) -> SessionManagerPlan:
     )
 
 
-def _over(manager: Component, effective: EffectiveSpec) -> SessionManagerPlan:
+def _terminal(manager: Component, effective: EffectiveSpec) -> SessionManagerPlan:
     """Leave a session manager that failed since the pass began to the next pass, which counts the failure first."""
     if session_manager_uncounted(manager, effective.session_manager_backoff):
         return SessionManagerPlan(SessionManagerAction.WAIT, wait=wait("Changed", delay=0))
@@ -91,5 +91,5 @@ def _terminating(
         )
     if until <= now.wall and not forced:
         return SessionManagerPlan(SessionManagerAction.FORCE_DELETE, "stuck terminating", pod=manager)
-    put_off = wait("Terminating", message) if forced else wait_until("Terminating", until, now.wall, message)
-    return SessionManagerPlan(SessionManagerAction.WAIT, wait=put_off)
+    deferral = wait("Terminating", message) if forced else wait_until("Terminating", until, now.wall, message)
+    return SessionManagerPlan(SessionManagerAction.WAIT, wait=deferral)

@@ -9,7 +9,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from flamectl_operator.api.constants import SESSION_MANAGER, SHARED_ANNOTATION
-from flamectl_operator.flame.knowledge import LOOK_AGAIN, RECENT
+from flamectl_operator.flame.knowledge import RECENT_SNAPSHOT_SECONDS, SNAPSHOT_RECHECK_SECONDS
 from flamectl_operator.observed import pods
 from flamectl_operator.runtime.outcome import wait, wait_until
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from flamectl_operator.runtime.outcome import Outcome
 
 #: How long a session manager that runs may be unready before it counts as broken, because a probe may fail for a moment.
-UNREADY_PATIENCE = timedelta(seconds=60)
+UNREADY_TIMEOUT = timedelta(seconds=60)
 
 
 def pending_since(
@@ -68,9 +68,9 @@ def update_wait(
         return None
     snapshot = observed.flame.fresh
     if snapshot is not None and not snapshot.busy:
-        if now.boottime - observed.flame.said_at <= RECENT:
+        if now.boottime - observed.flame.said_at <= RECENT_SNAPSHOT_SECONDS:
             return None
-        return wait("AskingSessionManager", "", LOOK_AGAIN)
+        return wait("AskingSessionManager", "", SNAPSHOT_RECHECK_SECONDS)
     why = "does not tell whether tasks run" if snapshot is None else "has tasks that run"
     end = f"{until:%Y-%m-%d %H:%M:%S} UTC"
     message = f"the session manager {why}; it will be replaced when none runs, and at {end} in any case"
@@ -84,4 +84,4 @@ def _broken(manager: Component, now: ClockReading) -> bool:
     status = pods.container(manager.pod, SESSION_MANAGER)
     if status is None or status.state.running is None:
         return True
-    return manager.waiting is not None and now.wall - now.counted_from(manager.waiting[1]) >= UNREADY_PATIENCE
+    return manager.waiting is not None and now.wall - now.counted_from(manager.waiting[1]) >= UNREADY_TIMEOUT

@@ -111,11 +111,11 @@ class LiveConfig:
                 return
             wanted = self._effective(text).config
         except SettingsError as error:
-            self._complain(str(error))
+            self._report_error(str(error))
         except _PASSING as error:
             self._log.debug("settings not read", error=str(error))
         except KubernetesError as error:
-            self._complain(f"{self._source.name}: cannot be read: {error}")
+            self._report_error(f"{self._source.name}: cannot be read: {error}")
         else:
             self._text = text
             if self.last_error:
@@ -147,7 +147,7 @@ class LiveConfig:
             else:
                 self._log.info("no restart needed any more")
 
-    def _complain(self, error: str) -> None:
+    def _report_error(self, error: str) -> None:
         """Report a problem once."""
         if error == self.last_error:
             return

@@ -146,7 +146,7 @@ async def _serve(where: ConfigLocations, stop: asyncio.Event, output: LogWriter)
         live.subscribe(lambda config: limited.resize(**config.client_connection.model_dump()))
         live.subscribe(lambda config: set_level(config.logging.level))
         live.subscribe(replica.reconfigure)
-        await while_running({"settings": live.run(replica.tell)}, replica.run(stop))
+        await while_running({"settings": live.run(replica.record_event)}, replica.run(stop))
         log.info("stopped")
 
 

@@ -9,7 +9,7 @@ from flamectl_operator.kube.fence import Fence
 from flamectl_operator.kube.http.credentials import own_namespace
 from flamectl_operator.kube.leader_election import Candidate, LeaderElector, LeaseTiming
 from flamectl_operator.operator import Operator
-from flamectl_operator.reconcile.spec_planner import SpecPlanner
+from flamectl_operator.reconcile.spec_renderer import SpecRenderer
 from flamectl_operator.runtime.observer import UNOBSERVED
 
 if TYPE_CHECKING:
@@ -72,7 +72,7 @@ class Replica:
         #: This process in the election.
         self.candidate = Candidate(f"{predecessors or f'{host.name}_'}{random.getrandbits(64):016x}", predecessors)
         self._elector = self._election(lease_client) if config.leader_election.leader_elect else None
-        self._planner = SpecPlanner(own_namespace() or "")
+        self._renderer = SpecRenderer(own_namespace() or "")
         #: The operator of this term; None while it stands by or has not started.
         self.operator: Operator | None = None
 
@@ -105,7 +105,7 @@ class Replica:
         if self.operator is not None:
             self.operator.clock_jumped()
 
-    def tell(self, about: ObjectReference, kind: EventKind, reason: str, message: str) -> None:
+    def record_event(self, about: ObjectReference, kind: EventKind, reason: str, message: str) -> None:
         """Record an event about a fact that all replicas see; only the leading replica writes it."""
         if self.operator is not None:
             self.operator.events.event(about, kind, reason, message)
@@ -136,7 +136,7 @@ class Replica:
             self._host,
             identity,
             self._observer,
-            self._planner,
+            self._renderer,
             connect=self._connect,
         )
         try:

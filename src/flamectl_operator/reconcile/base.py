@@ -59,8 +59,8 @@ class PlannedStep(Subreconciler, Generic[P]):
         return combine([*part.waits, *await collect(partial(self._delete_under_lock, pass_, part), apply)])
 
     async def _delete_under_lock(self, pass_: Pass, part: P) -> Outcome:
-        if (put_off := await pass_.confirm_lock(part.removes)) is not None:
-            return put_off
+        if (deferral := await pass_.confirm_lock(part.removes)) is not None:
+            return deferral
         part = self.part(pass_.plan)  # the confirmation may have updated the view
         # Taking the lock may have lasted so long that the plan now waits for another answer of the session manager.
         return await self.delete(pass_, part) if part.locked else combine(part.waits)

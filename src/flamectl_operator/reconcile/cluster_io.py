@@ -133,7 +133,7 @@ class ClusterIO(ClusterReads):
         else:
             self.check_age(resource, before, created, created=True)
         self.creations += 1
-        store.observe(created)
+        store.absorb(created)
         return created
 
     async def patch(self, resource: Resource[T], name: str, changes: Mapping[str, Any]) -> T | None:
@@ -164,7 +164,7 @@ class ClusterIO(ClusterReads):
                 self._unknown_writes.add(name)
             raise
         self.check_age(resource, before, patched)
-        store.observe(patched)
+        store.absorb(patched)
         return patched
 
     async def delete(
@@ -211,7 +211,7 @@ class ClusterIO(ClusterReads):
             )
         except KubernetesError as error:
             return await self._deleted_despite(error, resource, child, grace_period_seconds)
-        self.stores.of(resource).observe_deletion(child, response)
+        self.stores.of(resource).absorb_deletion(child, response)
         return True
 
     async def check_namespace(self) -> None:
@@ -300,13 +300,13 @@ class ClusterIO(ClusterReads):
             if not error.of_object:
                 raise error
             WRITES.get().conflicts += 1
-            store.observe_deletion(child, None)
+            store.absorb_deletion(child, None)
             return False
         found = await self._read_after_failure(resource, child.name, error)
         response = found if found is not None and found.uid == child.uid else None
         if response is not None and not _terminates_as_asked(response, grace_period_seconds):
             raise error
-        store.observe_deletion(child, response)
+        store.absorb_deletion(child, response)
         return True
 
     def _guard(self, resource: Resource[T], child: T, still_due: Callable[[], bool]) -> Guard:

@@ -179,9 +179,9 @@ class ClusterReads:
         if found is not None:
             self.check_age(resource, before, found)
         if before.obj is not None and (found is None or found.uid != before.obj.uid):
-            store.observe_deletion(before.obj, None)
+            store.absorb_deletion(before.obj, None)
         if found is not None:
-            store.observe(found)
+            store.absorb(found)
         return found
 
     def check_age(self, resource: Resource[T], before: Known[T], answer: T, *, created: bool = False) -> None:
@@ -234,7 +234,7 @@ class ClusterReads:
         known = self.stores.claims.get(self.owner.namespace, name)
         found = await (self.look(CLAIMS, name) if known is None else self.refresh(CLAIMS, name))
         if found is not None and CLUSTER_LABEL in found.labels:
-            self.stores.claims.observe(found)
+            self.stores.claims.absorb(found)
         elif name not in self._claims_read or self._claims_read[name] != found:
             self._claims_read = {**self._claims_read, name: found}
         self._claims_read_at[name] = self.clock.monotonic()
@@ -279,7 +279,7 @@ class ClusterReads:
             version = page.resource_version
         for pod in items:
             ours.pop(pod.uid, None)
-        store.observe_list(items, version, owner.namespace, owner.key)
+        store.absorb_list(items, version, owner.namespace, owner.key)
         # The others are gone, or their label has changed.
         self._unknown_writes |= {pod.name for pod in ours.values()}
         await self.resolve_unknown_writes()

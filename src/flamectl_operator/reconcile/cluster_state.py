@@ -19,7 +19,7 @@ from flamectl_operator.reconcile.lock_hold import LockHold
 from flamectl_operator.reconcile.reconcile_pass import Pass
 from flamectl_operator.reconcile.report import Report
 from flamectl_operator.reconcile.session_manager_io import SessionManagerIO
-from flamectl_operator.reconcile.spec_planner import MAX_SIZE_IN_LOOP
+from flamectl_operator.reconcile.spec_renderer import MAX_SIZE_IN_LOOP
 from flamectl_operator.reconcile.status_writer import StatusWriter
 from flamectl_operator.runtime.slow_start import SlowStart
 from flamectl_operator.status.debounce import NOTHING_AWAITED, Debounce, awaited_executors
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from flamectl_operator.kube.pod_views import PodView
     from flamectl_operator.observed.cluster import ObservedCluster
     from flamectl_operator.observed.flame_cluster import FlameClusterView
-    from flamectl_operator.reconcile.spec_planner import PlannedSpec, SpecPlanner
+    from flamectl_operator.reconcile.spec_renderer import RenderedSpec, SpecRenderer
     from flamectl_operator.reconcile.stores import Stores
     from flamectl_operator.runtime.clock import Clock
     from flamectl_operator.runtime.observer import Observer
@@ -50,7 +50,7 @@ class ClusterState:
     Args:
         lock_identity: The identity of this operator in deletion locks.
         observer: Receives reports about bugs.
-        planner: Computes the desired objects.
+        renderer: Computes the desired objects.
     """
 
     def __init__(
@@ -62,7 +62,7 @@ class ClusterState:
         events: EventRecorder,
         lock_identity: str,
         observer: Observer,
-        planner: SpecPlanner,
+        renderer: SpecRenderer,
     ) -> None:
         self.owner = owner
         self._clock = clock
@@ -75,15 +75,15 @@ class ClusterState:
         self._ids = ExecutorIds()
         self._dry_runs = DryRuns(self._io)
         self._slow_start = SlowStart()
-        self._planner = planner
-        #: The last pass' spec and settings, without its plan: the planner alone keeps plans, because it bounds their memory.
-        self._planned: PlannedSpec | None = None
+        self._renderer = renderer
+        #: The last pass' spec and settings. The renderer alone keeps the rendered objects, because it bounds their memory.
+        self._rendered: RenderedSpec | None = None
         #: The last valid spec unless it is large, and what changed from one to the next.
         self._valid: FlameClusterSpec | None = None
         self._changes = SpecChanges()
         #: The objects at the last pass, and what the steps last said, so that the log says it once.
         self._seen: ObservedCluster | None = None
-        self.told: dict[str, str] = {}
+        self.last_logged: dict[str, str] = {}
         self._debounce = Debounce()
 
     async def begin(
@@ -154,7 +154,7 @@ class ClusterState:
             awaited = awaited_executors(self.status.computed, pass_.observe(), pass_.spec, result)
         self._debounce = self._debounce.after_pass(awaited, self.status.counts_due, self._clock.monotonic())
 
-    def patience(self, change: Change[PodView]) -> float:
+    def pass_delay(self, change: Change[PodView]) -> float:
         """Return the seconds that the pass over a change of a Pod may wait; 0 when it must not."""
         self._debounce = self._debounce.after_event(self.owner, change.old, change.new)
         return self._debounce.remaining(self._clock.monotonic())
@@ -169,13 +169,13 @@ class ClusterState:
         self._seen = observed
         self._io.forget_deleted(observed)
 
-    async def _desired(self, cluster: FlameClusterView, settings: FlameSettings) -> PlannedSpec:
-        spec = self._planner.known(self.owner.uid, cluster, settings)
+    async def _desired(self, cluster: FlameClusterView, settings: FlameSettings) -> RenderedSpec:
+        spec = self._renderer.known(self.owner.uid, cluster, settings)
         if spec is None:
             whole = await self._io.read_spec(cluster) if cluster.spec_left_out else cluster
-            spec = await self._planner.plan(self.owner, whole, settings, self._observer)
-        if self._planned is None or not spec.same_as(self._planned):
-            self._planned = replace(spec, desired=None)
+            spec = await self._renderer.render(self.owner, whole, settings, self._observer)
+        if self._rendered is None or not spec.same_as(self._rendered):
+            self._rendered = replace(spec, desired=None)
             if spec.desired is not None:
                 if self._valid is not None:
                     self._changes = self._changes.after(self._valid, spec.desired.spec)

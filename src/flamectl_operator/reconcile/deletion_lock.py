@@ -72,7 +72,7 @@ class DeletionLock:
         self._seen: ObservedLease | None = None
         self._read_again = float("-inf")
         self._acquired_for = 0
-        self._put_off: Outcome | None = _NOT_ASKED
+        self._deferral: Outcome | None = _NOT_ASKED
         self._wait = LockWait()
 
     def begin(self, generation: int, options: LockOptions, duration: float) -> None:
@@ -84,7 +84,7 @@ class DeletionLock:
             duration: Seconds that the lock lasts unless it is extended.
         """
         self._generation, self._hold.options, self._duration = generation, options, duration
-        self._put_off = _NOT_ASKED
+        self._deferral = _NOT_ASKED
         self._wait.begin()
         if options.disabled:
             self._hold.held = self._seen = None
@@ -106,17 +106,17 @@ class DeletionLock:
             KubernetesError: It is unknown whether the lock is held, or the view could not be updated.
         """
         # Until the answers are there, and after an error, which already asks for a retry.
-        self._put_off = wait("LockNotAcquired")
+        self._deferral = wait("LockNotAcquired")
         self._wait.need(f'somebody keeps changing Lease "{self._name}"')
-        put_off = None if self._hold.options.disabled else await self._acquire()
-        if put_off is None:
+        deferral = None if self._hold.options.disabled else await self._acquire()
+        if deferral is None:
             self._wait.end()
         else:
             pods = frozenset(each.pod.uid for each in self._io.observe().components if not each.terminating)
             no_operator = self._seen is not None and self._seen.too_long
-            put_off = self._wait.explained(put_off, pods, self._clock.boottime(), no_operator=no_operator)
-        self._put_off = put_off
-        return put_off
+            deferral = self._wait.explained(deferral, pods, self._clock.boottime(), no_operator=no_operator)
+        self._deferral = deferral
+        return deferral
 
     async def confirm(self, seen: FlameClusterView, *, suspended: bool) -> Outcome | None:
         """Acquire the lock right before a step chooses the Pods that it deletes; observe the objects again after this call.
@@ -132,11 +132,11 @@ class DeletionLock:
             RefusedError: The API server rejects the Lease or a read.
             KubernetesError: It is unknown whether the lock is held, or the view could not be updated.
         """
-        if self._put_off is _NOT_ASKED:
-            if (put_off := await self.acquire()) is not None:
-                return put_off
-        elif self._put_off is not None:
-            return replace(self._put_off, message="", attention=False)
+        if self._deferral is _NOT_ASKED:
+            if (deferral := await self.acquire()) is not None:
+                return deferral
+        elif self._deferral is not None:
+            return replace(self._deferral, message="", attention=False)
         # A deletion of an earlier step may have an unknown outcome.
         await self._io.resolve_unknown_writes()
         if suspended:
@@ -183,8 +183,8 @@ class DeletionLock:
         if self.denied:
             return await self._deny()
         if self._hold.held is None:
-            if (put_off := await self._take()) is not None:
-                return put_off
+            if (deferral := await self._take()) is not None:
+                return deferral
         elif self._clock.boottime() >= self._hold.held.extend_at or self._acquired_for != self._generation:
             # When the precondition on the resourceVersion holds, no other operator had the lock meanwhile, and the view is still
             # valid, with two exceptions. A generation in between may have denied this operator the lock. And after this process
@@ -196,13 +196,13 @@ class DeletionLock:
         held: HeldLease | None = self._hold.held
         if held is None or held.informed:
             return None
-        put_off = await self._inform(held)
+        deferral = await self._inform(held)
         held = self._hold.held
         late = held is not None and held.informed and self._clock.boottime() >= held.extend_at
         # After a slow read, the remaining time may not suffice for a deletion, and then everything would be read again.
         if held is not None and late and not await self._write_hold(held.lease, informed=True):
             return outcomes.changed()
-        return put_off
+        return deferral
 
     async def _take(self) -> Outcome | None:
         """Acquire a lock that is unknown to this process, or that another operator held at the last read."""
@@ -223,7 +223,9 @@ class DeletionLock:
                 return self._wait.for_holder(held.by, self._read_again - now)
         if lease is not None and lease.terminating:
             self._wait.obstacle = f'Lease "{lease.name}" is being deleted, and its finalizers keep it'
-            return wait("Terminating", f'waiting for Lease "{lease.name}" to terminate', outcomes.RECHECK_TAKEN_NAME)
+            return wait(
+                "Terminating", f'waiting for Lease "{lease.name}" to terminate', outcomes.TAKEN_NAME_RECHECK_SECONDS
+            )
         taken_over = lease is not None and lease.spec.holder_identity not in {None, "", self._hold.identity}
         if taken_over:
             # A newer generation may have removed the holder from the deny list.

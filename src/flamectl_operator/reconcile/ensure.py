@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 from flamectl_operator.kube.errors import AlreadyExistsError
 from flamectl_operator.kube.views import KubernetesObject
 from flamectl_operator.reconcile.base import Subreconciler
-from flamectl_operator.reconcile.outcomes import RECHECK_TAKEN_NAME, changed, name_taken, undone
+from flamectl_operator.reconcile.outcomes import TAKEN_NAME_RECHECK_SECONDS, changed, name_taken, undone
 from flamectl_operator.reconcile.refusals import RefusedError, collect_in_parallel
 from flamectl_operator.runtime.outcome import DONE, Outcome, combine, wait
 
@@ -59,8 +59,8 @@ async def ensure(io: ClusterIO, child: Child[T], effective: EffectiveSpec) -> Ou
         return await _ensure_absent(io, resource, name)
     existing = io.stores.of(resource).get(io.owner.namespace, name)
     if existing is None:
-        if (put_off := io.repairs.admit(resource, name, manifest)) is not None:
-            return put_off
+        if (deferral := io.repairs.admit(resource, name, manifest)) is not None:
+            return deferral
         try:
             created = await io.create(resource, manifest)
         except AlreadyExistsError:
@@ -101,12 +101,12 @@ async def _maintain(io: ClusterIO, child: Child[T], existing: T, manifest: dict[
     if not existing.controlled_by(io.owner.uid):
         return name_taken(io.owner, resource, existing)
     if existing.terminating:
-        return wait("Terminating", f'waiting for {resource.kind} "{name}" to terminate', RECHECK_TAKEN_NAME)
+        return wait("Terminating", f'waiting for {resource.kind} "{name}" to terminate', TAKEN_NAME_RECHECK_SECONDS)
     changes = child.patch(existing, manifest)
     if changes is None:
         return DONE
-    if (put_off := io.repairs.admit(resource, name, manifest)) is not None:
-        return put_off
+    if (deferral := io.repairs.admit(resource, name, manifest)) is not None:
+        return deferral
     if cause := child.unpatchable(existing, changes):
         return await _recreate(io, resource, existing, cause)
     patched = await io.patch(resource, name, changes)

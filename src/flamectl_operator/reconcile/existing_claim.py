@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from flamectl_operator.api.constants import CLAIM_ANNOTATION, CLUSTER_LABEL
 from flamectl_operator.kube.errors import KubernetesError
 from flamectl_operator.kube.resources import CLAIMS
-from flamectl_operator.reconcile.outcomes import RECHECK_TAKEN_NAME as _AGAIN
+from flamectl_operator.reconcile.outcomes import TAKEN_NAME_RECHECK_SECONDS
 from flamectl_operator.reconcile.refusals import RefusedError
 from flamectl_operator.runtime.outcome import Outcome, blocked
 
@@ -38,12 +38,12 @@ async def reserve_existing_claim(io: ClusterIO, name: str, field: str) -> Persis
     """
     claim, label = await io.look(CLAIMS, name), f'PersistentVolumeClaim "{name}"'
     if claim is None:
-        return blocked("ClaimNotFound", f"{label} of {field} does not exist", _AGAIN)
+        return blocked("ClaimNotFound", f"{label} of {field} does not exist", TAKEN_NAME_RECHECK_SECONDS)
     if claim.terminating:
-        return blocked("ClaimNotFound", f"{label} of {field} is being deleted", _AGAIN)
+        return blocked("ClaimNotFound", f"{label} of {field} is being deleted", TAKEN_NAME_RECHECK_SECONDS)
     if use := _use(io, claim):
         message = f"{label} of {field} {use}; give each FlameCluster a claim of its own"
-        return blocked("ClaimInUse", message, _AGAIN)
+        return blocked("ClaimInUse", message, TAKEN_NAME_RECHECK_SECONDS)
     return claim
 
 
@@ -63,14 +63,18 @@ async def replacement_wait(io: ClusterIO, template: ComponentTemplate, created: 
         claim, label = await io.look(CLAIMS, name), f'PersistentVolumeClaim "{name}", which a new Pod would mount,'
         if claim is None:
             return blocked(
-                "ClaimNotFound", f"{label} does not exist; no Pod is deleted for one that could not start", _AGAIN
+                "ClaimNotFound",
+                f"{label} does not exist; no Pod is deleted for one that could not start",
+                TAKEN_NAME_RECHECK_SECONDS,
             )
         if claim.terminating:
             message = f"{label} is being deleted; no Pod is deleted for one that could not start"
-            return blocked("ClaimNotFound", message, _AGAIN)
+            return blocked("ClaimNotFound", message, TAKEN_NAME_RECHECK_SECONDS)
         if (user := _other_user(io, claim)) is not None:
             used = f'is used by Pod "{user.name}" of FlameCluster "{user.labels[CLUSTER_LABEL]}"'
-            return blocked("ClaimInUse", f"{label} {used}; give each FlameCluster a claim of its own", _AGAIN)
+            return blocked(
+                "ClaimInUse", f"{label} {used}; give each FlameCluster a claim of its own", TAKEN_NAME_RECHECK_SECONDS
+            )
     return None
 
 

@@ -59,22 +59,22 @@ class LockWait:
             _LOG.info("another operator holds the deletion lock", holder=shown)
         return wait(LOCK_HELD, "", delay)
 
-    def explained(self, put_off: Outcome, pods: frozenset[str], now: float, *, no_operator: bool) -> Outcome:
+    def explained(self, deferral: Outcome, pods: frozenset[str], now: float, *, no_operator: bool) -> Outcome:
         """Return the reason why nothing may be deleted, in words once that has lasted for minutes.
 
         Args:
-            put_off: The reason.
+            deferral: The reason.
             pods: uids of the Pods that nobody has deleted.
             now: The time as `boottime`.
             no_operator: Whether the holder is certainly no operator, so that users are told at once.
         """
-        if put_off.attention:
-            return put_off
+        if deferral.attention:
+            return deferral
         self._waiting = (self._waiting or Waiting(now, pods)).after(pods, self.obstacle, now, at_once=no_operator)
         if not self._waiting.why:
-            return put_off
+            return deferral
         message = (
             f"nothing can be deleted, because {self._waiting.why}. If only one operator exists, set"
             " spec.lockOptions.disabled; otherwise put a holder that is no operator on spec.lockOptions.denyList"
         )
-        return blocked(LOCK_HELD, message, put_off.delay)
+        return blocked(LOCK_HELD, message, deferral.delay)

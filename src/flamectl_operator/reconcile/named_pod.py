@@ -75,8 +75,8 @@ class NamedPod:
         io, changes = self.pass_.io, self.repair(pod)
         if changes is None:
             return outcomes.changed()
-        if (put_off := io.repairs.admit(PODS, pod.name, {})) is not None:
-            return put_off
+        if (deferral := io.repairs.admit(PODS, pod.name, {})) is not None:
+            return deferral
         repaired = await io.patch(PODS, pod.name, changes)
         if repaired is None:
             return outcomes.changed()
@@ -99,4 +99,4 @@ class NamedPod:
         """Restore the label of a Pod that the watch does not show."""
         outcome = await self.restore_labels(pod)
         # If a user keeps removing the label, there is no event.
-        return outcomes.changed(outcomes.RECHECK_TAKEN_NAME) if outcome is DONE else outcome
+        return outcomes.changed(outcomes.TAKEN_NAME_RECHECK_SECONDS) if outcome is DONE else outcome

@@ -15,15 +15,15 @@ if TYPE_CHECKING:
     from flamectl_operator.kube.views import KubernetesObject
 
 #: Seconds until a taken name is checked again, because there may be no event when it becomes free.
-RECHECK_TAKEN_NAME = 15.0
+TAKEN_NAME_RECHECK_SECONDS = 15.0
 #: Seconds until the next pass when an object changed after the step decided on it.
-RECHECK_CHANGED = 0.25
+CHANGED_RECHECK_SECONDS = 0.25
 #: The reasons for a name that a foreign object has. Services have their own reason, because they may mislead clients.
 NAME_CONFLICT = "NameConflict"
 SERVICE_CONFLICT = "ServiceConflict"
 
 
-def changed(delay: float | None = RECHECK_CHANGED) -> Outcome:
+def changed(delay: float | None = CHANGED_RECHECK_SECONDS) -> Outcome:
     """Return the outcome for an object that changed after the step's decision, so that the next pass decides again.
 
     Args:
@@ -35,7 +35,7 @@ def changed(delay: float | None = RECHECK_CHANGED) -> Outcome:
 def undone(resource: Resource[Any], name: str) -> Outcome:
     """Return the outcome for an object that differs from the operator's write in the response to that write."""
     message = f'{resource.kind} "{name}" differs from what the operator wrote; check the webhooks that change it'
-    return blocked("ChangesUndone", message, RECHECK_TAKEN_NAME)
+    return blocked("ChangesUndone", message, TAKEN_NAME_RECHECK_SECONDS)
 
 
 def name_taken(owner: Identity, resource: Resource[Any], existing: KubernetesObject) -> Outcome:
@@ -43,7 +43,7 @@ def name_taken(owner: Identity, resource: Resource[Any], existing: KubernetesObj
     label = f'{resource.kind} "{existing.name}"'
     if is_predecessors(existing, owner):
         message = f"{label} of an earlier FlameCluster with this name still exists"
-        return wait("NameNotFree", message, RECHECK_TAKEN_NAME)
+        return wait("NameNotFree", message, TAKEN_NAME_RECHECK_SECONDS)
     controller = existing.controller
     whose = f"is controlled by {controller.kind} {controller.name}" if controller is not None else "has no owner"
     if existing.too_large:
@@ -52,7 +52,7 @@ def name_taken(owner: Identity, resource: Resource[Any], existing: KubernetesObj
     return blocked(
         reason,
         f"{label} does not belong to this FlameCluster: it {whose} (delete it, or create this FlameCluster under another name)",
-        RECHECK_TAKEN_NAME,
+        TAKEN_NAME_RECHECK_SECONDS,
     )
 
 

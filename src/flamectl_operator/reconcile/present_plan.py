@@ -21,7 +21,7 @@ class PresentPlan:
     def __init__(self) -> None:
         self._plan: ClusterPlan | None = None
         self._known: tuple[object, ...] = ()
-        self._told = ""
+        self._last_logged = ""
 
     def of(self, observed: ObservedCluster, known: tuple[object, ...]) -> ClusterPlan | None:
         """Return the plan if it is of this snapshot and of these facts; None when a new one is needed."""
@@ -35,7 +35,7 @@ class PresentPlan:
             known: Its facts, as far as they change in a pass.
         """
         self._plan, self._known = plan, known
-        if is_logged("debug") and (told := str(plan)) != self._told:
-            self._told = told
-            _LOG.debug("plan", plan=told)
+        if is_logged("debug") and (text := str(plan)) != self._last_logged:
+            self._last_logged = text
+            _LOG.debug("plan", plan=text)
         return plan

@@ -139,10 +139,10 @@ class Pass:
             RefusedError: RBAC forbids a read.
             KubernetesError: The view could not be updated.
         """
-        put_off = await self.lock.confirm(self.status.cluster, suspended=self.effective.suspended)
-        if put_off is None:
+        deferral = await self.lock.confirm(self.status.cluster, suspended=self.effective.suspended)
+        if deferral is None:
             await self.io.confirm_claims([each.pod for each in pods])
-        return put_off
+        return deferral
 
     def status_input(self, observed: ObservedCluster, next_id: int) -> StatusInput:
         """Return the input of the status at this point of the pass.

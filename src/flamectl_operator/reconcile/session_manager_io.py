@@ -71,7 +71,7 @@ class SessionManagerIO:
         self._tried_at.clear()
 
     @property
-    def put_off(self) -> Outcome | None:
+    def deferral(self) -> Outcome | None:
         """Why this pass calls no more: its time is over, or the session manager took too long before; None if it may call."""
         early = self._not_before - self._clock.monotonic()
         return wait(NOT_REACHED, "", max(RETRY, early)) if self._left <= 0 or early > 0 else None
@@ -87,9 +87,9 @@ class SessionManagerIO:
             Why the pass must be repeated; None when all calls succeeded.
         """
         released_at = dict(self.released_at)
-        put_off = await self._call_each(nodes, lambda manager, node: manager.release_node(node), released_at)
+        deferral = await self._call_each(nodes, lambda manager, node: manager.release_node(node), released_at)
         self.released_at = released_at if released_at != self.released_at else self.released_at
-        return put_off
+        return deferral
 
     async def report_lost(self, nodes: Iterable[str]) -> Outcome | None:
         """Tell that nodes are gone.
@@ -98,9 +98,9 @@ class SessionManagerIO:
             Why the pass must be repeated; None when all calls succeeded.
         """
         reported_at = dict(self.reported_at)
-        put_off = await self._call_each(nodes, lambda manager, node: manager.report_lost(node), reported_at)
+        deferral = await self._call_each(nodes, lambda manager, node: manager.report_lost(node), reported_at)
         self.reported_at = reported_at if reported_at != self.reported_at else self.reported_at
-        return put_off
+        return deferral
 
     async def _call_each(
         self, nodes: Iterable[str], call: Callable[[SessionManager, str], Awaitable[None]], called_at: dict[str, float]
@@ -109,8 +109,8 @@ class SessionManagerIO:
         manager, waiting = self._flame.session_manager(self._key), tuple(nodes)
         if manager is None or not waiting:
             return None
-        if (put_off := self.put_off) is not None:
-            return put_off
+        if (deferral := self.deferral) is not None:
+            return deferral
         begun = self._clock.monotonic()
         told = self.turn(waiting)
         failed: list[Exception] = []
@@ -141,7 +141,7 @@ class SessionManagerIO:
         record_progress()
         self._flame.ask_now(self._key)
         if failed:
-            return self.put_off or wait(NOT_REACHED, "", RETRY)
+            return self.deferral or wait(NOT_REACHED, "", RETRY)
         return outcomes.changed(0) if len(told) < len(waiting) else None
 
 

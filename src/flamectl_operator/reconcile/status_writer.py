@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 #: The reason of `Degraded` when the installed CRD cannot store the durable fields.
 OUTDATED_CRD = "OutdatedCRD"
 #: Seconds until an outdated CRD is checked again, because no event reports its update.
-RECHECK_CRD = 15.0
+CRD_RECHECK_SECONDS = 15.0
 _UPDATE = "`flamectl-operator crd | kubectl apply --server-side --force-conflicts -f -`"
 
 
@@ -48,9 +48,9 @@ class StatusWriter(StoredStatus):
         """
         before = self.stored
         if self._crd_outdated and not await self._would_be_stored(status):
-            return stop(OUTDATED_CRD, self._outdated_crd_message(), RECHECK_CRD)
-        if (put_off := await self.write(status)) is not None:
-            return _stopped_by(put_off)
+            return stop(OUTDATED_CRD, self._outdated_crd_message(), CRD_RECHECK_SECONDS)
+        if (deferral := await self.write(status)) is not None:
+            return _stopped_by(deferral)
         if durable_fields(self.stored) == durable_fields(status):
             self._crd_outdated = False
             return None
@@ -89,9 +89,9 @@ class StatusWriter(StoredStatus):
             "message": message,
             "conditions": writer.merge([degraded]),
         }
-        if (put_off := await self.write(before.model_copy(update=refusal))) is not None:
-            return _stopped_by(put_off)
-        return stop(OUTDATED_CRD, message, RECHECK_CRD)
+        if (deferral := await self.write(before.model_copy(update=refusal))) is not None:
+            return _stopped_by(deferral)
+        return stop(OUTDATED_CRD, message, CRD_RECHECK_SECONDS)
 
     async def _would_be_stored(self, status: FlameClusterStatus) -> bool:
         """Return whether a dry run stores all durable fields, because the CRD has been updated."""
@@ -121,5 +121,5 @@ def _refused_spec_message(fields: Sequence[str], generation: int) -> str:
     )
 
 
-def _stopped_by(put_off: Outcome) -> Outcome:
-    return stop(put_off.reason, put_off.message, put_off.delay)
+def _stopped_by(deferral: Outcome) -> Outcome:
+    return stop(deferral.reason, deferral.message, deferral.delay)

@@ -36,14 +36,16 @@ class StepHooks(Hooks["Pass"]):
     Args:
         observer: Receives the results of steps.
         log: The logger, bound to the FlameCluster.
-        told: The last report of each step, by place; only a new report is logged at `info`.
+        last_logged: The last report of each step, by place; only a new report is logged at `info`.
     """
 
-    def __init__(self, clock: Clock, observer: Observer, log: FilteringBoundLogger, told: dict[str, str]) -> None:
+    def __init__(
+        self, clock: Clock, observer: Observer, log: FilteringBoundLogger, last_logged: dict[str, str]
+    ) -> None:
         self._clock = clock
         self._observer = observer
         self._log = log
-        self._told = told
+        self._last_logged = last_logged
         self._stage: Stage[Pass] | None = None
         self._place = Place("")
         self._bound: Mapping[str, Token[Any]] = {}
@@ -80,8 +82,8 @@ class StepHooks(Hooks["Pass"]):
         self._unbind()
         writes, seconds = WRITES.get(), self._clock.monotonic() - self._started
         subject.report.add(action.name, result, acts=action.acts)
-        ended = _ended(result)
-        self._note(self._place, ended, result, writes, seconds)
+        ended = _how_ended(result)
+        self._log_result(self._place, ended, result, writes, seconds)
         self._observer.step_ended(self._place, ended, seconds, writes.conflicts)
         record_progress()
 
@@ -90,10 +92,10 @@ class StepHooks(Hooks["Pass"]):
             reset_contextvars(**self._bound)
             self._bound = {}
 
-    def _note(self, place: Place, ended: str, result: Result, writes: WriteCount, seconds: float) -> None:
+    def _log_result(self, place: Place, ended: str, result: Result, writes: WriteCount, seconds: float) -> None:
         words = "; ".join([outcome.message for outcome in result.outcomes if outcome.message])
-        news = bool(words) and self._told.get(place.title) != words
-        self._told[place.title] = words
+        news = bool(words) and self._last_logged.get(place.title) != words
+        self._last_logged[place.title] = words
         if not (result.errors or news or is_logged("debug")):
             return
         log = self._log.bind(**place.labels)
@@ -112,7 +114,7 @@ class StepHooks(Hooks["Pass"]):
         level("subreconciler", outcome=ended, writes=writes.sent, duration_ms=round(seconds * 1000, 1))
 
 
-def _ended(result: Result) -> str:
+def _how_ended(result: Result) -> str:
     """Return how a step ended, as logs and metrics call it."""
     if result.errors:
         return "error"

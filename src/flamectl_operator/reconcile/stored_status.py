@@ -10,7 +10,7 @@ from flamectl_operator.api.constants import API_VERSION, KIND
 from flamectl_operator.api.skew import not_stored, with_unknown
 from flamectl_operator.api.status import FlameClusterStatus
 from flamectl_operator.kube.errors import ConflictError, KubernetesError, NotFoundError
-from flamectl_operator.reconcile.outcomes import RECHECK_CHANGED, changed
+from flamectl_operator.reconcile.outcomes import CHANGED_RECHECK_SECONDS, changed
 from flamectl_operator.reconcile.refusals import RefusedError
 from flamectl_operator.reconcile.stores import FLAME_CLUSTERS
 from flamectl_operator.reconcile.write_count import WRITES
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from flamectl_operator.reconcile.cluster_io import ClusterIO
 
 #: The most seconds until a status write that ended in a conflict is repeated; each conflict in a row doubles the time.
-LONGEST_RECHECK = 4.0
+LONGEST_CONFLICT_RECHECK_SECONDS = 4.0
 #: Conflicts in a row after which the log says so. Races end after one or two.
 MANY_CONFLICTS = 5
 
@@ -148,7 +148,7 @@ class StoredStatus:
             await self._io.refresh(FLAME_CLUSTERS, self._io.owner.name)
             return changed(delay)
         self._conflicts = 0
-        self._io.stores.flame_clusters.observe(stored)
+        self._io.stores.flame_clusters.absorb(stored)
         self._cluster, kept = stored, stored.status
         self._parsed = (stored.raw_status, status) if kept == wire else None
         self._contention = self._contention.wrote(wire, before, kept, now)
@@ -167,7 +167,7 @@ class StoredStatus:
                 "the API server refuses each status, because the FlameCluster is not as the cache has it",
                 conflicts=self._conflicts,
             )
-        return min(RECHECK_CHANGED * 2.0 ** (self._conflicts - 1), LONGEST_RECHECK)
+        return min(CHANGED_RECHECK_SECONDS * 2.0 ** (self._conflicts - 1), LONGEST_CONFLICT_RECHECK_SECONDS)
 
     def _note_creations(self, now: float) -> None:
         """Note the seconds that the pass took for each object that it created; those of an earlier pass if it created none."""

@@ -91,8 +91,8 @@ def merge(layers: Sequence[Layer]) -> Effective:
     origins = dict.fromkeys(catalogue(), DEFAULT)
     for layer in layers:
         check(layer)
-        document = _over(document, layer.document)
-        origins |= {path: layer.origin_of(path) for path in _said(layer.document)}
+        document = _merged(document, layer.document)
+        origins |= {path: layer.origin_of(path) for path in _set_paths(layer.document)}
     try:
         config = _validated(document)
     except ValidationError as error:
@@ -165,14 +165,14 @@ def _path(problem: ErrorDetails) -> str:
     return text.removeprefix(".")
 
 
-def _over(below: object, above: object) -> Any:
+def _merged(below: object, above: object) -> Any:
     """Return merged sections; the upper one takes precedence. An empty section is null in YAML."""
     if isinstance(below, dict) and isinstance(above, dict):
-        return below | {name: _over(below.get(name), value) for name, value in above.items()}
+        return below | {name: _merged(below.get(name), value) for name, value in above.items()}
     return below if above is None else above
 
 
-def _said(document: object) -> Iterator[str]:
+def _set_paths(document: object) -> Iterator[str]:
     """Iterate over the paths of the settings in a validated document."""
     return (path for path, _ in _values(document))
 

@@ -232,9 +232,9 @@ def _progressing(
         if getattr(outstanding, need):
             first = need == "needs_session_manager" and observed.session_manager is None
             work = "CreatingSessionManager" if first else reason
-            put_off = next((each for each in outcomes if each.reason in LOCKED and each.attention), None)
-            if put_off is not None and work in _DELETES:
-                return writer.make(kind, status=False, reason=put_off.reason, message=_NOTHING_DELETED)
+            deferral = next((each for each in outcomes if each.reason in LOCKED and each.attention), None)
+            if deferral is not None and work in _DELETES:
+                return writer.make(kind, status=False, reason=deferral.reason, message=_NOTHING_DELETED)
             return writer.make(kind, status=True, reason=work, message=_WORK_MESSAGES[work])
     if not health.healthy:
         return writer.make(

@@ -35,7 +35,7 @@ def condition_events(before: FlameClusterStatus, after: FlameClusterStatus) -> I
 def _all_events(before: FlameClusterStatus, after: FlameClusterStatus) -> Iterator[tuple[EventKind, str, str]]:
     for condition in after.conditions:
         known = find(before, condition.type)
-        if _said(condition) == _said(known):
+        if _content(condition) == _content(known):
             continue
         text = condition.message or condition.reason
         if (condition.type in _WARN_WHEN_TRUE and condition.status == "True") or (
@@ -53,7 +53,7 @@ def first_ready(before: FlameClusterStatus, after: FlameClusterStatus) -> bool:
     return _ready(after) and not _ready(before) and before.generations.reconciled == 0
 
 
-def _said(condition: Condition | None) -> tuple[str, str, str] | None:
+def _content(condition: Condition | None) -> tuple[str, str, str] | None:
     return None if condition is None else (condition.status, condition.reason, condition.message)
 
 

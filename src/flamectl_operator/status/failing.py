@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 REQUESTS_FAILING = "RequestsFailing"
 
 #: Seconds for which requests fail before the status reports it.
-PATIENCE = 10.0
+FAILING_AFTER_SECONDS = 10.0
 
 #: The advice for a webhook that does not answer.
 _WEBHOOK = " (an administrator mends the webhook or deletes its configuration)"
@@ -55,7 +55,7 @@ class Failing:
         Args:
             now: The time, by the clock's `monotonic`.
         """
-        left = self.since + PATIENCE - now
+        left = self.since + FAILING_AFTER_SECONDS - now
         if left > 0:
             return wait(REQUESTS_FAILING, "", left)
         advice = _WEBHOOK if "failed calling webhook" in self.words else ""

@@ -23,9 +23,9 @@ if TYPE_CHECKING:
 
 #: Seconds after which a person is told of a session manager that has answered before. The operator believes its last answer for
 #: longer, and one answer ends the silence, so that single requests that fail are not told.
-PATIENCE = 60.0
+SILENT_AFTER_SECONDS = 60.0
 #: The same for a session manager that has never answered: perhaps this operator is not meant to reach it.
-PATIENCE_BEFORE_FIRST_ANSWER = 300.0
+FIRST_ANSWER_TIMEOUT_SECONDS = 300.0
 _REACHABLE = ConditionType.SESSION_MANAGER_REACHABLE
 
 
@@ -48,7 +48,7 @@ def silence(conditions: Iterable[Condition], effective: EffectiveSpec) -> Notice
     if not left_undone:
         return None
     # Only an answer brings this condition, or a Pod without an address, of which nothing better is to be expected.
-    patience = PATIENCE if ConditionType.EXECUTORS_REGISTERED in found else PATIENCE_BEFORE_FIRST_ANSWER
+    patience = SILENT_AFTER_SECONDS if ConditionType.EXECUTORS_REGISTERED in found else FIRST_ANSWER_TIMEOUT_SECONDS
     since = reachable.last_transition_time
     undone = f"Since {since:%Y-%m-%d %H:%M:%S} UTC, and until it answers, {', '.join(left_undone)}"
     return Notice(

@@ -21,7 +21,7 @@ from flamectl_operator.observed.waiting import (
     INIT_CONTAINER_WAITING,
     NOT_SCHEDULED,
     POD_NOT_READY,
-    READY_PATIENCE,
+    READY_TIMEOUT_SECONDS,
 )
 from flamectl_operator.status.reason import PODS_FAILING, UNSCHEDULABLE, rank
 from flamectl_operator.status.remedies import explained, still_explains
@@ -135,12 +135,12 @@ def _order(group: TroubleGroup) -> tuple[float, bool, str]:
 
 def patience_ends(observed: ObservedCluster, now: datetime) -> datetime | None:
     """Return when the status must name the next waiting Pod, because no event reports that time."""
-    ends = (since + timedelta(seconds=READY_PATIENCE) for _, _, since in _unready(observed))
+    ends = (since + timedelta(seconds=READY_TIMEOUT_SECONDS) for _, _, since in _unready(observed))
     return min((end for end in ends if end > now), default=None)
 
 
 def _waiting(observed: ObservedCluster, now: datetime) -> Iterable[tuple[Component, Trouble]]:
-    patience = timedelta(seconds=READY_PATIENCE)
+    patience = timedelta(seconds=READY_TIMEOUT_SECONDS)
     for component, trouble, since in _unready(observed):
         if since + patience <= now:
             yield component, trouble

@@ -38,8 +38,8 @@ class CheckReplacements(Subreconciler):
     async def _mountable(self, pass_: Pass, template: ComponentTemplate, waits: list[Outcome]) -> bool:
         """Return whether a new Pod could mount its claims."""
         created = {claim.name for claim in pass_.effective.desired.claims}
-        put_off = await replacement_wait(pass_.io, template, created)
-        if put_off is not None:
+        deferral = await replacement_wait(pass_.io, template, created)
+        if deferral is not None:
             pass_.dry_runs.withdraw(template)
-            waits.append(put_off)
-        return put_off is None
+            waits.append(deferral)
+        return deferral is None

@@ -37,8 +37,8 @@ class ReleaseLostNodes(Subreconciler):
         release = [*plan.cordon, *plan.release]
         if not release and not plan.report:
             return again
-        if (put_off := session_manager.put_off) is not None:
-            return combine([put_off, again])
+        if (deferral := session_manager.deferral) is not None:
+            return combine([deferral, again])
         failed = [
             await session_manager.release(await self._gone(pass_, release)),
             await session_manager.report_lost(await self._gone(pass_, plan.report)),

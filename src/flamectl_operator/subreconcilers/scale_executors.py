@@ -78,7 +78,7 @@ class ScaleExecutors(PlannedStep["ScalePlan"]):
         if result.errors:
             raise primary_error(result.errors)
         if creation.taken:
-            return wait("Creating", "", outcomes.RECHECK_CHANGED)
+            return wait("Creating", "", outcomes.CHANGED_RECHECK_SECONDS)
         # The next pass follows at once and creates the rest, because no event would trigger it.
         return wait("Creating", "", 0) if len(creation.created) < plan.missing else DONE
 

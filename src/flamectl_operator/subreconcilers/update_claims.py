@@ -74,8 +74,8 @@ class UpdateClaims(PlannedStep["ClaimPlan"]):
     async def _patch(self, pass_: Pass, claim: PersistentVolumeClaimView, changes: dict[str, Any]) -> Outcome:
         if _adopts(pass_, claim, changes) and not await _may_adopt(pass_):
             return outcomes.changed()
-        if (put_off := pass_.io.repairs.admit(CLAIMS, claim.name, {})) is not None:
-            return put_off
+        if (deferral := pass_.io.repairs.admit(CLAIMS, claim.name, {})) is not None:
+            return deferral
         try:
             patched = await pass_.io.patch(CLAIMS, claim.name, changes)
         except RefusedError as error:

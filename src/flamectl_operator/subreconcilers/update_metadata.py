@@ -77,8 +77,8 @@ async def _write(
 ) -> Outcome:
     """Patch a child, and add its name to those that changed unless somebody changes it back again and again."""
     wanted = {"labels": dict(common.labels), "annotations": dict(common.annotations)}
-    if (put_off := io.repairs.admit(resource, child.name, wanted, _PART)) is not None:
-        return put_off
+    if (deferral := io.repairs.admit(resource, child.name, wanted, _PART)) is not None:
+        return deferral
     patch = common.patch(child)
     patched = await io.patch(resource, child.name, patch) if patch is not None else None
     if patched is None:

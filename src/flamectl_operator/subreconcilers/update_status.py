@@ -67,8 +67,8 @@ class UpdateStatus(Subreconciler):
         observed, now = pass_.observe(), pass_.clock.now()
         next_id = pass_.ids.advance(pass_.status.stored, observed)
         status = compute_status(pass_.status_input(observed, next_id), now)
-        put_off = await pass_.status.write(status)
-        return combine([put_off or DONE, _next_pass_without_event(pass_, observed, status)])
+        deferral = await pass_.status.write(status)
+        return combine([deferral or DONE, _next_pass_without_event(pass_, observed, status)])
 
 
 def _next_pass_without_event(pass_: Pass, observed: ObservedCluster, status: FlameClusterStatus) -> Outcome:

@@ -4,7 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from flamectl_operator.flame.snapshot import ExecutorState, FlameExecutor, Resources, Session, SessionCounts, Snapshot
+from flamectl_operator.flame.snapshot import (
+    ExecutorState,
+    FlameExecutor,
+    Resources,
+    Session,
+    SessionCounts,
+    SessionManagerSnapshot,
+)
 
 LARGE = Resources(4, 8 << 30)
 
@@ -35,12 +42,12 @@ def test_demand_counts_open_sessions_by_what_their_executors_take() -> None:
         Session("closed", is_open=False, pending=9, min_instances=9),
         Session("suspended", is_open=False, suspended=True, pending=9),
     )
-    assert Snapshot({}, sessions=sessions).demand == {None: 5, LARGE: 5}
+    assert SessionManagerSnapshot({}, sessions=sessions).demand == {None: 5, LARGE: 5}
 
 
 def test_counts_are_those_of_open_sessions() -> None:
     sessions = (Session("a", pending=3, running=1), Session("b", running=2), Session("c", is_open=False, pending=9))
-    assert Snapshot({}, sessions=sessions).counts == SessionCounts(sessions=2, pending=3, running=3)
+    assert SessionManagerSnapshot({}, sessions=sessions).counts == SessionCounts(sessions=2, pending=3, running=3)
 
 
 @pytest.mark.parametrize(
@@ -52,12 +59,12 @@ def test_counts_are_those_of_open_sessions() -> None:
     ],
 )
 def test_cluster_is_in_use_while_a_session_is_open_or_will_go_on(session: Session, *, in_use: bool) -> None:
-    assert Snapshot({}, sessions=(session,)).in_use is in_use
+    assert SessionManagerSnapshot({}, sessions=(session,)).in_use is in_use
 
 
 def test_decisions_are_made_anew_when_an_executor_has_left_its_session() -> None:
-    leaving = Snapshot({}, (FlameExecutor("node", ExecutorState.UNBINDING, "s"),))
-    assert not leaving.same_for_decisions(Snapshot({}, (FlameExecutor("node", ExecutorState.UNBINDING),)))
+    leaving = SessionManagerSnapshot({}, (FlameExecutor("node", ExecutorState.UNBINDING, "s"),))
+    assert not leaving.same_for_decisions(SessionManagerSnapshot({}, (FlameExecutor("node", ExecutorState.UNBINDING),)))
 
 
 _BOUND = tuple(FlameExecutor(f"n{number}", ExecutorState.BOUND, "s") for number in range(2))
@@ -70,7 +77,7 @@ def test_paused_session_counts_for_the_executors_that_it_has(
     executors: tuple[FlameExecutor, ...], instances: int
 ) -> None:
     session = Session("s", pending=9, running=1, min_instances=4, paused="paused after 5/5")
-    snapshot = Snapshot({}, executors=executors, sessions=(session,))
+    snapshot = SessionManagerSnapshot({}, executors=executors, sessions=(session,))
 
     assert snapshot.demand == ({None: instances} if instances else {})
     assert snapshot.in_use == bool(instances)
@@ -78,4 +85,4 @@ def test_paused_session_counts_for_the_executors_that_it_has(
 
 
 def test_closed_session_is_not_paused() -> None:
-    assert Snapshot({}, sessions=(Session("s", is_open=False, paused="x"),)).paused == ()
+    assert SessionManagerSnapshot({}, sessions=(Session("s", is_open=False, paused="x"),)).paused == ()

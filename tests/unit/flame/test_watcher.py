@@ -12,7 +12,7 @@ import structlog
 
 from flamectl_operator.flame.knowledge import BELIEVED, OFF, Phase
 from flamectl_operator.flame.session_manager import TOO_LARGE, FlameError
-from flamectl_operator.flame.snapshot import ExecutorState, FlameExecutor, NodeState, Session, Snapshot
+from flamectl_operator.flame.snapshot import ExecutorState, FlameExecutor, NodeState, Session, SessionManagerSnapshot
 from flamectl_operator.flame.watcher import Key, NotAsked, Target, Watcher
 from tests.unit.runtime.virtual_time import VirtualClock
 
@@ -21,21 +21,21 @@ if TYPE_CHECKING:
 
 KEY = ("default", "a")
 TARGET = Target("host", 8080, "life-1")
-EMPTY = Snapshot({})
+EMPTY = SessionManagerSnapshot({})
 
 
 class Manager:
     """A session manager that says what a test wants."""
 
     def __init__(self) -> None:
-        self.answer: Snapshot | Exception = EMPTY
+        self.answer: SessionManagerSnapshot | Exception = EMPTY
         self.asked: list[float] = []
         self.closed = 0
         self.under_way = 0
         self.most = 0
         self.takes = 0.0
 
-    async def snapshot(self) -> Snapshot:
+    async def snapshot(self) -> SessionManagerSnapshot:
         self.asked.append(asyncio.get_running_loop().time())
         self.under_way += 1
         self.most = max(self.most, self.under_way)
@@ -119,15 +119,17 @@ async def test_first_answer_is_reported_and_equal_answers_are_not() -> None:
 @pytest.mark.parametrize(
     ("answer", "told"),
     [
-        (Snapshot({"n": NodeState.READY}), True),
-        (Snapshot({"n": NodeState.NOT_READY}, (FlameExecutor("n", ExecutorState.BOUND, "s"),)), True),
-        (Snapshot({"n": NodeState.NOT_READY}, sessions=(Session("s", pending=3),)), True),
-        (Snapshot({"n": NodeState.NOT_READY}, sessions=(Session("s", is_open=False, pending=3),)), False),
+        (SessionManagerSnapshot({"n": NodeState.READY}), True),
+        (SessionManagerSnapshot({"n": NodeState.NOT_READY}, (FlameExecutor("n", ExecutorState.BOUND, "s"),)), True),
+        (SessionManagerSnapshot({"n": NodeState.NOT_READY}, sessions=(Session("s", pending=3),)), True),
+        (SessionManagerSnapshot({"n": NodeState.NOT_READY}, sessions=(Session("s", is_open=False, pending=3),)), False),
     ],
 )
-async def test_only_changes_that_matter_to_a_decision_are_reported(*, answer: Snapshot, told: bool) -> None:
+async def test_only_changes_that_matter_to_a_decision_are_reported(
+    *, answer: SessionManagerSnapshot, told: bool
+) -> None:
     setting = Setting()
-    setting.manager.answer = Snapshot({"n": NodeState.NOT_READY})
+    setting.manager.answer = SessionManagerSnapshot({"n": NodeState.NOT_READY})
     setting.watcher.follow(KEY, TARGET, busy=True)
     await asyncio.sleep(1)
     setting.changes.clear()
@@ -302,14 +304,14 @@ async def test_end_of_the_watcher_ends_all_pollers_and_connections() -> None:
 
 async def test_unready_node_keeps_the_time_of_its_first_unready_state() -> None:
     setting = Setting()
-    setting.manager.answer = Snapshot({"n": NodeState.UNKNOWN})
+    setting.manager.answer = SessionManagerSnapshot({"n": NodeState.UNKNOWN})
     setting.watcher.follow(KEY, TARGET, busy=True)
     await asyncio.sleep(1)
     first = setting.watcher.knowledge(KEY).not_ready_since["n"]
-    setting.manager.answer = Snapshot({"n": NodeState.NOT_READY})
+    setting.manager.answer = SessionManagerSnapshot({"n": NodeState.NOT_READY})
     await asyncio.sleep(10)
     assert setting.watcher.knowledge(KEY).not_ready_since == {"n": first}
-    setting.manager.answer = Snapshot({"n": NodeState.READY})
+    setting.manager.answer = SessionManagerSnapshot({"n": NodeState.READY})
     await asyncio.sleep(10)
     assert setting.watcher.knowledge(KEY).not_ready_since == {}
     setting.watcher.forget(KEY)

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from flamectl_operator.flame.snapshot import Resources, Session, Snapshot
+from flamectl_operator.flame.snapshot import Resources, Session, SessionManagerSnapshot
 from flamectl_operator.planning.demand import MAX_KINDS, Demand, Offer, compute_demand
 from tests.unit.builders import spec
 
@@ -21,7 +21,7 @@ def _limits(**limits: Any) -> dict[str, Any]:
 
 
 def _demand(changes: dict[str, Any] | None, *sessions: Session, most: int = MANY) -> Demand:
-    return compute_demand(Snapshot({}, sessions=sessions), spec(changes), most)
+    return compute_demand(SessionManagerSnapshot({}, sessions=sessions), spec(changes), most)
 
 
 def _session(tasks: int, cpu: int = 0, memory: int = 0, gpu: int = 0, **changes: Any) -> Session:

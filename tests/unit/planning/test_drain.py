@@ -9,7 +9,7 @@ import pytest
 
 from flamectl_operator.api.constants import DRAINING_ANNOTATION, DRAINING_SINCE_ANNOTATION
 from flamectl_operator.flame.knowledge import Knowledge, Phase
-from flamectl_operator.flame.snapshot import ExecutorState, FlameExecutor, NodeState, Snapshot
+from flamectl_operator.flame.snapshot import ExecutorState, FlameExecutor, NodeState, SessionManagerSnapshot
 from flamectl_operator.observed.cluster import ObservedCluster
 from flamectl_operator.planning.drain import CONFIRM_AFTER, drainable, plan_drain
 from flamectl_operator.planning.marks import drain_annotations
@@ -39,7 +39,7 @@ NODE = executor_name(0)
 _BUSY = FlameExecutor(NODE, ExecutorState.BOUND, "s")
 
 
-def _draining(snapshot: Snapshot, asked: float) -> ObservedCluster:
+def _draining(snapshot: SessionManagerSnapshot, asked: float) -> ObservedCluster:
     marks = drain_annotations(DrainReason.SURPLUS, NOW)
     found = observed(session_manager(), executor_pod(0, annotations=marks))
     flame = Knowledge(Phase.KNOWN, LIFE, snapshot=snapshot, asked_at=asked, said_at=asked)
@@ -48,27 +48,27 @@ def _draining(snapshot: Snapshot, asked: float) -> ObservedCluster:
 
 @pytest.mark.parametrize("released_at", [{}, {NODE: BOOTTIME - 1}])
 def test_drain_that_lacks_only_a_newer_answer_is_looked_at_again_soon(released_at: dict[str, float]) -> None:
-    plan = plan_drain(_draining(Snapshot({}), BOOTTIME - 2), effective(), released_at, MOMENT)
+    plan = plan_drain(_draining(SessionManagerSnapshot({}), BOOTTIME - 2), effective(), released_at, MOMENT)
     assert plan.delete == ()
     assert [outcome.delay for outcome in plan.waits] == [CONFIRM_AFTER]
 
 
 def test_executor_is_deleted_by_an_answer_to_a_question_after_its_release() -> None:
-    plan = plan_drain(_draining(Snapshot({}), BOOTTIME), effective(), {NODE: BOOTTIME - 1}, MOMENT)
+    plan = plan_drain(_draining(SessionManagerSnapshot({}), BOOTTIME), effective(), {NODE: BOOTTIME - 1}, MOMENT)
     assert [executor.name for executor, _ in plan.delete] == [NODE]
 
 
 @pytest.mark.parametrize("state", [ExecutorState.UNBINDING, ExecutorState.RELEASING, ExecutorState.IDLE])
 def test_drain_is_over_when_all_that_is_listed_has_left_its_session(state: ExecutorState) -> None:
     # Flame 0.6 gets no executor past these states once its node was released, except an idle one while no session needs one.
-    left = Snapshot({}, (FlameExecutor(NODE, state),))
+    left = SessionManagerSnapshot({}, (FlameExecutor(NODE, state),))
     plan = plan_drain(_draining(left, BOOTTIME), effective(), {NODE: BOOTTIME - 1}, MOMENT)
     assert [(executor.name, why) for executor, why in plan.delete] == [(NODE, Deletion.DRAINED)]
 
 
 def test_executor_with_work_is_drained_while_its_session_manager_is_not_ready() -> None:
     found = observed(session_manager("starting"), executor_pod(0))
-    flame = Knowledge(Phase.OFF, LIFE, left=Snapshot({NODE: NodeState.READY}, (_BUSY,)))
+    flame = Knowledge(Phase.OFF, LIFE, left=SessionManagerSnapshot({NODE: NodeState.READY}, (_BUSY,)))
     executor, spec = found.executors[0], effective()
     assert drainable(executor, replace(found, views=replace(found.views, flame=flame)), spec)
     other = replace(flame, life="another life")
@@ -80,13 +80,13 @@ def test_executor_with_work_is_drained_while_its_session_manager_is_not_ready() 
     [_BUSY, FlameExecutor(NODE, ExecutorState.UNBINDING, "s")],
 )
 def test_drain_goes_on_while_another_executor_of_the_node_has_not_left(other: FlameExecutor) -> None:
-    seen = Snapshot({}, (FlameExecutor(NODE, ExecutorState.UNBINDING), other))
+    seen = SessionManagerSnapshot({}, (FlameExecutor(NODE, ExecutorState.UNBINDING), other))
     assert plan_drain(_draining(seen, BOOTTIME), effective(), {NODE: BOOTTIME - 1}, MOMENT).delete == ()
 
 
 @pytest.mark.parametrize("nodes", [{}, {NODE: NodeState.READY}])
 def test_drain_with_work_waits_for_news(nodes: dict[str, NodeState]) -> None:
-    seen = _draining(Snapshot(nodes, (_BUSY,)), BOOTTIME - 2)
+    seen = _draining(SessionManagerSnapshot(nodes, (_BUSY,)), BOOTTIME - 2)
     wanted = effective()
     plan = plan_drain(seen, wanted, {NODE: BOOTTIME - 1}, MOMENT)
     assert [outcome.delay for outcome in plan.waits] == [wanted.drain_timeout]
@@ -108,12 +108,14 @@ def _marked(since: datetime, moment: ClockReading, timeout: int = 600) -> DrainP
     wanted = effective({"executorManager": {"drain": {"timeoutSeconds": timeout}}})
     marks = drain_annotations(DrainReason.SURPLUS, since)
     found = observed(session_manager(), executor_pod(0, annotations=marks), wanted=wanted)
-    flame = Knowledge(Phase.KNOWN, LIFE, snapshot=Snapshot({}, (_BUSY,)), asked_at=BOOTTIME, said_at=BOOTTIME)
+    flame = Knowledge(
+        Phase.KNOWN, LIFE, snapshot=SessionManagerSnapshot({}, (_BUSY,)), asked_at=BOOTTIME, said_at=BOOTTIME
+    )
     return plan_drain(replace(found, views=replace(found.views, flame=flame)), wanted, {NODE: BOOTTIME - 1}, moment)
 
 
 def _working(moment: float) -> Knowledge:
-    return Knowledge(Phase.KNOWN, LIFE, snapshot=Snapshot({}, (_BUSY,)), asked_at=moment, said_at=moment)
+    return Knowledge(Phase.KNOWN, LIFE, snapshot=SessionManagerSnapshot({}, (_BUSY,)), asked_at=moment, said_at=moment)
 
 
 def test_drain_lasts_its_whole_time_again_when_the_clock_has_jumped_ahead() -> None:
@@ -157,7 +159,7 @@ def test_drain_that_begins_in_the_future_counts_from_now_and_says_so(ahead: int)
 
 
 def test_drain_without_a_time_counts_from_now_and_says_so() -> None:
-    found = _draining(Snapshot({}, (_BUSY,)), BOOTTIME)
+    found = _draining(SessionManagerSnapshot({}, (_BUSY,)), BOOTTIME)
     [pod] = [pod for pod in found.views.labelled_pods if pod.name == NODE]
     unsaid = executor_pod(0, annotations={key: pod.annotations[key] for key in (DRAINING_ANNOTATION,)})
     seen = observed(session_manager(), unsaid)

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from flamectl_operator.api.component_status import IdleStatus
-from flamectl_operator.flame.knowledge import RECENT, Knowledge, Phase
-from flamectl_operator.flame.snapshot import Session, Snapshot
+from flamectl_operator.flame.knowledge import RECENT_SNAPSHOT_SECONDS, Knowledge, Phase
+from flamectl_operator.flame.snapshot import Session, SessionManagerSnapshot
 from flamectl_operator.planning.idle import Idleness, plan_idle
 from flamectl_operator.runtime.clock_reading import ClockReading
 from tests.unit.builders import BOOTTIME, LIFE, MOMENT, NOW, ago, later, observed, session_manager, spec
@@ -18,11 +18,11 @@ if TYPE_CHECKING:
     from flamectl_operator.observed.cluster import ObservedCluster
 
 GENERATION = 7
-EMPTY = Snapshot({})
+EMPTY = SessionManagerSnapshot({})
 
 
 def _seen(
-    snapshot: Snapshot | None, *, phase: Phase = Phase.KNOWN, age: float = 0, state: Any = "ready"
+    snapshot: SessionManagerSnapshot | None, *, phase: Phase = Phase.KNOWN, age: float = 0, state: Any = "ready"
 ) -> ObservedCluster:
     flame = Knowledge(phase, LIFE, snapshot=snapshot, asked_at=BOOTTIME - age, said_at=BOOTTIME - age)
     found = observed(session_manager(state))
@@ -54,11 +54,11 @@ def test_cluster_suspends_itself_when_the_time_is_over() -> None:
 
 @pytest.mark.parametrize("session", [Session("s"), Session("s", is_open=False, suspended=True)])
 def test_session_that_is_open_or_will_go_on_ends_the_time(session: Session) -> None:
-    assert _idle(_seen(Snapshot({}, sessions=(session,))), IdleStatus(since=ago(9999))) == Idleness()
+    assert _idle(_seen(SessionManagerSnapshot({}, sessions=(session,))), IdleStatus(since=ago(9999))) == Idleness()
 
 
 def test_old_answer_has_to_be_confirmed_first() -> None:
-    found = _idle(_seen(EMPTY, age=2 * RECENT), IdleStatus(since=ago(600)))
+    found = _idle(_seen(EMPTY, age=2 * RECENT_SNAPSHOT_SECONDS), IdleStatus(since=ago(600)))
     assert (found.suspended, found.undecided) == (False, True)
 
 

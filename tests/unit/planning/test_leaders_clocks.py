@@ -10,7 +10,7 @@ import pytest
 from flamectl_operator.api.autoscaling import Autoscaling
 from flamectl_operator.api.component_status import AutoscalingStatus, IdleStatus
 from flamectl_operator.flame.knowledge import Knowledge, Phase
-from flamectl_operator.flame.snapshot import Snapshot
+from flamectl_operator.flame.snapshot import SessionManagerSnapshot
 from flamectl_operator.planning.autoscaling import rescale
 from flamectl_operator.planning.idle import plan_idle
 from tests.unit.builders import LIFE, observed, session_manager, spec
@@ -48,7 +48,9 @@ def test_idle_cluster_runs_for_its_time(ahead: float) -> None:
 
     def planned(before: IdleStatus) -> IdleStatus:
         reading = machine.clock.reading()
-        flame = Knowledge(Phase.KNOWN, LIFE, snapshot=Snapshot({}), asked_at=reading.boottime, said_at=reading.boottime)
+        flame = Knowledge(
+            Phase.KNOWN, LIFE, snapshot=SessionManagerSnapshot({}), asked_at=reading.boottime, said_at=reading.boottime
+        )
         seen = replace(found, views=replace(found.views, flame=flame))
         idleness = plan_idle(wanted, seen, before, 7, reading)
         assert idleness.suspended == (machine.true > TIMEOUT)

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from flamectl_operator.flame.knowledge import Knowledge, Phase
-from flamectl_operator.flame.snapshot import ExecutorState, FlameExecutor, NodeState, Snapshot
-from flamectl_operator.planning.lost_nodes import REPORT_AGAIN
+from flamectl_operator.flame.snapshot import ExecutorState, FlameExecutor, NodeState, SessionManagerSnapshot
+from flamectl_operator.planning.lost_nodes import NODE_REPORT_INTERVAL_SECONDS
 from tests.unit.builders import (
     BOOTTIME,
     LIFE,
@@ -38,7 +38,7 @@ GIVEN_UP = SETTINGS.termination_grace_period_seconds + SETTINGS.force_delete_aft
 def _plan(
     *pods: PodView, nodes: tuple[int, ...], busy: tuple[int, ...] = (), first_seen_ago: float = 0.0, **facts: Any
 ) -> ClusterPlan:
-    snapshot = Snapshot(
+    snapshot = SessionManagerSnapshot(
         {executor_name(each): NodeState.READY for each in nodes},
         tuple(FlameExecutor(executor_name(each), ExecutorState.BOUND, "s") for each in busy),
     )
@@ -61,7 +61,11 @@ def test_node_with_work_is_reported_as_lost_so_that_its_tasks_run_elsewhere() ->
     assert (plan.release, plan.report) == ((), (executor_name(0),))
 
 
-@pytest.mark.parametrize(("seconds", "due"), [(REPORT_AGAIN - 1, False), (REPORT_AGAIN, True)], ids=["early", "due"])
+@pytest.mark.parametrize(
+    ("seconds", "due"),
+    [(NODE_REPORT_INTERVAL_SECONDS - 1, False), (NODE_REPORT_INTERVAL_SECONDS, True)],
+    ids=["early", "due"],
+)
 def test_node_with_work_is_reported_again_after_a_while(seconds: float, *, due: bool) -> None:
     reported = {executor_name(0): BOOTTIME - seconds}
 
@@ -99,7 +103,7 @@ def test_node_of_an_executor_that_does_not_end_stays_in_the_table_until_its_work
     ).lost_nodes
 
     assert (plan.report, plan.cordon, plan.release) == ((), (), ())
-    assert plan.report_again == REPORT_AGAIN - 10.0
+    assert plan.report_again == NODE_REPORT_INTERVAL_SECONDS - 10.0
 
 
 def test_node_without_work_of_an_executor_that_does_not_end_is_released() -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from flamectl_operator.flame.knowledge import Knowledge, Phase
-from flamectl_operator.flame.snapshot import ExecutorState, FlameExecutor, NodeState, Snapshot
+from flamectl_operator.flame.snapshot import ExecutorState, FlameExecutor, NodeState, SessionManagerSnapshot
 from flamectl_operator.planning.protection import ProtectionPlan
 from tests.unit.builders import (
     BOOTTIME,
@@ -57,7 +57,7 @@ def _plan(
     failing: bool = False,
     suspended: bool = False,
 ) -> ProtectionPlan:
-    snapshot = Snapshot(
+    snapshot = SessionManagerSnapshot(
         {executor_name(each): NodeState.READY for each in range(3)},
         tuple(FlameExecutor(executor_name(each), ExecutorState.BOUND, "s") for each in busy),
     )

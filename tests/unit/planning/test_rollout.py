@@ -91,8 +91,8 @@ def test_ready_executors_stay_while_replacements_fail(failures: int, deleted: li
     plan = _rollout(wanted, *ALL_STALE)
 
     assert _deleted(plan) == deleted
-    [put_off] = plan.waits
-    assert ("some failed" in put_off.message) == (not deleted)
+    [deferral] = plan.waits
+    assert ("some failed" in deferral.message) == (not deleted)
 
 
 def test_unready_stale_executors_go_while_replacements_fail() -> None:
@@ -185,11 +185,11 @@ def test_stale_executors_are_deleted_within_the_strategy(
     ],
 )
 def test_rollout_reports_its_progress(changes: dict[str, Any], reason: str, words: str) -> None:
-    [put_off] = _rollout(effective(changes), *ALL_STALE).waits
+    [deferral] = _rollout(effective(changes), *ALL_STALE).waits
 
-    assert put_off.reason == reason
-    assert words in put_off.message
-    assert put_off.delay is None
+    assert deferral.reason == reason
+    assert words in deferral.message
+    assert deferral.delay is None
 
 
 def test_rollout_reports_nothing_without_stale_executors() -> None:
@@ -217,7 +217,7 @@ def test_no_executor_is_deleted_before_the_session_manager_is_ready(manager: Pod
     for changes in (rolling(6, 3, 0), replicas(6, type="Recreate")):
         plan = _rollout(effective(changes), *pods, manager=manager)
         assert (plan.delete, plan.rebind) == ((), ())
-        assert [put_off.reason for put_off in plan.waits] == ["WaitingForSessionManager"]
+        assert [deferral.reason for deferral in plan.waits] == ["WaitingForSessionManager"]
 
 
 @pytest.mark.parametrize(
@@ -275,7 +275,7 @@ def test_executors_make_room_for_an_unschedulable_session_manager(
 
     assert _deleted(plan) == gone
     assert {why for _, why in plan.delete} <= {"the session manager needs their room"}
-    assert [put_off.reason for put_off in plan.waits] == ["WaitingForSessionManager"]
+    assert [deferral.reason for deferral in plan.waits] == ["WaitingForSessionManager"]
 
 
 @pytest.mark.parametrize(
@@ -306,7 +306,7 @@ def test_plan_waits_for_the_time_when_waiting_executors_make_room(manager: PodVi
     plan = cluster_plan(seen, wanted, MOMENT).rollout
 
     assert plan.delete == ()
-    assert [put_off.delay for put_off in plan.waits] == [40]
+    assert [deferral.delay for deferral in plan.waits] == [40]
 
 
 def test_only_lost_executors_go_while_a_stale_session_manager_stays() -> None:
@@ -317,7 +317,7 @@ def test_only_lost_executors_go_while_a_stale_session_manager_stays() -> None:
         plan = _rollout(effective(changes), *pods, manager=session_manager(revision="old"))
         assert _deleted(plan) == [5]
         assert [executor.executor_id for executor in plan.rebind] == [6]
-        assert [put_off.reason for put_off in plan.waits] == ["WaitingForSessionManager"]
+        assert [deferral.reason for deferral in plan.waits] == ["WaitingForSessionManager"]
 
 
 # --- Another life of the session manager -------------------------------------------------------------------------------

@@ -113,7 +113,7 @@ def test_no_executor_is_created_before_the_config_map_is_current(config_map: Any
     ).scale
 
     assert plan.create == 0
-    assert [put_off.reason for put_off in plan.waits] == ["ConfigMapNotReady"]
+    assert [deferral.reason for deferral in plan.waits] == ["ConfigMapNotReady"]
 
 
 def test_replacements_wait_while_they_keep_failing() -> None:
@@ -122,9 +122,9 @@ def test_replacements_wait_while_they_keep_failing() -> None:
     plan = _plan(wanted, *_pods(1))
 
     assert plan.create == 0
-    [put_off] = plan.waits
-    assert (put_off.reason, put_off.delay) == ("BackOff", 20)
-    assert "3 times" in put_off.message
+    [deferral] = plan.waits
+    assert (deferral.reason, deferral.delay) == ("BackOff", 20)
+    assert "3 times" in deferral.message
     assert cluster_plan(observed(wanted=wanted), wanted, MOMENT, max_creates=LIMIT).ids_needed == 0
 
 
@@ -153,7 +153,7 @@ def test_executors_leave_quota_for_the_session_manager(
     plan = cluster_plan(observed(*pods, wanted=wanted), wanted, MOMENT, max_creates=LIMIT).scale
 
     assert plan.create == made
-    assert [put_off.delay for put_off in plan.waits] == ([] if made else [look_again])
+    assert [deferral.delay for deferral in plan.waits] == ([] if made else [look_again])
 
 
 @pytest.mark.parametrize(
@@ -174,7 +174,7 @@ def test_a_terminal_executor_is_kept_for_thirty_seconds(state: Any) -> None:
     early = _plan(effective(replicas(0)), executor_pod(0, state, since=ago(29)))
     due = _plan(effective(replicas(0)), executor_pod(0, state, since=ago(30)))
 
-    assert (early.delete_terminal, [put_off.delay for put_off in early.waits]) == ((), [1])
+    assert (early.delete_terminal, [deferral.delay for deferral in early.waits]) == ((), [1])
     assert _ids(due.delete_terminal) == [0]
     assert due.waits == ()
 
@@ -185,7 +185,7 @@ def test_executor_with_uncounted_failure_is_neither_deleted_nor_replaced() -> No
     counted = replace(wanted, executor_backoff=replace(wanted.executor_backoff, attempt_id=1))
 
     assert (plan.delete_terminal, plan.create) == ((), 0)
-    assert {put_off.delay for put_off in plan.waits} == {0}
+    assert {deferral.delay for deferral in plan.waits} == {0}
     assert _ids(_plan(counted, executor_pod(0, "failed", since=NOW, created=ago(5))).delete_terminal) == [0]
 
 
@@ -194,7 +194,7 @@ def test_plan_waits_for_the_next_deletion_of_a_terminal_executor() -> None:
     plan = _plan(effective(replicas(0)), *pods)
 
     assert _ids(plan.delete_terminal) == [2]
-    assert [put_off.delay for put_off in plan.waits] == [5]
+    assert [deferral.delay for deferral in plan.waits] == [5]
 
 
 # --- Who goes first ----------------------------------------------------------------------------------------------------
@@ -341,9 +341,9 @@ def test_recreate_waits_until_old_executors_are_gone() -> None:
     plan = _plan(wanted, *leaving)
 
     assert plan.create == 0
-    [put_off] = plan.waits
-    assert (put_off.reason, put_off.delay) == ("Recreate", GRACE + 60)
-    assert "2 executors" in put_off.message
+    [deferral] = plan.waits
+    assert (deferral.reason, deferral.delay) == ("Recreate", GRACE + 60)
+    assert "2 executors" in deferral.message
 
 
 def test_recreate_does_not_wait_for_ever_for_a_lost_node() -> None:

@@ -13,7 +13,7 @@ from flamectl_operator.kube.views import ObjectMeta
 from flamectl_operator.process import replica as replica_module
 from flamectl_operator.process.container import Host
 from flamectl_operator.process.replica import Replica, lock_identity
-from flamectl_operator.reconcile.spec_planner import SpecPlanner
+from flamectl_operator.reconcile.spec_renderer import SpecRenderer
 from flamectl_operator.runtime.observer import UNOBSERVED
 from flamectl_operator.settings import FlameSettings, OperatorConfig
 from tests.unit.builders import NOW, OWNER, flame_cluster, raw_spec
@@ -31,7 +31,7 @@ class Term:
     def __init__(
         self, _client: object, config: OperatorConfig, clock: ManualClock, *more: object, **_names: object
     ) -> None:
-        self.planner = more[-1]
+        self.renderer = more[-1]
         self.configs = [config]
         self.events = Recorded(FakeApi(clock), clock)
         self.jumps = 0
@@ -100,8 +100,8 @@ async def test_each_term_reuses_the_plans_of_the_previous_term(terms: list[Term]
     stop.set()
     await replica.run(stop)
     await replica.run(stop)
-    assert isinstance(terms[0].planner, SpecPlanner)
-    assert terms[0].planner is terms[1].planner
+    assert isinstance(terms[0].renderer, SpecRenderer)
+    assert terms[0].renderer is terms[1].renderer
 
 
 async def test_plans_know_the_namespace_of_the_operator(terms: list[Term], monkeypatch: pytest.MonkeyPatch) -> None:
@@ -110,11 +110,11 @@ async def test_plans_know_the_namespace_of_the_operator(terms: list[Term], monke
     stop.set()
     await replica.run(stop)
 
-    planner = terms[0].planner
-    assert isinstance(planner, SpecPlanner)
+    renderer = terms[0].renderer
+    assert isinstance(renderer, SpecRenderer)
     metadata = ObjectMeta(OWNER.name, OWNER.namespace, OWNER.uid, "1", 1)
     cluster = flame_cluster(metadata, raw_spec({"networkPolicy": {}}))
-    planned = await planner.plan(OWNER, cluster, FlameSettings(), UNOBSERVED)
+    planned = await renderer.render(OWNER, cluster, FlameSettings(), UNOBSERVED)
 
     assert planned.desired is not None
     assert planned.desired.network_policy is not None
@@ -123,16 +123,16 @@ async def test_plans_know_the_namespace_of_the_operator(terms: list[Term], monke
 
 async def test_events_are_written_by_the_leading_replica(terms: list[Term]) -> None:
     replica = _replica(_config(1))
-    replica.tell(CONFIG_MAP, "Normal", "TooEarly", "nobody works yet")
+    replica.record_event(CONFIG_MAP, "Normal", "TooEarly", "nobody works yet")
 
     stop = asyncio.Event()
     running = asyncio.create_task(replica.run(stop))
     await asyncio.sleep(0)
     await asyncio.sleep(0)
-    replica.tell(CONFIG_MAP, "Normal", "InTime", "")
+    replica.record_event(CONFIG_MAP, "Normal", "InTime", "")
     stop.set()
     await running
-    replica.tell(CONFIG_MAP, "Normal", "TooLate", "")
+    replica.record_event(CONFIG_MAP, "Normal", "TooLate", "")
 
     assert [term.events.reasons for term in terms] == [["InTime"]]
 

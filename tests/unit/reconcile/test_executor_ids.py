@@ -11,7 +11,7 @@ from flamectl_operator.api.component_status import ExecutorManagerStatus
 from flamectl_operator.api.status import FlameClusterStatus
 from flamectl_operator.desired.names import MAX_ID
 from flamectl_operator.flame.knowledge import Knowledge, Phase
-from flamectl_operator.flame.snapshot import ExecutorState, FlameExecutor, NodeState, Snapshot
+from flamectl_operator.flame.snapshot import ExecutorState, FlameExecutor, NodeState, SessionManagerSnapshot
 from flamectl_operator.reconcile.executor_ids import MAX_STEP, ExecutorIds
 from tests.unit.builders import BOOTTIME, LIFE, NOW, executor_pod, observed, session_manager
 from tests.unit.subreconcilers.harness import executor_name
@@ -27,7 +27,7 @@ def _status(next_id: int | None) -> FlameClusterStatus:
 
 def _answer(*names: str, life: str = LIFE, pods: tuple[PodView, ...] = (), failing: bool = False) -> ObservedCluster:
     """Return a cluster whose session manager lists nodes."""
-    snapshot = Snapshot(dict.fromkeys(names, NodeState.READY))
+    snapshot = SessionManagerSnapshot(dict.fromkeys(names, NodeState.READY))
     flame = Knowledge(Phase.KNOWN, life, snapshot=snapshot, asked_at=BOOTTIME, said_at=BOOTTIME, failing=failing)
     found = observed(session_manager(), *pods)
     return replace(found, views=replace(found.views, flame=flame))
@@ -40,7 +40,7 @@ def test_pods_that_exist_win_over_a_status_that_was_lowered_by_hand(stored: int 
 
 
 def test_first_answer_of_a_session_manager_raises_the_next_id_above_every_node_that_it_lists() -> None:
-    snapshot = Snapshot(
+    snapshot = SessionManagerSnapshot(
         {executor_name(41): NodeState.NOT_READY}, (FlameExecutor(executor_name(52), ExecutorState.BOUND),)
     )
     found = _answer()
@@ -80,7 +80,9 @@ def test_session_manager_that_lies_in_each_life_uses_up_no_more_than_a_step_each
         before = ids.next_id
         manager = session_manager(uid=f"uid-{number}")
         found = observed(manager)
-        lie = Snapshot(dict.fromkeys(map(executor_name, (before + MAX_STEP - 1, 10**9, MAX_ID)), NodeState.READY))
+        lie = SessionManagerSnapshot(
+            dict.fromkeys(map(executor_name, (before + MAX_STEP - 1, 10**9, MAX_ID)), NodeState.READY)
+        )
         flame = Knowledge(Phase.KNOWN, found.session_manager_life, snapshot=lie, asked_at=BOOTTIME, said_at=BOOTTIME)
         ids.advance(_status(None), replace(found, views=replace(found.views, flame=flame)))
         assert ids.next_id == before + MAX_STEP

@@ -14,7 +14,7 @@ from tests.unit.runtime.virtual_time import VirtualClock
 
 if TYPE_CHECKING:
     from flamectl_operator.flame.session_manager import SessionManager
-    from flamectl_operator.flame.snapshot import Snapshot
+    from flamectl_operator.flame.snapshot import SessionManagerSnapshot
     from flamectl_operator.flame.watcher import Key
 
 KEY = ("default", "a")
@@ -36,7 +36,7 @@ class Slow(NotAsked):
     def session_manager(self, key: Key) -> SessionManager | None:  # noqa: ARG002
         return None if self.gone else self
 
-    async def snapshot(self) -> Snapshot:
+    async def snapshot(self) -> SessionManagerSnapshot:
         raise FlameError("TimedOut", "no answer")
 
     async def release_node(self, name: str) -> None:

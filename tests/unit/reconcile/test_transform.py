@@ -486,7 +486,7 @@ def test_stores_keep_the_reduced_object_from_lists_events_and_answers() -> None:
     stores.of(CONFIG_MAPS).replace([foreign], "7")
     (kept,) = stores.of(CONFIG_MAPS).all()
     assert kept.data is None
-    stores.of(CONFIG_MAPS).observe(msgspec.structs.replace(foreign, metadata=_with_version(foreign, "9")))
+    stores.of(CONFIG_MAPS).absorb(msgspec.structs.replace(foreign, metadata=_with_version(foreign, "9")))
     (kept,) = stores.of(CONFIG_MAPS).all()
     assert (kept.data, kept.metadata.resource_version) == (None, "9")
 

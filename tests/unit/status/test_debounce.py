@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from flamectl_operator.api.status import FlameClusterStatus, Generations
 from flamectl_operator.flame.knowledge import Knowledge, Phase
-from flamectl_operator.flame.snapshot import ExecutorState, FlameExecutor, NodeState, Snapshot
+from flamectl_operator.flame.snapshot import ExecutorState, FlameExecutor, NodeState, SessionManagerSnapshot
 from flamectl_operator.runtime.outcome import Outcome, Result, blocked, wait
 from flamectl_operator.status.debounce import (
     FIRST_INTERVAL,
@@ -230,8 +230,8 @@ def test_executor_that_leaves_a_node_in_flames_table_allows_no_debounce_interval
     ending = terminating(executor_pod(5))
 
     def awaited(node: str) -> list[Awaited]:
-        nodes = Snapshot({node: NodeState.READY})
-        busy = Snapshot({}, (FlameExecutor(node, ExecutorState.BOUND, "s"),))
+        nodes = SessionManagerSnapshot({node: NodeState.READY})
+        busy = SessionManagerSnapshot({}, (FlameExecutor(node, ExecutorState.BOUND, "s"),))
         return [_awaited(*_executors(3, 0), ending, snapshot=snapshot) for snapshot in (nodes, busy)]
 
     assert awaited(ending.name) == [NOTHING_AWAITED, NOTHING_AWAITED]

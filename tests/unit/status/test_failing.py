@@ -8,7 +8,7 @@ import pytest
 
 from flamectl_operator.kube.errors import LockLostError, NotLeadingError, ServerError
 from flamectl_operator.reconcile.refusals import RefusedError
-from flamectl_operator.status.failing import PATIENCE, Failing, failing
+from flamectl_operator.status.failing import FAILING_AFTER_SECONDS, Failing, failing
 from tests.unit.subreconcilers.errors import broken, conflict, lost, not_found, overloaded, unreachable
 
 if TYPE_CHECKING:
@@ -53,16 +53,16 @@ def test_different_error_keeps_the_start_of_the_series() -> None:
 
 
 def test_series_is_reported_after_the_patience_and_no_later() -> None:
-    early = BEFORE.outcome(100 + PATIENCE - 0.5)
+    early = BEFORE.outcome(100 + FAILING_AFTER_SECONDS - 0.5)
     assert (early.message, early.delay, early.attention) == ("", 0.5, False)
 
-    told = BEFORE.outcome(100 + PATIENCE)
+    told = BEFORE.outcome(100 + FAILING_AFTER_SECONDS)
     assert (told.reason, told.message, told.attention) == ("RequestsFailing", BEFORE.words, True)
 
 
 def test_webhook_that_does_not_answer_is_told_with_the_person_who_mends_it() -> None:
     words = 'Internal error occurred: failed calling webhook "pods.policy.example": service "nope" not found'
 
-    message = Failing(words, 100).outcome(100 + PATIENCE).message
+    message = Failing(words, 100).outcome(100 + FAILING_AFTER_SECONDS).message
 
     assert message == f"{words} (an administrator mends the webhook or deletes its configuration)"

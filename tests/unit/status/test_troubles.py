@@ -16,7 +16,7 @@ from flamectl_operator.kube.pod_views import (
     PodContainer,
     PodResourceClaimStatus,
 )
-from flamectl_operator.observed.waiting import READY_PATIENCE
+from flamectl_operator.observed.waiting import READY_TIMEOUT_SECONDS
 from flamectl_operator.status.compute import StatusInput, compute_status
 from flamectl_operator.status.troubles import patience_ends
 from tests.unit.builders import (
@@ -297,7 +297,7 @@ def test_slow_init_container_is_named_after_the_patience() -> None:
 
 
 def test_waiting_init_container_is_named_only_while_the_session_manager_is_ready() -> None:
-    pod = _in_init(0, WAIT_CONTAINER, READY_PATIENCE)
+    pod = _in_init(0, WAIT_CONTAINER, READY_TIMEOUT_SECONDS)
 
     assert "no answer from port 8081 of the session manager, which is ready" in str(_status(SM, pod).message)
     starting = session_manager("starting", since=ago(5))

@@ -20,7 +20,7 @@ from tests.unit.subreconcilers.harness import StepHarness
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from flamectl_operator.flame.snapshot import Snapshot
+    from flamectl_operator.flame.snapshot import SessionManagerSnapshot
     from flamectl_operator.flame.watcher import Key, Target
     from tests.unit.subreconcilers.fake_api import ManualClock
 
@@ -118,7 +118,7 @@ class ModelFlame:
     def forget(self, key: Key) -> None:
         self.known = OFF
 
-    async def snapshot(self) -> Snapshot:
+    async def snapshot(self) -> SessionManagerSnapshot:
         return self._world.model.snapshot()
 
     async def release_node(self, name: str) -> None:

@@ -13,7 +13,7 @@ from flamectl_operator.controller import Controller
 from flamectl_operator.desired import names
 from flamectl_operator.kube.events import EventRecorder
 from flamectl_operator.reconcile.batch import BATCH_TIME_LIMIT
-from flamectl_operator.reconcile.spec_planner import SpecPlanner
+from flamectl_operator.reconcile.spec_renderer import SpecRenderer
 from flamectl_operator.reconcile.stores import CHILDREN, FLAME_CLUSTERS, Stores
 from flamectl_operator.reconcile.write_count import WRITES, WriteCount
 from flamectl_operator.settings import OperatorConfig
@@ -117,7 +117,7 @@ class StepHarness:
             self.config,
             self.lock_identity,
             self.notes,
-            SpecPlanner(self.operator_namespace),
+            SpecRenderer(self.operator_namespace),
         )
 
     # --- What people do

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from flamectl_operator.kube.resources import PODS
-from flamectl_operator.reconcile.outcomes import RECHECK_TAKEN_NAME
+from flamectl_operator.reconcile.outcomes import TAKEN_NAME_RECHECK_SECONDS
 from flamectl_operator.reconcile.refusals import RefusedError
 from flamectl_operator.reconcile.stores import FLAME_CLUSTERS
 from flamectl_operator.runtime.outcome import DONE
@@ -180,7 +180,7 @@ async def test_repeatedly_removed_label_is_restored_with_a_pause(mocker: MockerF
 
     mocker.patch.object(world.api, "merge_patch", patched_by_a_webhook_too)
 
-    assert (await _step(world)).delay == RECHECK_TAKEN_NAME
+    assert (await _step(world)).delay == TAKEN_NAME_RECHECK_SECONDS
     assert not world.another_pass_follows
 
 
@@ -335,7 +335,7 @@ async def test_session_manager_created_without_label_is_labelled() -> None:
     world.api.webhook = _without("pods", "flame.xflops.io/cluster")
 
     outcome = await _step(world)
-    assert (outcome.reason, outcome.delay, outcome.attention) == ("ChangesUndone", RECHECK_TAKEN_NAME, True)
+    assert (outcome.reason, outcome.delay, outcome.attention) == ("ChangesUndone", TAKEN_NAME_RECHECK_SECONDS, True)
 
     world.api.webhook = _without("none", "")
     await world.run_pass()
@@ -350,7 +350,7 @@ async def test_reverted_repair_is_reported_once() -> None:
 
     for _ in range(3):
         result = await world.run_pass()
-        assert result.delay == RECHECK_TAKEN_NAME
+        assert result.delay == TAKEN_NAME_RECHECK_SECONDS
         world.clock.elapsed += result.delay
 
     assert "SessionManagerRepaired" not in world.events.reasons

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 from structlog.testing import capture_logs
 
-from flamectl_operator.reconcile.status_writer import RECHECK_CRD
+from flamectl_operator.reconcile.status_writer import CRD_RECHECK_SECONDS
 from tests.unit.builders import replicas
 from tests.unit.subreconcilers.errors import broken, conflict
 from tests.unit.subreconcilers.harness import KEY, StepHarness
@@ -58,7 +58,7 @@ async def test_crd_without_durable_fields_stops_the_operator_with_a_reason(field
     result = await world.run_pass()
 
     assert {verb for verb, *_ in world.writes} == {"status"}
-    assert result.delay == RECHECK_CRD
+    assert result.delay == CRD_RECHECK_SECONDS
     assert f"The installed CRD is older than the operator and does not store status.{field}" in stored(world)["message"]
     assert "flamectl-operator crd | kubectl apply --server-side --force-conflicts -f -" in stored(world)["message"]
     assert ("Warning", "OutdatedCRD") in {(kind, reason) for kind, reason, _ in world.events.told}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from flamectl_operator.planning.lost_nodes import REPORT_AGAIN
+from flamectl_operator.planning.lost_nodes import NODE_REPORT_INTERVAL_SECONDS
 from flamectl_operator.subreconcilers.release_lost_nodes import ReleaseLostNodes
 from tests.unit.builders import SETTINGS, replicas
 from tests.unit.subreconcilers.flame_harness import FlameHarness, converged
@@ -105,7 +105,7 @@ async def test_lost_node_on_which_executors_stay_listed_is_reported_again_withou
 
     [delay] = [each.delay for each in (await world.run_pass()).outcomes if each.reason == "Changed"]
     assert delay is not None
-    assert 0 < delay <= REPORT_AGAIN
+    assert 0 < delay <= NODE_REPORT_INTERVAL_SECONDS
     world.clock.elapsed += delay
     world.asked.poll()
     await world.run_pass()

@@ -13,9 +13,9 @@ from flamectl_operator.api.constants import SESSION_MANAGER_ANNOTATION
 from flamectl_operator.desired import names
 from flamectl_operator.kube.errors import BadRequestError
 from flamectl_operator.kube.resources import PODS
-from flamectl_operator.observed.waiting import READY_PATIENCE
+from flamectl_operator.observed.waiting import READY_TIMEOUT_SECONDS
 from flamectl_operator.planning.part import listed
-from flamectl_operator.reconcile.outcomes import RECHECK_CHANGED
+from flamectl_operator.reconcile.outcomes import CHANGED_RECHECK_SECONDS
 from flamectl_operator.reconcile.refusals import RefusedError
 from flamectl_operator.reconcile.stores import FLAME_CLUSTERS
 from flamectl_operator.runtime.outcome import DONE
@@ -113,7 +113,7 @@ async def test_creates_over_the_limit_of_a_pass_follow_at_once_in_later_passes()
         delays.append(result.delay)
 
     assert world.executor_ids == [0, 1, 2, 3, 4]
-    assert delays == [0, 0, READY_PATIENCE], (
+    assert delays == [0, 0, READY_TIMEOUT_SECONDS], (
         "what a pass wrote itself causes no event, so it has to ask for the next one"
     )
 
@@ -639,4 +639,4 @@ async def test_executor_whose_deletion_did_not_happen_is_read_again() -> None:
 
     result = await world.run_pass()
 
-    assert (result.errors, result.delay) == ((), RECHECK_CHANGED)
+    assert (result.errors, result.delay) == ((), CHANGED_RECHECK_SECONDS)

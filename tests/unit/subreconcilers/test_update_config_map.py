@@ -8,7 +8,7 @@ import pytest
 import yaml
 
 from flamectl_operator.api.constants import CLUSTER_LABEL, CONFIG_HASH_ANNOTATION
-from flamectl_operator.reconcile.outcomes import RECHECK_TAKEN_NAME
+from flamectl_operator.reconcile.outcomes import TAKEN_NAME_RECHECK_SECONDS
 from flamectl_operator.reconcile.refusals import RefusedError
 from flamectl_operator.runtime.outcome import DONE, Kind
 from flamectl_operator.subreconcilers.update_config_map import UpdateConfigMap
@@ -263,7 +263,7 @@ async def test_webhook_that_reverts_a_write_is_reported_and_rechecked(what: str,
 
     for _ in range(3):
         result = await world.run_pass()
-        assert result.delay == RECHECK_TAKEN_NAME
+        assert result.delay == TAKEN_NAME_RECHECK_SECONDS
         world.clock.elapsed += result.delay
 
     assert world.condition("Degraded")[:2] == ("True", "ChangesUndone")

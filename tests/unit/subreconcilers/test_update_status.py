@@ -77,7 +77,7 @@ async def test_executors_that_start_share_a_pass_while_a_status_waits() -> None:
     world.sync(PODS)
     after = world.stores.pods.get(KEY[0], executor_name(0))
 
-    assert world.controller.patience(KEY, Change(before, after)) > 0
+    assert world.controller.pass_delay(KEY, Change(before, after)) > 0
 
 
 async def test_process_that_takes_over_while_a_status_waits_writes_it_and_nothing_else() -> None:

@@ -147,7 +147,7 @@ class Store(Generic[T]):
         if responses:
             self._response_handlers.append(handler)
 
-    def observe(self, obj: T) -> None:
+    def absorb(self, obj: T) -> None:
         """Store the response to a create, patch, update or get.
 
         An object that is not selected is removed, as the watch will do, because no event would report its changes.
@@ -171,7 +171,7 @@ class Store(Generic[T]):
             _notify(self._response_handlers, [Change(current, None)])
         self._past.add_disappearance(obj, version_of(obj))
 
-    def observe_list(self, items: Iterable[T], resource_version: str, namespace: str, value: Hashable) -> None:
+    def absorb_list(self, items: Iterable[T], resource_version: str, namespace: str, value: Hashable) -> None:
         """Store the response to a list of all objects of a namespace with one value of the index.
 
         A known object that was not in the list stays, because it may be gone or may have another value by now.
@@ -182,13 +182,13 @@ class Store(Generic[T]):
             value: The value of the index.
         """
         for item in items:
-            self.observe(item)
+            self.absorb(item)
         moment = int(resource_version)
         self._newest = max(self._newest, moment)
         if moment > self.synced_version(namespace):
             self._past.add_list(value, namespace, moment)
 
-    def observe_deletion(self, obj: T, response: T | None) -> None:
+    def absorb_deletion(self, obj: T, response: T | None) -> None:
         """Record that the API server accepted the deletion of an object.
 
         Args:
@@ -197,7 +197,7 @@ class Store(Generic[T]):
                 terminating and stays visible; otherwise the object is gone.
         """
         if response is not None and response.terminating:
-            self.observe(response)
+            self.absorb(response)
             return
         current = self._objects.get(_key(obj))
         version = version_of(obj)

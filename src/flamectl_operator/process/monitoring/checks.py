@@ -23,12 +23,12 @@ if TYPE_CHECKING:
 
 #: Seconds within which a watch receives something or tries again, whatever the API server does. The longest case: a silence, or a
 #: pause between two attempts, and then a page of a list whose attempts all time out.
-WATCH_PATIENCE = READ_TIMEOUT + MAX_ATTEMPTS * LIST_TIMEOUT + MAX_TOTAL_WAIT
+WATCH_TIMEOUT_SECONDS = READ_TIMEOUT + MAX_ATTEMPTS * LIST_TIMEOUT + MAX_TOTAL_WAIT
 
 
 #: Seconds, beyond the Lease's duration, within which there is another attempt on the Lease, even with slow responses, because
 #: these requests time out after a few seconds.
-ELECTION_PATIENCE = 60.0
+ELECTION_TIMEOUT_SECONDS = 60.0
 
 
 def stuck_passes(passes: UnderWay[Key], limit: float, clock: Clock) -> str:
@@ -50,20 +50,20 @@ def hanging_watches(reflectors: Iterable[Reflector[Any]], clock: Clock) -> str:
     hanging = []
     for reflector in reflectors:
         signs = [sign for sign in (reflector.last_attempt, reflector.last_contact) if sign is not None]
-        if signs and now - max(signs) > WATCH_PATIENCE:
+        if signs and now - max(signs) > WATCH_TIMEOUT_SECONDS:
             hanging.append(f"the watch of {reflector} has hung for {now - max(signs):.0f} s")
     return "; ".join(hanging)
 
 
 def hanging_election(last_attempt: float | None, duration: float, clock: Clock) -> str:
-    """Fail when no attempt on the Lease, successful or not, was made for longer than its duration and `ELECTION_PATIENCE`.
+    """Fail when no attempt on the Lease, successful or not, was made for longer than its duration and `ELECTION_TIMEOUT_SECONDS`.
 
     Args:
         last_attempt: The monotonic time of the last attempt; None when there was none.
         duration: The Lease's duration in seconds.
     """
     still = 0.0 if last_attempt is None else clock.monotonic() - last_attempt
-    return f"the election has hung for {still:.0f} s" if still > duration + ELECTION_PATIENCE else ""
+    return f"the election has hung for {still:.0f} s" if still > duration + ELECTION_TIMEOUT_SECONDS else ""
 
 
 def missing_caches(reflectors: Iterable[Reflector[Any]]) -> str:

@@ -104,7 +104,7 @@ class OperatorCollector(Collector):
             self._read_queue(operator, families)
             self._read_watches(operator, families)
             families["flamectl_events_dropped"].add_metric((), operator.events.dropped)
-            if operator.some_known:
+            if operator.some_synced:
                 clusters = operator.stores.flame_clusters.all()
                 _read_clusters(self._samples.sample(each for each in clusters if not each.terminating), families)
         return families.values()

@@ -29,7 +29,7 @@ Routes = dict[str, "Handler"]
 KEEP_ALIVE = 75.0
 
 #: Seconds that a running request gets when the server ends.
-STOP_PATIENCE = 1.0
+STOP_TIMEOUT_SECONDS = 1.0
 
 
 class CannotListenError(Exception):
@@ -54,7 +54,9 @@ async def serving(what: str, address: tuple[str, int] | None, routes: Routes) ->
     application = web.Application(middlewares=[middleware()])
     for path, handler in routes.items():
         application.router.add_get(path, handler)
-    runner = web.AppRunner(application, access_log=None, keepalive_timeout=KEEP_ALIVE, shutdown_timeout=STOP_PATIENCE)
+    runner = web.AppRunner(
+        application, access_log=None, keepalive_timeout=KEEP_ALIVE, shutdown_timeout=STOP_TIMEOUT_SECONDS
+    )
     await runner.setup()
     listeners: list[socket.socket] = []
     assert runner.server is not None  # set by the runner's setup

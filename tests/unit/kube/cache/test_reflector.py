@@ -258,10 +258,10 @@ async def test_set_back_etcd_ends_the_process(scene: Scene, noticed_by: str, cas
     await asyncio.sleep(0.5)
     before = scene.names()
     if case.answered is not None:
-        scene.store.observe(case.answered)
+        scene.store.absorb(case.answered)
         before = [case.answered.name]
     if case.gone is not None:
-        scene.store.observe_deletion(case.gone, None)
+        scene.store.absorb_deletion(case.gone, None)
         before = []
     if noticed_by == "an answer":
         scene.reflector.doubt()
@@ -294,9 +294,9 @@ async def test_list_that_was_requested_before_a_response_does_not_contradict_it(
     async def list_page(*_: Any, **options: Any) -> Page[PodView]:
         if not options["continue_token"]:
             return Page((pod("a", 90), pod("c", 90)), "100", "more")
-        scene.store.observe(pod("a", 110))
-        scene.store.observe(pod("b", 111))
-        scene.store.observe_deletion(pod("c", 90), None)
+        scene.store.absorb(pod("a", 110))
+        scene.store.absorb(pod("b", 111))
+        scene.store.absorb_deletion(pod("c", 90), None)
         return Page((), "100")
 
     mocker.patch.object(scene.client, "list_page", list_page)

@@ -102,7 +102,7 @@ def test_number_of_remembered_uids_is_limited(store: Store[PodView], monkeypatch
     for number in range(3):
         one = pod(f"a{number}", 101 + 2 * number)
         store.apply(added(one))
-        store.observe_deletion(one, None)
+        store.absorb_deletion(one, None)
         store.apply(deleted(pod(f"a{number}", 102 + 2 * number)))
     assert len(store._past.ended) == 2
 
@@ -112,22 +112,22 @@ def test_response_without_the_label_removes_the_former_object_of_the_name(
 ) -> None:
     store.apply(added(pod("a", 101, uid="old")))
     all_changes.clear()
-    store.observe(pod("a", 110, uid="new", labels={"off": ""}))
+    store.absorb(pod("a", 110, uid="new", labels={"off": ""}))
     assert len(store) == 0
     assert all_changes == [Change(pod("a", 101, uid="old"), None)]
 
 
 def test_out_of_sight_object_returns_with_its_label(store: Store[PodView]) -> None:
     store.apply(added(pod("a", 101)))
-    store.observe(pod("a", 106, labels={"off": ""}))
-    store.observe(pod("a", 107))  # the answer to the repair
+    store.absorb(pod("a", 106, labels={"off": ""}))
+    store.absorb(pod("a", 107))  # the answer to the repair
     store.apply(modified(pod("a", 103)))
     store.apply(deleted(pod("a", 106)))
     assert store.get("default", "a") == pod("a", 107)
 
 
 def test_older_events_do_not_add_an_object_first_seen_out_of_sight(store: Store[PodView]) -> None:
-    store.observe(pod("a", 106, labels={"off": ""}))
+    store.absorb(pod("a", 106, labels={"off": ""}))
     store.apply(added(pod("a", 101)))
     store.apply(modified(pod("b", 102)))
     assert names(store.all()) == ["b"]
@@ -137,12 +137,12 @@ def test_older_events_do_not_add_an_object_first_seen_out_of_sight(store: Store[
 
 
 def test_subscriber_to_responses_receives_them(store: Store[PodView], all_changes: list[Change[PodView]]) -> None:
-    store.observe(pod("a", 101))
+    store.absorb(pod("a", 101))
     store.apply(added(pod("a", 101)))
-    store.observe(pod("a", 102))
-    store.observe(pod("a", 105, uid="new"))
-    store.observe_deletion(pod("a", 105, uid="new"), pod("a", 106, uid="new", terminating=True))
-    store.observe_deletion(pod("a", 106, uid="new"), None)
+    store.absorb(pod("a", 102))
+    store.absorb(pod("a", 105, uid="new"))
+    store.absorb_deletion(pod("a", 105, uid="new"), pod("a", 106, uid="new", terminating=True))
+    store.absorb_deletion(pod("a", 106, uid="new"), None)
     assert all_changes == [
         Change(None, pod("a", 101)),
         Change(pod("a", 101), pod("a", 102)),
@@ -157,10 +157,10 @@ def test_response_without_changes_is_not_reported(store: Store[PodView], all_cha
     store.apply(added(pod("a", 101)))
     store.apply(deleted(pod("b", 102)))
     all_changes.clear()
-    store.observe(pod("a", 101))
-    store.observe(pod("b", 101))
-    store.observe(pod("c", 107, labels={"off": ""}))
-    store.observe_deletion(pod("b", 101), None)
+    store.absorb(pod("a", 101))
+    store.absorb(pod("b", 101))
+    store.absorb(pod("c", 107, labels={"off": ""}))
+    store.absorb_deletion(pod("b", 101), None)
     assert all_changes == []
 
 
@@ -169,7 +169,7 @@ def test_subscriber_to_responses_receives_the_removal_of_an_out_of_sight_object(
 ) -> None:
     store.apply(added(pod("a", 101)))
     all_changes.clear()
-    store.observe(pod("a", 106, labels={"off": ""}))
+    store.absorb(pod("a", 106, labels={"off": ""}))
     assert all_changes == [Change(pod("a", 101), None)]
 
 
@@ -194,7 +194,7 @@ def test_a_list_of_one_namespace_leaves_the_others_alone() -> None:
     store: Store[PodView] = Store()
     store.replace([pod("a", 50, namespace="one", uid="1")], "100", "one")
     store.replace([pod("b", 60, namespace="two", uid="2")], "110", "two")
-    store.observe_deletion(pod("b", 60, namespace="two", uid="2"), None)
+    store.absorb_deletion(pod("b", 60, namespace="two", uid="2"), None)
     store.replace([], "120", "one")
     assert store.all() == ()
     assert (store.synced_version("one"), store.synced_version("two"), store.synced_version("three")) == (120, 110, 0)
@@ -206,7 +206,7 @@ def test_a_list_of_one_namespace_leaves_the_others_alone() -> None:
 
 
 def test_later_change_of_an_own_object_is_reported(store: Store[PodView], changes: list[Change[PodView]]) -> None:
-    store.observe(pod("a", 110))
+    store.absorb(pod("a", 110))
     store.apply(added(pod("a", 110)))
     store.apply(modified(pod("a", 115)))
     assert changes == [Change(pod("a", 110), pod("a", 115))]
@@ -218,26 +218,26 @@ def test_later_change_of_an_own_object_is_reported(store: Store[PodView], change
 @pytest.mark.parametrize("how", ["event", "answer", "list"])
 def test_object_missing_from_a_requested_list_is_not_added_by_old_events(store: Store[PodView], how: str) -> None:
     kept, gone = pod("a", 101, labels={"cluster": "one"}), pod("b", 102, labels={"cluster": "one"})
-    store.observe_list([kept], "110", "default", "one")
+    store.absorb_list([kept], "110", "default", "one")
     assert names(store.by_index("one")) == ["a"]
     if how == "event":
         store.apply(added(gone))
     elif how == "answer":
-        store.observe(gone)
+        store.absorb(gone)
     else:
         store.replace([kept, gone], "103")
     assert names(store.by_index("one")) == ["a"]
 
 
 def test_requested_list_does_not_affect_other_index_values(store: Store[PodView]) -> None:
-    store.observe_list([], "110", "default", "one")
+    store.absorb_list([], "110", "default", "one")
     store.apply(added(pod("a", 105, labels={"cluster": "two"})))
     assert names(store.by_index("two")) == ["a"]
 
 
 def test_known_object_missing_from_a_requested_list_stays_and_is_updated(store: Store[PodView]) -> None:
     store.apply(added(pod("a", 101, labels={"cluster": "one"})))
-    store.observe_list([], "110", "default", "one")
+    store.absorb_list([], "110", "default", "one")
     newer = pod("a", 105, labels={"cluster": "one"})
     store.apply(modified(newer))
     assert store.by_index("one") == (newer,)
@@ -245,7 +245,7 @@ def test_known_object_missing_from_a_requested_list_stays_and_is_updated(store: 
 
 def test_requested_list_older_than_the_reflector_is_ignored(store: Store[PodView]) -> None:
     store.apply(bookmark(120))
-    store.observe_list([], "110", "default", "one")
+    store.absorb_list([], "110", "default", "one")
     store.apply(added(pod("a", 121, labels={"cluster": "one"})))
     assert names(store.by_index("one")) == ["a"]
 
@@ -255,20 +255,20 @@ def test_requested_list_older_than_the_reflector_is_ignored(store: Store[PodView
 
 def test_a_graceful_deletion_shows_the_object_terminating(store: Store[PodView]) -> None:
     store.apply(added(pod("a", 101)))
-    store.observe_deletion(pod("a", 101), pod("a", 110, terminating=True))
+    store.absorb_deletion(pod("a", 101), pod("a", 110, terminating=True))
     store.apply(modified(pod("a", 105)))
     assert store.get("default", "a") == pod("a", 110, terminating=True)
 
 
 def test_terminating_response_counts_with_an_unchanged_resource_version(store: Store[PodView]) -> None:
     store.apply(added(pod("a", 101)))
-    store.observe_deletion(pod("a", 101), pod("a", 101, terminating=True))
+    store.absorb_deletion(pod("a", 101), pod("a", 101, terminating=True))
     assert store.get("default", "a") == pod("a", 101, terminating=True)
 
 
 def test_deletion_of_a_terminating_object_is_reported(store: Store[PodView], changes: list[Change[PodView]]) -> None:
     store.apply(added(pod("a", 101)))
-    store.observe_deletion(pod("a", 101), pod("a", 110, terminating=True))
+    store.absorb_deletion(pod("a", 101), pod("a", 110, terminating=True))
     changes.clear()
     store.apply(deleted(pod("a", 120, terminating=True)))
     assert changes == [Change(pod("a", 110, terminating=True), None)]
@@ -276,13 +276,13 @@ def test_deletion_of_a_terminating_object_is_reported(store: Store[PodView], cha
 
 def test_list_after_our_deletion_removes_the_tombstone(store: Store[PodView]) -> None:
     store.apply(added(pod("a", 101)))
-    store.observe_deletion(pod("a", 101), None)
+    store.absorb_deletion(pod("a", 101), None)
     store.replace([], "200")
     assert not store._past.tombstones
 
 
 def test_deletion_of_an_object_before_its_watch_event_is_remembered(store: Store[PodView]) -> None:
-    store.observe_deletion(pod("a", 105), None)
+    store.absorb_deletion(pod("a", 105), None)
     store.apply(added(pod("a", 105)))
     assert len(store) == 0
 
@@ -290,13 +290,13 @@ def test_deletion_of_an_object_before_its_watch_event_is_remembered(store: Store
 def test_deletion_after_its_watch_event_leaves_no_tombstone(store: Store[PodView]) -> None:
     store.apply(added(pod("a", 101)))
     store.apply(deleted(pod("a", 110)))
-    store.observe_deletion(pod("a", 101), None)
+    store.absorb_deletion(pod("a", 101), None)
     assert not store._past.tombstones
 
 
 def test_leaving_the_selector_before_our_deletion_keeps_the_tombstone(store: Store[PodView]) -> None:
-    store.observe(pod("a", 125))
-    store.observe_deletion(pod("a", 125), None)
+    store.absorb(pod("a", 125))
+    store.absorb_deletion(pod("a", 125), None)
     store.apply(deleted(pod("a", 120)))
     store.apply(added(pod("a", 125)))
     assert len(store) == 0

@@ -170,13 +170,13 @@ class StoreMachine(RuleBasedStateMachine):
         answer = self.answers.pop(data.draw(st.integers(0, len(self.answers) - 1)))
         uid = answer.obj.uid
         if answer.deleted is None:
-            self.store.observe(answer.obj)
+            self.store.absorb(answer.obj)
             self.written[uid] = max(version_of(answer.obj), self.written.get(uid, 0))
         elif answer.obj.terminating and answer.obj is not answer.deleted:
-            self.store.observe_deletion(answer.deleted, answer.obj)
+            self.store.absorb_deletion(answer.deleted, answer.obj)
             self.deleted_gracefully.add(uid)
         else:
-            self.store.observe_deletion(answer.deleted, None)
+            self.store.absorb_deletion(answer.deleted, None)
             self.deleted_at_once.add(uid)
 
     @rule()
@@ -190,7 +190,7 @@ class StoreMachine(RuleBasedStateMachine):
     def our_list_arrives(self) -> None:
         answer = self.own_lists.pop(0)
         known = {obj.uid for obj in self.store.all()}
-        self.store.observe_list(answer.items, str(answer.version), "default", None)
+        self.store.absorb_list(answer.items, str(answer.version), "default", None)
         self.ended |= answer.ended - known
 
     # The reflector lists and watches.
@@ -259,10 +259,10 @@ class StoreMachine(RuleBasedStateMachine):
             self.a_list_ends()
         for answer in self.answers:
             if answer.deleted is None:
-                self.store.observe(answer.obj)
+                self.store.absorb(answer.obj)
             else:
                 gone = answer.obj is answer.deleted
-                self.store.observe_deletion(answer.deleted, None if gone else answer.obj)
+                self.store.absorb_deletion(answer.deleted, None if gone else answer.obj)
         while self.position < len(self.server.log):
             self.an_event_arrives()
         assert {obj.name: obj for obj in self.store.all()} == self.server.objects

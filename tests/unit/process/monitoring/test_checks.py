@@ -15,7 +15,7 @@ from flamectl_operator.kube.client import Page
 from flamectl_operator.kube.errors import ConnectionFailedError, ForbiddenError, KubernetesError, NotFoundError
 from flamectl_operator.kube.resources import PODS, SERVICES
 from flamectl_operator.process.monitoring.checks import (
-    WATCH_PATIENCE,
+    WATCH_TIMEOUT_SECONDS,
     hanging_watches,
     missing_caches,
     stuck_passes,
@@ -114,16 +114,18 @@ async def test_a_watch_that_hangs_in_a_list_fails_after_all_its_timeouts_and_is_
     good.watches = [[60.0] for _ in range(100)]
     reflectors = [_reflector(good), _reflector(bad, SERVICES, "team-a")]
     async with _running(*reflectors):
-        await asyncio.sleep(WATCH_PATIENCE - 1)
+        await asyncio.sleep(WATCH_TIMEOUT_SECONDS - 1)
         assert _hanging(*reflectors) == ""
         await asyncio.sleep(2)
-        assert _hanging(*reflectors) == f"the watch of services in team-a has hung for {WATCH_PATIENCE + 1:.0f} s"
+        assert (
+            _hanging(*reflectors) == f"the watch of services in team-a has hung for {WATCH_TIMEOUT_SECONDS + 1:.0f} s"
+        )
 
 
 async def test_a_watch_that_hangs_in_a_stream_fails() -> None:
     reflector = _reflector(ScriptedClient())  # its watches end neither with a bookmark nor with a timeout
     async with _running(reflector):
-        await asyncio.sleep(WATCH_PATIENCE + 1)
+        await asyncio.sleep(WATCH_TIMEOUT_SECONDS + 1)
         assert _hanging(reflector).startswith("the watch of pods has hung")
 
 
@@ -131,7 +133,7 @@ async def test_a_watch_that_is_gone_fails() -> None:
     reflector = _reflector(ScriptedClient())
     async with _running(reflector):
         pass
-    await asyncio.sleep(WATCH_PATIENCE + 1)
+    await asyncio.sleep(WATCH_TIMEOUT_SECONDS + 1)
     assert _hanging(reflector)
 
 

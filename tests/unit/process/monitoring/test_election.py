@@ -12,7 +12,7 @@ from flamectl_operator.kube.errors import ConnectionFailedError
 from flamectl_operator.kube.resources import LEASES
 from flamectl_operator.process.container import Host
 from flamectl_operator.process.monitoring import Monitor
-from flamectl_operator.process.monitoring.checks import ELECTION_PATIENCE
+from flamectl_operator.process.monitoring.checks import ELECTION_TIMEOUT_SECONDS
 from flamectl_operator.process.replica import Replica
 from flamectl_operator.runtime.health import report
 from flamectl_operator.settings import OperatorConfig
@@ -152,7 +152,7 @@ async def test_unavailable_server_for_hours_fails_no_liveness_check(*, leads: bo
 async def test_hanging_election_fails_liveness() -> None:
     api = HangingApi(VirtualClock())
     process = Process("a", api)
-    await asyncio.sleep(ELECTION_PATIENCE + process.election.lease_duration_seconds - 1)
+    await asyncio.sleep(ELECTION_TIMEOUT_SECONDS + process.election.lease_duration_seconds - 1)
     assert process.alive
     await asyncio.sleep(2)
     assert "the election has hung for 76 s" in process.monitor.health.live["leader-election"]()

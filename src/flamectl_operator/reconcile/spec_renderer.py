@@ -22,22 +22,22 @@ if TYPE_CHECKING:
     from flamectl_operator.settings import FlameSettings
 
 #: Bytes of a spec that is validated and rendered in the event loop, which takes a few milliseconds. A larger spec, up to
-#: `api.limits.MAX_SPEC_SIZE`, takes up to 0.3 s and is planned in a thread.
+#: `api.limits.MAX_SPEC_SIZE`, takes up to 0.3 s and is rendered in a thread.
 MAX_SIZE_IN_LOOP = 2 * 1024
-#: Bytes that all kept plans may take together. Beyond them the plans that no pass has needed for longest are dropped and computed
-#: again, because many large FlameClusters of one namespace must not take the operator's memory.
+#: Bytes that all rendered specs may take together. Beyond them the specs that no pass has needed for longest are dropped and
+#: rendered again, because many large FlameClusters of one namespace must not take the operator's memory.
 MAX_KEPT = 48 * 2**20
-#: Bytes that a plan takes at most, by measurement: in any case, for each byte of the spec, and for each value in the spec. Values
-#: cost most, because a list of a list takes two bytes in JSON and some hundred in memory.
-PLAN_COST, BYTE_COST, VALUE_COST = 28 * 1024, 3, 280
+#: Bytes that a rendered spec takes at most, by measurement: in any case, for each byte of the spec, and for each value in it.
+#: Values cost most, because a list of a list takes two bytes in JSON and some hundred in memory.
+SPEC_COST, BYTE_COST, VALUE_COST = 28 * 1024, 3, 280
 #: One thread, because each further thread would delay the event loop by 5 ms at the interpreter's lock.
-_PLANNER = ThreadPoolExecutor(max_workers=1, thread_name_prefix="planner")
+_RENDERER = ThreadPoolExecutor(max_workers=1, thread_name_prefix="renderer")
 
 _LOG = structlog.get_logger(component="controller")
 
 
 @dataclass(frozen=True)
-class PlannedSpec:
+class RenderedSpec:
     """The desired objects of one generation under some settings, which every pass over it shares.
 
     Args:
@@ -58,10 +58,10 @@ class PlannedSpec:
 
     @property
     def cost(self) -> int:
-        """The most bytes of memory that the plan takes."""
+        """The most bytes of memory that the rendered spec takes."""
         if self.desired is None:
             return 1024 + 4 * len(self.problem)
-        return PLAN_COST + BYTE_COST * self.spec_size + VALUE_COST * self.values
+        return SPEC_COST + BYTE_COST * self.spec_size + VALUE_COST * self.values
 
     def holds_for(self, cluster: FlameClusterView, settings: FlameSettings) -> bool:
         """Return whether a new computation would give the same result."""
@@ -69,14 +69,14 @@ class PlannedSpec:
         same_spec = (self.generation, self.spec_digest) == (cluster.metadata.generation, cluster.spec_digest)
         return same_spec and same_settings
 
-    def same_as(self, other: PlannedSpec) -> bool:
-        """Return whether two plans are of the same spec and settings."""
-        plans = [(plan.generation, plan.spec_digest, plan.settings) for plan in (self, other)]
-        return self is other or plans[0] == plans[1]
+    def same_as(self, other: RenderedSpec) -> bool:
+        """Return whether both are of the same spec and settings."""
+        inputs = [(each.generation, each.spec_digest, each.settings) for each in (self, other)]
+        return self is other or inputs[0] == inputs[1]
 
 
-class SpecPlanner:
-    """Plans specs and keeps the plans across terms of leadership, because planning all specs again would delay each term.
+class SpecRenderer:
+    """Renders specs and keeps the results across terms of leadership, because rendering all specs again would delay each term.
 
     Args:
         operator_namespace: The namespace of the operator's Pod; empty outside a cluster.
@@ -84,26 +84,26 @@ class SpecPlanner:
 
     def __init__(self, operator_namespace: str = "") -> None:
         self._operator_namespace = operator_namespace
-        self._plans: dict[str, PlannedSpec] = {}  # by uid, the one unused for longest first
-        self._kept = 0  # the cost of all plans
+        self._specs: dict[str, RenderedSpec] = {}  # by uid, the one unused for longest first
+        self._kept = 0  # the cost of all rendered specs
 
     def forget(self, uid: str) -> None:
-        """Drop the plan of a deleted FlameCluster."""
-        plan = self._plans.pop(uid, None)
-        self._kept -= plan.cost if plan is not None else 0
+        """Drop the rendered spec of a deleted FlameCluster."""
+        rendered = self._specs.pop(uid, None)
+        self._kept -= rendered.cost if rendered is not None else 0
 
-    def known(self, uid: str, cluster: FlameClusterView, settings: FlameSettings) -> PlannedSpec | None:
-        """Return the kept plan of a spec; None when it has to be planned."""
-        plan = self._plans.get(uid)
-        if plan is None or not plan.holds_for(cluster, settings):
+    def known(self, uid: str, cluster: FlameClusterView, settings: FlameSettings) -> RenderedSpec | None:
+        """Return the kept spec; None when it has to be rendered."""
+        rendered = self._specs.get(uid)
+        if rendered is None or not rendered.holds_for(cluster, settings):
             return None
-        self._keep(uid, plan)
-        return plan
+        self._keep(uid, rendered)
+        return rendered
 
-    async def plan(
+    async def render(
         self, owner: Identity, cluster: FlameClusterView, settings: FlameSettings, observer: Observer
-    ) -> PlannedSpec:
-        """Return the desired objects of a spec, or the reason why the spec is invalid, and keep the plan.
+    ) -> RenderedSpec:
+        """Return the desired objects of a spec, or the reason why the spec is invalid, and keep the result.
 
         Args:
             observer: Receives reports about bugs.
@@ -111,41 +111,41 @@ class SpecPlanner:
         if cluster.spec_size > MAX_SIZE_IN_LOOP:
             # Meanwhile the event loop serves the other FlameClusters and renews the Lease.
             loop = asyncio.get_running_loop()
-            plan = await loop.run_in_executor(_PLANNER, self._plan, owner, cluster, settings, observer)
+            rendered = await loop.run_in_executor(_RENDERER, self._render, owner, cluster, settings, observer)
         else:
-            plan = self._plan(owner, cluster, settings, observer)
-        self._keep(owner.uid, plan)
-        return plan
+            rendered = self._render(owner, cluster, settings, observer)
+        self._keep(owner.uid, rendered)
+        return rendered
 
-    def _keep(self, uid: str, plan: PlannedSpec) -> None:
-        """Keep a plan as the last one used, and drop those that no pass has needed for longest beyond `MAX_KEPT`."""
+    def _keep(self, uid: str, rendered: RenderedSpec) -> None:
+        """Keep a spec as the last one used, and drop the specs that no pass has needed for longest beyond `MAX_KEPT`."""
         self.forget(uid)
-        self._plans[uid] = plan
-        self._kept += plan.cost
-        while self._kept > MAX_KEPT and len(self._plans) > 1:
-            self.forget(next(iter(self._plans)))
+        self._specs[uid] = rendered
+        self._kept += rendered.cost
+        while self._kept > MAX_KEPT and len(self._specs) > 1:
+            self.forget(next(iter(self._specs)))
 
-    def _plan(
+    def _render(
         self, owner: Identity, cluster: FlameClusterView, settings: FlameSettings, observer: Observer
-    ) -> PlannedSpec:
+    ) -> RenderedSpec:
         """Compute the desired objects, or the reason why the spec is invalid."""
         generation, digest = cluster.metadata.generation, cluster.spec_digest
         try:
             if problems := tuple(size_problems(cluster.spec_size)):
-                return PlannedSpec(generation, settings, digest, None, str(InvalidSpecError(problems)))
+                return RenderedSpec(generation, settings, digest, None, str(InvalidSpecError(problems)))
             raw = cluster.spec
             spec = parse_spec(raw, cluster.name)
             check_pod_policy(spec, settings.pod_policy, cluster.name)
             desired = DesiredCluster.of(owner, spec, settings, self._operator_namespace)
             size, values = cluster.spec_size, number_of_values(raw)
-            return PlannedSpec(generation, settings, digest, desired, spec_size=size, values=values)
+            return RenderedSpec(generation, settings, digest, desired, spec_size=size, values=values)
         except InvalidSpecError as error:
-            return PlannedSpec(generation, settings, digest, None, str(error))
+            return RenderedSpec(generation, settings, digest, None, str(error))
         except Exception as error:  # noqa: BLE001 - no step has run yet, so nothing else would tell users of it
-            _LOG.exception("planning failed")
+            _LOG.exception("rendering failed")
             observer.pass_crashed()
             problem = (
                 f"the operator cannot process this spec, because the operator has a bug: {error!r}; "
                 "the operator's log has the details"
             )
-            return PlannedSpec(generation, settings, digest, None, problem)
+            return RenderedSpec(generation, settings, digest, None, problem)

@@ -14,8 +14,8 @@ import pytest
 from flamectl_operator.api.validation import parse_spec
 from flamectl_operator.kube.views import ObjectMeta
 from flamectl_operator.observed.flame_cluster import WholeFlameClusterView
-from flamectl_operator.reconcile import spec_planner
-from flamectl_operator.reconcile.spec_planner import MAX_SIZE_IN_LOOP, PlannedSpec, SpecPlanner
+from flamectl_operator.reconcile import spec_renderer
+from flamectl_operator.reconcile.spec_renderer import MAX_SIZE_IN_LOOP, RenderedSpec, SpecRenderer
 from flamectl_operator.runtime.observer import UNOBSERVED
 from flamectl_operator.settings import FlameSettings
 from tests.unit.builders import OWNER, SETTINGS, flame_cluster, raw_spec, replicas
@@ -34,56 +34,56 @@ def _cluster(changes: dict[str, Any] | None = None, generation: int = 1) -> Flam
 
 
 async def _plan(
-    planner: SpecPlanner, cluster: FlameClusterView, settings: FlameSettings = SETTINGS, owner: Identity = OWNER
-) -> PlannedSpec:
-    known = planner.known(owner.uid, cluster, settings)
-    return known or await planner.plan(owner, cluster, settings, UNOBSERVED)
+    renderer: SpecRenderer, cluster: FlameClusterView, settings: FlameSettings = SETTINGS, owner: Identity = OWNER
+) -> RenderedSpec:
+    known = renderer.known(owner.uid, cluster, settings)
+    return known or await renderer.render(owner, cluster, settings, UNOBSERVED)
 
 
 async def test_plan_is_kept_while_generation_and_settings_are_equal() -> None:
-    planner = SpecPlanner()
-    first = await _plan(planner, _cluster())
-    assert await _plan(planner, _cluster()) is first
+    renderer = SpecRenderer()
+    first = await _plan(renderer, _cluster())
+    assert await _plan(renderer, _cluster()) is first
 
 
 async def test_new_generation_is_planned() -> None:
-    planner = SpecPlanner()
-    await _plan(planner, _cluster())
-    planned = await _plan(planner, _cluster(replicas(7), generation=2))
+    renderer = SpecRenderer()
+    await _plan(renderer, _cluster())
+    planned = await _plan(renderer, _cluster(replicas(7), generation=2))
     assert planned.desired is not None
     assert planned.desired.spec.executor_manager.replicas == 7
 
 
 async def test_changed_settings_are_planned() -> None:
-    planner, other = SpecPlanner(), FlameSettings.model_validate({"initImage": "example.com/busybox:1"})
-    first = await _plan(planner, _cluster())
-    assert (await _plan(planner, _cluster(), other)) is not first
+    renderer, other = SpecRenderer(), FlameSettings.model_validate({"initImage": "example.com/busybox:1"})
+    first = await _plan(renderer, _cluster())
+    assert (await _plan(renderer, _cluster(), other)) is not first
 
 
 async def test_plan_of_a_deleted_flame_cluster_is_dropped() -> None:
-    planner = SpecPlanner()
-    first = await _plan(planner, _cluster())
-    planner.forget(OWNER.uid)
-    assert await _plan(planner, _cluster()) is not first
+    renderer = SpecRenderer()
+    first = await _plan(renderer, _cluster())
+    renderer.forget(OWNER.uid)
+    assert await _plan(renderer, _cluster()) is not first
 
 
 async def test_least_recently_used_plan_is_dropped_beyond_the_bound_of_memory(mocker: MockerFixture) -> None:
-    planner, owners = SpecPlanner(), [replace(OWNER, uid=f"uid-{number}") for number in range(3)]
-    plans = [await _plan(planner, _cluster(), owner=owner) for owner in owners[:2]]
-    mocker.patch.object(spec_planner, "MAX_KEPT", sum(plan.cost for plan in plans))
-    assert await _plan(planner, _cluster(), owner=owners[0]) is plans[0]
+    renderer, owners = SpecRenderer(), [replace(OWNER, uid=f"uid-{number}") for number in range(3)]
+    plans = [await _plan(renderer, _cluster(), owner=owner) for owner in owners[:2]]
+    mocker.patch.object(spec_renderer, "MAX_KEPT", sum(plan.cost for plan in plans))
+    assert await _plan(renderer, _cluster(), owner=owners[0]) is plans[0]
 
-    await _plan(planner, _cluster(), owner=owners[2])
+    await _plan(renderer, _cluster(), owner=owners[2])
 
-    assert await _plan(planner, _cluster(), owner=owners[0]) is plans[0]
-    assert await _plan(planner, _cluster(), owner=owners[1]) is not plans[1]
+    assert await _plan(renderer, _cluster(), owner=owners[0]) is plans[0]
+    assert await _plan(renderer, _cluster(), owner=owners[1]) is not plans[1]
 
 
 async def test_plan_beyond_the_bound_alone_is_kept_until_the_next(mocker: MockerFixture) -> None:
-    mocker.patch.object(spec_planner, "MAX_KEPT", 1)
-    planner = SpecPlanner()
-    first = await _plan(planner, _cluster())
-    assert await _plan(planner, _cluster()) is first
+    mocker.patch.object(spec_renderer, "MAX_KEPT", 1)
+    renderer = SpecRenderer()
+    first = await _plan(renderer, _cluster())
+    assert await _plan(renderer, _cluster()) is first
 
 
 def _nested(levels: int) -> Any:
@@ -115,13 +115,13 @@ _VARIABLES = [{"name": f"V{number}", "value": "1"} for number in range(256)]
     ],
 )
 async def test_plan_takes_no_more_memory_than_it_is_counted_for(changes: dict[str, Any]) -> None:
-    planner, cluster = SpecPlanner(), _cluster(changes)
-    first = await planner.plan(OWNER, _cluster(changes), SETTINGS, UNOBSERVED)
+    renderer, cluster = SpecRenderer(), _cluster(changes)
+    first = await renderer.render(OWNER, _cluster(changes), SETTINGS, UNOBSERVED)
     assert first.desired is not None, first.problem
     gc.collect()
     tracemalloc.start()
     try:
-        await planner.plan(replace(OWNER, uid="another"), cluster, SETTINGS, UNOBSERVED)
+        await renderer.render(replace(OWNER, uid="another"), cluster, SETTINGS, UNOBSERVED)
         gc.collect()
         taken, _peak = tracemalloc.get_traced_memory()
     finally:
@@ -137,13 +137,13 @@ async def test_large_spec_is_planned_outside_the_event_loop(size: int, mocker: M
         threads.append(threading.current_thread())
         return parse_spec(raw, name)
 
-    mocker.patch("flamectl_operator.reconcile.spec_planner.parse_spec", spy)
-    await _plan(SpecPlanner(), _cluster({"configOverrides": {"x": "y" * size}}))
+    mocker.patch("flamectl_operator.reconcile.spec_renderer.parse_spec", spy)
+    await _plan(SpecRenderer(), _cluster({"configOverrides": {"x": "y" * size}}))
     assert (threads == [threading.main_thread()]) == (size == 0)
 
 
 async def test_spec_over_the_bound_is_refused_without_decoding(mocker: MockerFixture) -> None:
-    parse = mocker.patch("flamectl_operator.reconcile.spec_planner.parse_spec")
-    planned = await _plan(SpecPlanner(), _cluster({"configOverrides": {"x": "y" * 300_000}}))
+    parse = mocker.patch("flamectl_operator.reconcile.spec_renderer.parse_spec")
+    planned = await _plan(SpecRenderer(), _cluster({"configOverrides": {"x": "y" * 300_000}}))
     assert "must have at most 256 KiB" in planned.problem
     assert parse.call_count == 0
