@@ -78,6 +78,7 @@ from flamectl_operator.reconcile import (
 )
 from flamectl_operator.reconcile.cluster_io import ClusterIO
 from flamectl_operator.reconcile.cluster_reads import ClusterReads
+from flamectl_operator.reconcile.debounce import Debounce
 from flamectl_operator.reconcile.deletion_lock import DeletionLock
 from flamectl_operator.reconcile.dry_run import DryRuns
 from flamectl_operator.reconcile.lock_hold import LockHold
@@ -90,7 +91,6 @@ from flamectl_operator.runtime.outcome import DONE
 from flamectl_operator.runtime.server_clock import ServerClock
 from flamectl_operator.status import compute, health, throttle
 from flamectl_operator.status.conditions import ConditionWriter
-from flamectl_operator.status.debounce import Debounce
 from flamectl_operator.subreconcilers import (
     add_session_manager,
     release_lost_nodes,

@@ -16,10 +16,10 @@ from flamectl_operator.desired.cluster import DesiredCluster
 from flamectl_operator.kube.http import wire
 from flamectl_operator.observed.flame_cluster import FlameClusterView
 from flamectl_operator.reconcile.base import Subreconciler
+from flamectl_operator.reconcile.failing import FAILING_AFTER_SECONDS
 from flamectl_operator.runtime.logs import set_level
 from flamectl_operator.runtime.outcome import DONE, Outcome, stop, wait
 from flamectl_operator.runtime.workflow import Always, If, InOrder, Stage
-from flamectl_operator.status.failing import FAILING_AFTER_SECONDS
 from flamectl_operator.subreconcilers import PIPELINE
 from flamectl_operator.subreconcilers.update_status import OpenStatus
 from tests.unit.builders import (

@@ -12,6 +12,7 @@ from flamectl_operator.planning.effective_spec import resolve_effective_spec
 from flamectl_operator.planning.registration import overdue
 from flamectl_operator.planning.spec_changes import SpecChanges
 from flamectl_operator.reconcile.cluster_io import ClusterIO
+from flamectl_operator.reconcile.debounce import NOTHING_AWAITED, Debounce, awaited_executors
 from flamectl_operator.reconcile.deletion_lock import DeletionLock
 from flamectl_operator.reconcile.dry_run import DryRuns
 from flamectl_operator.reconcile.executor_ids import ExecutorIds
@@ -22,7 +23,6 @@ from flamectl_operator.reconcile.session_manager_io import SessionManagerIO
 from flamectl_operator.reconcile.spec_renderer import MAX_SIZE_IN_LOOP
 from flamectl_operator.reconcile.status_writer import StatusWriter
 from flamectl_operator.runtime.slow_start import SlowStart
-from flamectl_operator.status.debounce import NOTHING_AWAITED, Debounce, awaited_executors
 from flamectl_operator.status.losses import loss_events
 
 if TYPE_CHECKING:

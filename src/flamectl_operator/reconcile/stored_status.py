@@ -10,16 +10,16 @@ from flamectl_operator.api.constants import API_VERSION, KIND
 from flamectl_operator.api.skew import not_stored, with_unknown
 from flamectl_operator.api.status import FlameClusterStatus
 from flamectl_operator.kube.errors import ConflictError, KubernetesError, NotFoundError
+from flamectl_operator.reconcile.contention import Contention
+from flamectl_operator.reconcile.failing import Failing, failing
 from flamectl_operator.reconcile.outcomes import CHANGED_RECHECK_SECONDS, changed
 from flamectl_operator.reconcile.refusals import RefusedError
 from flamectl_operator.reconcile.stores import FLAME_CLUSTERS
+from flamectl_operator.reconcile.throttle import Throttle
 from flamectl_operator.reconcile.write_count import WRITES
 from flamectl_operator.runtime.outcome import DONE, Outcome, wait
 from flamectl_operator.status.compute import durable_fields
-from flamectl_operator.status.contention import Contention
 from flamectl_operator.status.events import condition_events
-from flamectl_operator.status.failing import Failing, failing
-from flamectl_operator.status.throttle import Throttle
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from flamectl_operator.status.contention import FIRST_REPEAT
+from flamectl_operator.reconcile.contention import FIRST_REPEAT
 from tests.unit.subreconcilers.harness import KEY, converged
 
 if TYPE_CHECKING:

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from flamectl_operator.kube.errors import LockLostError, NotLeadingError, ServerError
+from flamectl_operator.reconcile.failing import FAILING_AFTER_SECONDS, Failing, failing
 from flamectl_operator.reconcile.refusals import RefusedError
-from flamectl_operator.status.failing import FAILING_AFTER_SECONDS, Failing, failing
 from tests.unit.subreconcilers.errors import broken, conflict, lost, not_found, overloaded, unreachable
 
 if TYPE_CHECKING:

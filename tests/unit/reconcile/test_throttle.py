@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from flamectl_operator.status.throttle import (
+from flamectl_operator.reconcile.throttle import (
     CREATED_FACTOR,
     FIRST_PAUSE,
     LAST_CREATED_PAUSE,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from flamectl_operator.status.contention import FIRST_REPEAT, LAST_REPEAT, REMEMBERED, Contention, fingerprint
+from flamectl_operator.reconcile.contention import FIRST_REPEAT, LAST_REPEAT, REMEMBERED, Contention, fingerprint
 
 OURS: dict[str, Any] = {"message": "ours", "conditions": [{"type": "Ready", "lastTransitionTime": "1"}]}
 THEIRS: dict[str, Any] = {"message": "theirs"}

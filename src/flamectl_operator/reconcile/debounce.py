@@ -20,7 +20,7 @@ from flamectl_operator.desired import names
 from flamectl_operator.observed import pods
 from flamectl_operator.observed.executor import Executor
 from flamectl_operator.planning.registration import NOT_REGISTERED
-from flamectl_operator.status.throttle import PRECISION
+from flamectl_operator.reconcile.throttle import PRECISION
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

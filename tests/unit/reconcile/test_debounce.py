@@ -9,8 +9,7 @@ from msgspec.structs import replace
 from flamectl_operator.api.status import FlameClusterStatus, Generations
 from flamectl_operator.flame.knowledge import Knowledge, Phase
 from flamectl_operator.flame.snapshot import ExecutorState, FlameExecutor, NodeState, SessionManagerSnapshot
-from flamectl_operator.runtime.outcome import Outcome, Result, blocked, wait
-from flamectl_operator.status.debounce import (
+from flamectl_operator.reconcile.debounce import (
     FIRST_INTERVAL,
     LONGEST_INTERVAL,
     NOTHING_AWAITED,
@@ -20,6 +19,7 @@ from flamectl_operator.status.debounce import (
     only_ends,
     only_starts,
 )
+from flamectl_operator.runtime.outcome import Outcome, Result, blocked, wait
 from tests.unit.builders import (
     BOOTTIME,
     LIFE,
