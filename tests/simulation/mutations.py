@@ -75,6 +75,7 @@ from flamectl_operator.reconcile import (
     reconcile_pass,
     spec_renderer,
     stored_status,
+    throttle,
 )
 from flamectl_operator.reconcile.cluster_io import ClusterIO
 from flamectl_operator.reconcile.cluster_reads import ClusterReads
@@ -89,7 +90,7 @@ from flamectl_operator.runtime import outcome, share, workqueue
 from flamectl_operator.runtime.clock_reading import ClockReading
 from flamectl_operator.runtime.outcome import DONE
 from flamectl_operator.runtime.server_clock import ServerClock
-from flamectl_operator.status import compute, health, throttle
+from flamectl_operator.status import compute, health
 from flamectl_operator.status.conditions import ConditionWriter
 from flamectl_operator.subreconcilers import (
     add_session_manager,

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from flamectl_operator.api.flamecluster import FlameClusterSpec
+    from flamectl_operator.desired.cluster import DesiredCluster
     from flamectl_operator.desired.metadata import Identity
     from flamectl_operator.kube.cache.store import Change
     from flamectl_operator.kube.client import Client
@@ -36,9 +37,11 @@ if TYPE_CHECKING:
     from flamectl_operator.kube.pod_views import PodView
     from flamectl_operator.observed.cluster import ObservedCluster
     from flamectl_operator.observed.flame_cluster import FlameClusterView
+    from flamectl_operator.planning.effective_spec import EffectiveSpec
     from flamectl_operator.reconcile.spec_renderer import RenderedSpec, SpecRenderer
     from flamectl_operator.reconcile.stores import Stores
     from flamectl_operator.runtime.clock import Clock
+    from flamectl_operator.runtime.clock_reading import ClockReading
     from flamectl_operator.runtime.observer import Observer
     from flamectl_operator.runtime.outcome import Result
     from flamectl_operator.settings import FlameSettings, OperatorConfig
@@ -108,25 +111,9 @@ class ClusterState:
         self._io.wanted = WantedSessionManager.of(spec.desired, self.status.stored)
         await self._io.resolve_unknown_writes()
         await self._io.read_claims()
-        observed, stored, now = self._io.observe(), self.status.stored, self._clock.reading()
+        observed, now = self._io.observe(), self._clock.reading()
         await self._record_losses(observed)
-        next_id = self._ids.advance(stored, observed)
-        effective = None
-        if spec.desired is not None:
-            effective = resolve_effective_spec(
-                spec.desired,
-                observed,
-                stored,
-                config.flame,
-                generation=generation,
-                next_id=next_id,
-                now=now,
-                overdue=overdue(observed, config.flame, now),
-            )
-            self._ids.drop_before(effective.executor_backoff.attempt_id, observed)
-        self._io.common = CommonMetadata.of(spec.desired.spec) if spec.desired is not None else CommonMetadata()
-        options = spec.desired.spec.lock_options if spec.desired is not None else LockOptions()
-        self._lock.begin(generation, options, config.controller.lock_duration_seconds)
+        effective = self._resolve(spec.desired, observed, config, generation, now)
         return Pass(
             io=self._io,
             status=self.status,
@@ -144,6 +131,34 @@ class ClusterState:
             begun=now.wall,
             changes=self._changes,
         )
+
+    def _resolve(
+        self,
+        desired: DesiredCluster | None,
+        observed: ObservedCluster,
+        config: OperatorConfig,
+        generation: int,
+        now: ClockReading,
+    ) -> EffectiveSpec | None:
+        """Return the effective spec, and begin with its labels and its lock; None when the spec is invalid."""
+        next_id = self._ids.advance(self.status.stored, observed)
+        spec, seconds = None if desired is None else desired.spec, config.controller.lock_duration_seconds
+        self._io.common = CommonMetadata() if spec is None else CommonMetadata.of(spec)
+        self._lock.begin(generation, LockOptions() if spec is None else spec.lock_options, seconds)
+        if desired is None:
+            return None
+        effective = resolve_effective_spec(
+            desired,
+            observed,
+            self.status.stored,
+            config.flame,
+            generation=generation,
+            next_id=next_id,
+            now=now,
+            overdue=overdue(observed, config.flame, now),
+        )
+        self._ids.drop_before(effective.executor_backoff.attempt_id, observed)
+        return effective
 
     def end(self, pass_: Pass, result: Result) -> None:
         """End a pass: a debounce interval follows if the FlameCluster only waits for executors to become ready or gone."""

@@ -142,7 +142,7 @@ class SpecRenderer:
         except InvalidSpecError as error:
             return RenderedSpec(generation, settings, digest, None, str(error))
         except Exception as error:  # noqa: BLE001 - no step has run yet, so nothing else would tell users of it
-            _LOG.exception("rendering failed")
+            _LOG.exception("planning failed")
             observer.pass_crashed()
             problem = (
                 f"the operator cannot process this spec, because the operator has a bug: {error!r}; "

@@ -12,8 +12,8 @@ from flamectl_operator.reconcile.stored_status import StoredStatus
 from flamectl_operator.reconcile.stores import FLAME_CLUSTERS
 from flamectl_operator.runtime.outcome import Outcome, stop
 from flamectl_operator.runtime.text import shortened
-from flamectl_operator.status.compute import durable_fields
 from flamectl_operator.status.conditions import ConditionWriter
+from flamectl_operator.status.durable_fields import durable_fields
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

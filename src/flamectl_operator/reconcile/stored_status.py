@@ -18,7 +18,7 @@ from flamectl_operator.reconcile.stores import FLAME_CLUSTERS
 from flamectl_operator.reconcile.throttle import Throttle
 from flamectl_operator.reconcile.write_count import WRITES
 from flamectl_operator.runtime.outcome import DONE, Outcome, wait
-from flamectl_operator.status.compute import durable_fields
+from flamectl_operator.status.durable_fields import durable_fields
 from flamectl_operator.status.events import condition_events
 
 if TYPE_CHECKING:

@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from flamectl_operator.api.component_status import (
-    AutoscalingStatus,
     ExecutorManagerStatus,
     SessionManagerStatus,
     TlsStatus,
@@ -21,7 +20,6 @@ from flamectl_operator.api.status import (
     FlameClusterStatus,
     Generations,
     UnhealthyPod,
-    suspension_begun,
 )
 from flamectl_operator.desired import names, tls
 from flamectl_operator.desired.flame_config import session_manager_endpoint
@@ -32,7 +30,8 @@ from flamectl_operator.planning.outdated_crd import read_as
 from flamectl_operator.planning.registration import NONE_REGISTERS, NOT_REGISTERED
 from flamectl_operator.planning.repairs import is_ours
 from flamectl_operator.runtime.outcome import DONE
-from flamectl_operator.status.conditions import ConditionWriter, carried_over, compute_conditions, suspending
+from flamectl_operator.status.conditions import ConditionWriter, carried_over, compute_conditions
+from flamectl_operator.status.durable_fields import autoscaling_status
 from flamectl_operator.status.flame import (
     KINDS,
     autoscaling_condition,
@@ -60,8 +59,6 @@ if TYPE_CHECKING:
     from flamectl_operator.runtime.outcome import Outcome
     from flamectl_operator.status.health import Health
     from flamectl_operator.status.troubles import TroubleGroup
-
-_NOT_SCALED = AutoscalingStatus()
 
 
 @dataclass(frozen=True)
@@ -184,47 +181,6 @@ def _merged(
     return writer.merge((*conditions, *flame, *scaling), without=without)
 
 
-def durable_fields(status: FlameClusterStatus) -> tuple[object, ...]:
-    """Return the part of a status that must be stored before a pass acts on it; the rest can wait for the pass's end.
-
-    - Ids are reserved before they are used.
-    - A failure is counted before it is repaired.
-    - A suspension is recorded before the first Pod is deleted.
-    - The number of executors for the demand is recorded before the pass acts on it.
-    - A new generation is acknowledged first, so that no reader takes the status of the old one for its status.
-    """
-    manager, executors = status.session_manager, status.executor_manager
-    return (
-        status.observed_generation,
-        suspension_begun(status),
-        (manager.revision, manager.failures, manager.next_attempt, manager.last_failure),
-        (executors.revision, executors.failures, executors.next_attempt, executors.attempt_id, executors.next_id),
-        (executors.autoscaling, status.idle),
-    )
-
-
-def required_durable_fields(
-    generation: int, observed: ObservedCluster, effective: EffectiveSpec, next_id: int
-) -> tuple[object, ...]:
-    """Return the durable fields of the status that would be computed, without computing it.
-
-    Args:
-        next_id: The high-water mark of executor ids.
-    """
-    manager, executors = effective.session_manager_backoff, effective.executor_backoff
-    return (
-        generation,
-        suspending(observed, effective),
-        (manager.revision, manager.failures, manager.next_attempt, manager.last_failure or None),
-        (executors.revision, executors.failures, executors.next_attempt, executors.attempt_id, next_id),
-        (_autoscaling(effective), effective.idleness.remembered),
-    )
-
-
-def _autoscaling(effective: EffectiveSpec) -> AutoscalingStatus:
-    return _NOT_SCALED if effective.scaling is None else effective.scaling.remembered
-
-
 def _outcomes(given: StatusInput) -> tuple[Sequence[Outcome], bool]:
     """Return the outcomes that the status reports, and whether the pass will add more.
 
@@ -306,7 +262,7 @@ def _executor_manager(given: StatusInput) -> ExecutorManagerStatus:
         updated = len(effective.fresh_executors(observed))
         found |= {
             "replicas": effective.wanted_replicas,
-            "autoscaling": _autoscaling(effective),
+            "autoscaling": autoscaling_status(effective),
             "registered": registered(observed, effective, given.before),
             "draining": len(observed.draining_executors) or None,
             "updated": updated,

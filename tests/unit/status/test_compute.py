@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from flamectl_operator.api.component_status import ExecutorManagerStatus, SessionManagerStatus
-from flamectl_operator.api.status import Condition, FlameClusterStatus, Generations, find
+from flamectl_operator.api.status import FlameClusterStatus, Generations, find
 from flamectl_operator.planning.needs import NO_NEEDS
 from flamectl_operator.planning.replacement_backoff import ReplacementBackoff, remembered
 from flamectl_operator.runtime.outcome import blocked
 from flamectl_operator.settings import FlameSettings
-from flamectl_operator.status.compute import StatusInput, compute_status, durable_fields, required_durable_fields
+from flamectl_operator.status.compute import StatusInput, compute_status
 from flamectl_operator.status.object_cache import NOT_RUN
 from tests.unit.builders import (
     NOW,
@@ -222,66 +222,6 @@ def test_revoked_suspension_is_finished_without_being_reconciled() -> None:
 
 
 # --- promises ----------------------------------------------------------------------------------------------------------
-
-
-def _suspending() -> tuple[Condition, ...]:
-    return (Condition(type="Suspended", status="False", reason="Suspending", message="", last_transition_time=NOW),)
-
-
-@pytest.mark.parametrize(
-    "changes",
-    [
-        pytest.param({"observed_generation": 5}, id="a new generation"),
-        pytest.param({"conditions": _suspending()}, id="a suspension"),
-        pytest.param({"executor_manager": ExecutorManagerStatus(next_id=5)}, id="ids"),
-        pytest.param({"executor_manager": ExecutorManagerStatus(failures=1)}, id="a failure of executors"),
-        pytest.param({"executor_manager": ExecutorManagerStatus(attempt_id=1)}, id="which executors were counted"),
-        pytest.param(
-            {"executor_manager": ExecutorManagerStatus(next_attempt=NOW)}, id="when executors are tried again"
-        ),
-        pytest.param({"session_manager": SessionManagerStatus(failures=1)}, id="a failure of the session manager"),
-        pytest.param(
-            {"session_manager": SessionManagerStatus(last_failure="u")}, id="which session manager was counted"
-        ),
-    ],
-)
-def test_durable_field_is_recorded_before_the_pass_acts(changes: dict[str, Any]) -> None:
-    assert durable_fields(FlameClusterStatus(**changes)) != durable_fields(FlameClusterStatus())
-
-
-@pytest.mark.parametrize(
-    "changes",
-    [
-        pytest.param({"message": "x", "state": "Running"}, id="words"),
-        pytest.param({"executor_manager": ExecutorManagerStatus(ready=3, current=4)}, id="counts"),
-        pytest.param({"config_generation": 3, "config_hash": "x"}, id="what the ConfigMap remembers as well"),
-    ],
-)
-def test_other_fields_wait_for_the_end_of_the_pass(changes: dict[str, Any]) -> None:
-    assert durable_fields(FlameClusterStatus(**changes)) == durable_fields(FlameClusterStatus())
-
-
-@pytest.mark.parametrize("pods", [(), WELL, (terminating(executor_pod(0)),)], ids=["none", "well", "going"])
-@pytest.mark.parametrize(
-    "wanted",
-    [
-        pytest.param(effective(), id="nothing special"),
-        pytest.param(effective(suspended=True), id="suspended"),
-        pytest.param(
-            effective(executor_backoff=ReplacementBackoff("r", 3, later(20), attempt_id=7)), id="executors failed"
-        ),
-        pytest.param(
-            effective(session_manager_backoff=ReplacementBackoff("r", 3, later(20), "uid")), id="session manager failed"
-        ),
-    ],
-)
-def test_durable_fields_are_computed_without_the_rest_of_the_status(
-    wanted: EffectiveSpec, pods: tuple[PodView, ...]
-) -> None:
-    given = _input(wanted, *pods)
-    needed = required_durable_fields(given.generation, given.observed, wanted, given.next_id)
-
-    assert needed == durable_fields(compute_status(given, NOW))
 
 
 def test_earlier_refusal_is_reported_until_the_steps_have_run() -> None:
