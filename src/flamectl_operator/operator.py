@@ -56,8 +56,6 @@ class Operator:
     """The operator of one term of leadership.
 
     Args:
-        config: The settings at the start.
-        identity: The identity of this process in events.
         lock_identity: The identity of this operator in deletion locks: the same for all processes of a deployment, of which at
             most one works.
         observer: Receives reports about its work.

@@ -48,9 +48,6 @@ def gpu_limit(limits: Mapping[str, Limit]) -> int | None:
     """Return how many GPUs an executor has; None where its limits do not tell.
 
     Other devices of the vendor of a GPU, such as `nvidia.com/mig-1g.5gb`, may be GPUs as well.
-
-    Args:
-        limits: The limits of an executor.
     """
     gpus = {name: limit.amount for name, limit in limits.items() if name.endswith("/gpu")}
     vendors = tuple(name.removesuffix("gpu") for name in gpus)

@@ -15,7 +15,6 @@ class Version(NamedTuple):
     """A version of Flame.
 
     Args:
-        major: The first number.
         minor: The second number; the first two numbers decide the format of flame-cluster.yaml.
         patch: The third number; 0 when the tag leaves it out.
     """

@@ -11,12 +11,7 @@ _CLEARED = object()
 
 
 def drop_invalid(raw: dict[str, Any], error: ValidationError) -> None:
-    """Drop each part of JSON data that an error is about; at least one part goes.
-
-    Args:
-        raw: The data, which is changed.
-        error: The error of its validation.
-    """
+    """Drop from JSON data, in place, each part that an error is about; at least one part goes."""
     # The paths hold for the data before any part goes, so parts are marked first.
     for location in {_removable(problem["type"], problem["loc"]) for problem in error.errors()}:
         _clear(raw, location)

@@ -286,11 +286,7 @@ def _tidy(template: Any) -> Any:
 
 
 class CheckedAgainst:
-    """Keeps a field as plain data, but validates and describes it with a model.
-
-    Args:
-        model: The model with the fields of rules.
-    """
+    """Keeps a field as plain data, but validates and describes it with a model."""
 
     def __init__(self, model: type[PodTemplate]) -> None:
         self._model = model

@@ -119,7 +119,6 @@ def own_container_rules(own: str, component: str) -> tuple[Rule, ...]:
     """Return the rules of the entry of a component's main container.
 
     Args:
-        own: The name of the container.
         component: The path of the component in the spec, which has the proper fields.
     """
     elsewhere = {

@@ -20,8 +20,6 @@ def with_unknown(wire: dict[str, Any], stored: Any, model: type[PlainModel] = Fl
 
     Args:
         wire: The status to be written, as JSON data.
-        stored: The status as it is stored.
-        model: The fields that this version knows.
     """
     if not isinstance(stored, dict):
         return wire
@@ -40,7 +38,6 @@ def not_stored(written: Any, stored: Any, path: str = "status") -> Iterator[str]
 
     Args:
         written: JSON data that was written.
-        stored: The stored JSON data.
         path: The path of the data in the object.
     """
     if isinstance(written, dict):

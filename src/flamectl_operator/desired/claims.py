@@ -21,8 +21,6 @@ class DesiredClaim:
     """A claim that should exist.
 
     Args:
-        name: The claim's name.
-        component: The component that uses it.
         persistence: What the author says about it; it has a size.
     """
 

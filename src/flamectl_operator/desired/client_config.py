@@ -18,7 +18,6 @@ def client_config_map(owner: Identity, wanted: ClientConfigSpec, config: dict[st
     """Return the desired ConfigMap.
 
     Args:
-        wanted: The client configuration in the spec.
         config: The content of flame-cluster.yaml. Clients get its endpoints and certificates.
     """
     return {
@@ -33,7 +32,6 @@ def client_config(name: str, wanted: ClientConfigSpec, config: dict[str, Any]) -
     """Return the content of flame.yaml: one context, which is current.
 
     Args:
-        wanted: The client configuration in the spec.
         config: The content of flame-cluster.yaml.
     """
     context: dict[str, Any] = {"name": name, "cluster": _service(config, "cluster")}

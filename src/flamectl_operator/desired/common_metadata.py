@@ -36,11 +36,7 @@ class CommonMetadata:
         return cls(spec.common_labels, spec.common_annotations)
 
     def besides(self, metadata: Mapping[str, Any]) -> CommonMetadata:
-        """Return what is left beside more specific metadata.
-
-        Args:
-            metadata: `metadata` of a manifest.
-        """
+        """Return what is left beside more specific metadata."""
         labels, annotations = metadata.get("labels") or {}, metadata.get("annotations") or {}
         return CommonMetadata(
             {key: value for key, value in self.labels.items() if key not in labels},
@@ -80,12 +76,7 @@ class CommonMetadata:
         return {"metadata": {**changes, "resourceVersion": child.metadata.resource_version}} if changes else None
 
     def joined_to(self, patch: Mapping[str, Any], child: KubernetesObject) -> Mapping[str, Any]:
-        """Return a merge patch of a child that also brings the common metadata up to date.
-
-        Args:
-            patch: The patch, with metadata.
-            child: The child.
-        """
+        """Return a merge patch of a child that also brings the common metadata up to date."""
         ours = self.patch(child)
         return patch if ours is None else {**patch, "metadata": {**ours["metadata"], **patch["metadata"]}}
 

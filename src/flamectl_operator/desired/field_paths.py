@@ -54,7 +54,6 @@ def _placed(path: str, made: Mapping[str, Any], asked: Mapping[str, Any]) -> str
 
     Args:
         path: The path below an object.
-        made: The object in the Pod.
         asked: The same object as its author wrote it.
     """
     match = _ENTRY.match(path)

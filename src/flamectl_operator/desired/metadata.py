@@ -66,9 +66,6 @@ class Identity:
 
         Argo CD takes an object with `app.kubernetes.io/instance` and no owner for one of the application of that name, and would
         prune it, because no repository has it.
-
-        Args:
-            component: See `labels`.
         """
         return {key: value for key, value in self.labels(component).items() if key != INSTANCE_LABEL}
 

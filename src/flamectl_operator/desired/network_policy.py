@@ -37,7 +37,6 @@ def network_policy(owner: Identity, wanted: NetworkPolicySpec, operator_namespac
     """Return the desired NetworkPolicy.
 
     Args:
-        wanted: The network policy in the spec.
         operator_namespace: The namespace of the operator's Pod; empty outside a cluster.
     """
     ingress = [_rule([{"podSelector": {"matchLabels": owner.selector(EXECUTOR_MANAGER)}}], _FOR_EXECUTORS)]
@@ -63,11 +62,7 @@ def network_policy(owner: Identity, wanted: NetworkPolicySpec, operator_namespac
 
 
 def operators_rule(namespaces: Iterable[str]) -> dict[str, Any]:
-    """Return the rule that lets operators ask the session manager.
-
-    Args:
-        namespaces: The namespaces of the operators.
-    """
+    """Return the rule that lets operators ask the session manager."""
     peers = [
         {
             "namespaceSelector": {"matchLabels": {NAMESPACE_NAME_LABEL: namespace}},

@@ -121,12 +121,7 @@ _OPT_OUT = {"sidecar.istio.io/inject": "false", "linkerd.io/inject": "disabled",
 
 
 def metadata_problems(path: str, metadata: dict[str, Any], policy: PodPolicy) -> Iterator[Problem]:
-    """Yield the labels and annotations of a podTemplate that the policy does not allow.
-
-    Args:
-        path: The path of `metadata`.
-        metadata: The unvalidated metadata in the spec.
-    """
+    """Yield the labels and annotations of a podTemplate that the policy does not allow."""
     for field, patterns in (("labels", policy.labels), ("annotations", policy.annotations)):
         for key, value in sorted(as_object(metadata.get(field)).items()):
             if key.startswith(OWN_PREFIX) or _OPT_OUT.get(key) == value:

@@ -61,7 +61,6 @@ class ComponentTemplate:
         manifest: The Pod without `metadata.name`.
         revision: The hash of the spec that the author wrote.
         rendered: The hash of the manifest, which also changes with the operator's version and settings.
-        component: Name of the component.
         asked: The spec of the author's podTemplate.
         claim_volume: Name of the volume for which each Pod has a claim of its own, named like the Pod; empty without one.
     """
@@ -160,7 +159,6 @@ def pod_defaults(settings: FlameSettings, container: dict[str, Any], directories
     """Return the part of a PodSpec that a podTemplate may override.
 
     Args:
-        container: The main container.
         directories: The mount paths of emptyDirs, by the name of the volume.
     """
     mounts = [{"name": volume, "mountPath": path} for volume, path in directories.items()]
@@ -225,7 +223,6 @@ def mountable_directory(volume: str, directory: str, taken: Iterable[str]) -> di
     """Return a directory that the author names by the name of its volume; nothing when a mount could hide other files.
 
     Args:
-        volume: Name of the volume.
         taken: Directories that have mounts of their own.
     """
     path = posixpath.normpath(directory)

@@ -23,8 +23,6 @@ def asked(template: ComponentTemplate, kind: Kind, resource: str) -> tuple[str, 
     LimitRange or a webhook does.
 
     Args:
-        template: The template of the component's Pods.
-        kind: Requests or limits.
         resource: The name of the resource, such as `cpu`.
     """
     spec = template.manifest["spec"]
@@ -47,7 +45,6 @@ def limit_field(template: ComponentTemplate | None, container: str, resource: st
 
     Args:
         template: The template of the component's Pods; None where that is not known.
-        container: The name of the container.
         resource: The name of the resource, such as `memory`.
     """
     if template is None:

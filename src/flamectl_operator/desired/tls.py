@@ -91,7 +91,6 @@ def certificate_names(owner: Identity, service: str, domain: str) -> tuple[str, 
     """Return the names under which clients reach a Service, all of which its certificate must cover.
 
     Args:
-        service: Name of the Service.
         domain: The DNS domain of the Kubernetes cluster.
     """
     qualified = f"{service}.{owner.namespace}"

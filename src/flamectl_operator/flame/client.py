@@ -59,7 +59,6 @@ class GrpcSessionManager:
     """A session manager behind gRPC.
 
     Args:
-        host: Host name or address.
         port: Port of the frontend, which clients use; the backend, which executors use, has the next port.
         tls: How to check the server, or None for a connection without TLS.
         certified_name: The name in the server's certificate; empty for the host.

@@ -91,7 +91,6 @@ class LimitedChannel(Channel):
     """A channel to a server that is not trusted.
 
     Args:
-        host: Host name or address.
         tls: How to check the server; None for a connection without TLS.
         certified_name: The name in the server's certificate; empty for the host.
     """

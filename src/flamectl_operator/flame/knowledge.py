@@ -40,7 +40,6 @@ class Knowledge:
     """The knowledge about a session manager. All times are of the clock's `boottime`.
 
     Args:
-        phase: How much is known.
         life: The life of the session manager that was asked.
         since: When this life was first asked about; for OFF, when nobody asked any more.
         snapshot: What it said last; None unless KNOWN.

@@ -59,7 +59,6 @@ class FlameExecutor:
 
     Args:
         node: Name of the node, which is the name of an executor manager's Pod.
-        state: What it is doing.
         session: The session it works for; empty when there is none.
     """
 
@@ -97,8 +96,6 @@ class SessionCounts(NamedTuple):
     Args:
         sessions: Open sessions.
         pending: Their tasks that wait.
-        running: Their tasks that run.
-        failed: Their tasks that failed.
         paused: Open sessions that get no more executors.
     """
 
@@ -114,10 +111,8 @@ class Session:
     """A session.
 
     Args:
-        name: Its id.
         is_open: Whether it takes tasks.
         priority: The larger, the more important.
-        pending: Tasks that wait.
         running: Tasks that run.
         min_instances: Executors that it wants even without tasks.
         max_instances: Executors that it wants at most; None for any number.

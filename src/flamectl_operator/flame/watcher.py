@@ -51,7 +51,6 @@ class Target:
     """The session manager to ask.
 
     Args:
-        host: Where it listens.
         port: Port of its frontend; the backend has the next port.
         life: Its life: what an earlier life said is of no use.
         period: Seconds between two questions at rest.
@@ -141,7 +140,6 @@ class Watcher:
     """See the module.
 
     Args:
-        connect: Makes the client of a session manager.
         changed: Called with the key of a FlameCluster of whose session manager something new is known.
     """
 

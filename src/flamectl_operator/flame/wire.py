@@ -30,7 +30,6 @@ def batches(data: bytes, most: int) -> Iterator[bytes]:
     """Yield an encoded list in parts, each an encoded list.
 
     Args:
-        data: The list.
         most: The most entries. A field that is no entry of the list counts as one.
 
     Raises:

@@ -31,7 +31,6 @@ class Page(Generic[T]):
 
     Args:
         items: The objects; inside a list they carry neither apiVersion nor kind.
-        resource_version: The resourceVersion of the whole list.
         continue_token: The token of the next page; empty on the last page.
         size: Bytes of the response; 0 when unknown.
     """

@@ -63,7 +63,6 @@ class ApiError(KubernetesError):
     """The API server answered with an error.
 
     Args:
-        code: HTTP status code.
         reason: `Status.reason`, a CamelCase word such as `AlreadyExists`; empty when the body was no Status.
         message: `Status.message`, the server's own text.
         retry_after: Seconds to wait (`Retry-After`), if the server asks for it.

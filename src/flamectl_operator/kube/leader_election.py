@@ -95,7 +95,6 @@ class LeaderElector:
         client: Reads and writes the Lease. The fence does not guard it; it does not retry, and it times out well before the renew
             deadline.
         fence: Guards the clients that do the work; the elector opens and closes it.
-        timing: The periods.
     """
 
     def __init__(

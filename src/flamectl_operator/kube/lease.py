@@ -28,9 +28,7 @@ def new(metadata: Mapping[str, Any], holder: str, duration: float, now: datetime
 
     Args:
         metadata: Of the Lease.
-        holder: The identity of the holder.
         duration: Seconds for which the Lease is held unless it is extended.
-        now: The wall clock.
     """
     return {
         "apiVersion": LEASES.api_version,

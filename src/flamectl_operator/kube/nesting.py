@@ -25,9 +25,6 @@ _TOKEN = re.compile(rb'[\[\]{}]|"[^"\\]*(?:\\.[^"\\]*)*"')
 def decode(decoder: msgspec.json.Decoder[T], data: bytes | msgspec.Raw) -> T:
     """Decode JSON of any depth.
 
-    Args:
-        data: The encoded value.
-
     Returns:
         The value; without the values below `DEEPEST` levels if it is nested deeper than the decoder can follow.
 

@@ -33,7 +33,6 @@ async def list_pages(
     """Iterate over the pages of a list.
 
     Args:
-        client: Lists.
         namespace: The namespace, or None for all of them.
         label_selector: The label selector; empty selects all objects.
 

@@ -43,7 +43,6 @@ class ObservedCluster:
     Args:
         views: The objects that the snapshot was read from.
         session_manager_pod: The Pod with the session manager's name, with any owner.
-        executors: The executors of this FlameCluster, by id.
         other_pods: The Pods whose names are not those of executors, with any owner.
         highest_executor_id: The highest id in the name of a Pod of this FlameCluster; -1 when there is none.
         first_seen: When this process first saw it.
@@ -64,7 +63,6 @@ class ObservedCluster:
         """Take a snapshot.
 
         Args:
-            boottime: The time as `boottime`.
             earlier: An earlier snapshot of the same FlameCluster. It is returned again if nothing has changed, and otherwise
                 provides the results for unchanged Pods.
         """

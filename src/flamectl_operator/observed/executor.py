@@ -24,11 +24,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Executor(Component):
-    """An executor manager's Pod.
-
-    Args:
-        executor_id: The id in its name.
-    """
+    """An executor manager's Pod."""
 
     executor_id: int = -1
 

@@ -27,9 +27,6 @@ def misread(executor: Executor, manager: Component) -> bool:
 
     It has no form of a life, counts restarts that have not happened, or names another Pod although the executor was created when
     the present one existed. Creation times are both by the API server's clock.
-
-    Args:
-        manager: The present session manager.
     """
     life, present = executor.session_manager_life, manager.pod
     of, _, number = life.partition(".")

@@ -41,10 +41,7 @@ class FirstSeen:
         """Return the times after another look.
 
         Args:
-            labelled: All Pods.
-            executors: The executors among them.
             manager: The session manager among them.
-            before: The executors at the look before.
             boottime: The time of this look.
         """
         stuck = {manager.uid} if manager is not None and pods.unschedulable_since(manager) is not None else set()

@@ -45,7 +45,6 @@ class WantedSessionManager:
     """The session manager that the spec asks for, by which its Pod is read: annotations of the Pod may have been edited.
 
     Args:
-        revision: The hash of its spec.
         recorded: The revision that the status records; empty while the Pod waits for a change of the spec.
         store: The storage in which it keeps its sessions, without the claim; empty when they do not persist.
         claim: The name of the claim.

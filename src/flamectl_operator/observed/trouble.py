@@ -180,7 +180,6 @@ def ended_trouble(status: ContainerStatus, otherwise: str) -> Trouble | None:
     """Return how a container ended, exit code 0 included; None when it has not.
 
     Args:
-        status: The container.
         otherwise: The reason where the kubelet gives none.
     """
     ended = status.state.terminated

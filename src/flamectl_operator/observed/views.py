@@ -36,7 +36,6 @@ class Views:
         quota_refused: Names whose create in this pass or the last a quota refused; without executors, which nothing asks for.
         claims_read: Claims without the label that Pods mount, as they were last read.
         losses_confirmed: uids of claims whose loss a user has confirmed.
-        wanted: The session manager that the spec asks for.
     """
 
     children: Mapping[tuple[str, str], KubernetesObject]

@@ -62,7 +62,6 @@ def plan_scaling(
     """Decide how many executors there should be; None where the spec says it.
 
     Args:
-        before: What the status remembers.
         suspended: Whether no Pods are wanted.
         askable: Whether this session manager can be asked at all.
     """
@@ -100,7 +99,6 @@ def rescale(
 
     Args:
         autoscaling: The limits of the number, and how fast it changes.
-        before: What the status remembers.
         needed: The executors that sessions can use, or that are bound to one.
         placed: The executors that have a node and do not fail.
     """

@@ -51,8 +51,6 @@ class PassFacts:
     """All that a pass knows besides the objects and the effective spec.
 
     Args:
-        begun: When the pass began.
-        max_creates: The most executors that the pass creates.
         next_id: The high-water mark of executor ids.
         ids_exhausted: Whether no id is left for a new executor.
         accepted: The hashes of Pod templates that the API server accepts.

@@ -72,7 +72,6 @@ def compute_demand(snapshot: SessionManagerSnapshot, spec: FlameClusterSpec, mos
     packed into executors, the largest first.
 
     Args:
-        snapshot: What the session manager said.
         most: A number of executors from which on the exact number does not matter.
     """
     offer, slot = Offer.of(spec), Resources(*parse_slot(spec.session_manager.slot))

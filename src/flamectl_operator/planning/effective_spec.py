@@ -53,7 +53,6 @@ class EffectiveSpec:
     Args:
         suspended: Whether the cluster is suspended, so that no Pods are wanted.
         config_generation: The number of the wanted content of flame-cluster.yaml.
-        session_manager_backoff: The replacement backoff of the session manager.
         scaling: The number of executors where it follows the demand.
         idleness: Whether the cluster has suspended itself because no session is open.
         update_pending_since: Since when the session manager has waited with a change of the spec; None when it does not.
@@ -153,7 +152,6 @@ def config_generation(content_hash: str, status: tuple[int, str], observed: tupl
     nor a restart changes the number, because both values describe wanted content, not observed content.
 
     Args:
-        content_hash: The hash of the wanted content.
         status: The number and hash in the status; 0 when there is none.
         observed: The number and hash in the ConfigMap's annotations; 0 when there is none.
     """

@@ -34,7 +34,6 @@ class Idleness:
     """Whether a cluster is idle.
 
     Args:
-        remembered: What the status remembers.
         suspended: Whether the cluster is suspended because of that.
         due: When it suspends itself if no session is opened; None when no time runs.
         undecided: Whether that time is over, and a recent answer of the session manager has to confirm it.
@@ -61,11 +60,7 @@ def suspended_itself(remembered: IdleStatus) -> str:
 def plan_idle(
     spec: FlameClusterSpec, observed: ObservedCluster, before: IdleStatus, generation: int, now: ClockReading
 ) -> Idleness:
-    """Decide whether a cluster suspends itself.
-
-    Args:
-        before: What the status remembers.
-    """
+    """Decide whether a cluster suspends itself."""
     if spec.idle is None or spec.suspend:
         return IN_USE
     if before.suspended_generation == generation:

@@ -72,7 +72,6 @@ class ObservedLease:
     """A Lease as this process observed it.
 
     Args:
-        version: Its resourceVersion.
         holder: Its holder; empty without one.
         until: The time at which its holder has lost it, unless the Lease changes before.
         too_long: Whether it asks for more time than any operator does.
@@ -123,7 +122,6 @@ class Waiting:
 
         Args:
             pods: uids of the Pods that nobody has deleted.
-            why: The obstacle.
             at_once: Whether the obstacle is no operator, so that users are told of it without a wait.
         """
         if not self.pods <= pods:
@@ -143,7 +141,6 @@ def observe_lease(
 
     Args:
         lease: The present Lease; None when there is none.
-        before: The previous observation.
         duration: Seconds that a lock lasts if its Lease gives no duration that makes sense.
     """
     if lease is None or (before is not None and before.version == lease.metadata.resource_version):
@@ -161,9 +158,6 @@ def check_lease(
 
     Args:
         lease: The present Lease; None when there is none.
-        observed_lease: The observation of the Lease.
-        owner: The uid of the FlameCluster.
-        options: The lock options of its spec.
         me: The lock identity of this operator.
     """
     if lease is not None and not lease.controlled_by(owner):

@@ -32,7 +32,6 @@ def unwanted_changes(
     count if this process knows better.
 
     Args:
-        stored: The stored status.
         desired: The objects of the spec as it reads now.
         changes: The changes of the spec that this process has seen.
         known: `specHash` of the status that this process last wrote or found right; None if there is none.

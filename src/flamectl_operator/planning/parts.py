@@ -32,9 +32,7 @@ class ClaimPlan(Part):
     """The changes that bring the claims to their desired state.
 
     Args:
-        create: Claims to create.
         patch: Claims to change, each with the merge patch.
-        delete: Claims to delete.
         taken: Foreign claims with names that are needed.
     """
 
@@ -82,7 +80,6 @@ class SessionManagerPlan(Part):
         why: The reason for a deletion, for an event.
         wait: The reason why the action is postponed. None with WAIT when a foreign Pod has the name, and with LOOK when no
             session manager is wanted.
-        pod: The Pod to delete.
     """
 
     action: SessionManagerAction
@@ -127,8 +124,6 @@ class ObjectCachePlan(Part):
     Args:
         create: Ordinals of missing object caches.
         look: Ordinals of object caches that are not wanted and that the watch does not show; they may exist without their label.
-        repair: Object caches that lack labels.
-        delete: Object caches to delete.
         taken: Foreign Pods with names of object caches.
     """
 
@@ -156,7 +151,6 @@ class ScalePlan(Part):
 
     Args:
         target: The number of executors for now, with the surge.
-        create: The number to create in this pass.
         missing: The number to create in all.
         delete: Surplus executors, in the order of deletion.
         drain: Surplus executors that may have work, which they end before they are deleted.
@@ -218,7 +212,6 @@ class DrainPlan(Part):
 
     Args:
         release: Names of nodes that the session manager has to take out of its table.
-        delete: Executors to delete, each with the reason.
         mend: Executors whose mark gives no time, or one that does not count, each with the time from which its drain counts.
     """
 
@@ -284,7 +277,6 @@ class RolloutPlan(Part):
     Args:
         session_manager: The session manager to replace; then nothing else is done.
         overdue: Whether it has waited for the end of its tasks for as long as the spec allows.
-        object_caches: Object caches to replace.
         delete: Executors to replace, each with the reason as text.
         drain: Stale executors that may have work, which they end before they are deleted.
         rebind: Waiting executors to bind to the new life of the session manager.

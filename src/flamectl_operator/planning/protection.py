@@ -62,8 +62,6 @@ def plan_protection(observed: ObservedCluster, effective: EffectiveSpec, now: Cl
 
     Args:
         observed: The objects that exist, and the session manager's last answer.
-        effective: The effective spec.
-        now: The time.
     """
     spec, snapshot = effective.desired.spec, observed.flame.fresh
     wanted = spec.executor_manager.drain.protect_busy

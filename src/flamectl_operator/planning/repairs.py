@@ -40,9 +40,6 @@ def session_manager_repair(pod: PodView, observed: ObservedCluster, effective: E
 
     A stale session manager only gets back its selector labels, because it may serve for long if its replacement would be refused.
     Other changes of the template apply to the replacement.
-
-    Args:
-        pod: The session manager's Pod.
     """
     manager, owner = observed.views.wanted.read(pod), observed.owner
     store = observed.views.wanted.store_of(manager, observed.known_claims)
@@ -79,11 +76,7 @@ def is_predecessors(existing: KubernetesObject, owner: Identity) -> bool:
 
 
 def object_cache_repair(pod: PodView, owner: Identity, effective: EffectiveSpec) -> dict[str, Any] | None:
-    """Return the merge patch that restores labels; None when none are missing.
-
-    Args:
-        pod: The object cache's Pod.
-    """
+    """Return the merge patch that restores labels; None when none are missing."""
     template = effective.desired.object_cache
     if template is None or effective.cache_stale(Component(pod)):
         labels = owner.labels(OBJECT_CACHE) | owner.selector(OBJECT_CACHE)

@@ -33,8 +33,6 @@ class ReplacementBackoff:
     """The failures of a component, as the status records them.
 
     Args:
-        revision: The revision of the failed Pods.
-        failures: The number of consecutive failures.
         next_attempt: The time before which no Pod of the component is created.
         last_failure: The uid of the last session manager Pod that was counted.
         attempt_id: The id below which executors have been counted or are older than the failures.
@@ -85,12 +83,7 @@ def remembered(status: FlameClusterStatus) -> tuple[ReplacementBackoff, Replacem
 def count_session_manager(
     before: ReplacementBackoff, observed: ObservedCluster, revision: str, now: datetime, settings: FlameSettings
 ) -> ReplacementBackoff:
-    """Count a failure of the present session manager.
-
-    Args:
-        before: The recorded failures.
-        revision: The wanted revision.
-    """
+    """Count a failure of the present session manager."""
     backoff = _for_revision(before, revision, now, settings)
     manager = observed.session_manager
     if manager is None or manager.revision != revision:
@@ -126,9 +119,6 @@ def count_executors(
     Executors that fail together are one failure: after the first of them, `attempt_id` marks all earlier executors as counted.
 
     Args:
-        before: The recorded failures.
-        revision: The wanted revision.
-        replicas: The number of wanted executors.
         surge: The most executors beyond that while stale ones are replaced.
         next_id: The high-water mark of ids.
     """
@@ -161,7 +151,6 @@ def count_overdue(
         attempts: The failures, with the executors that ended.
         overdue: Executors whose time to register is over.
         next_id: The high-water mark of ids.
-        settings: Lengths of the waits.
     """
     if not any(executor_uncounted(executor, attempts, settings) for executor in overdue):
         return attempts
@@ -191,11 +180,7 @@ def executor_uncounted(executor: Executor, backoff: ReplacementBackoff, settings
 def session_manager_reset_at(
     backoff: ReplacementBackoff, manager: Component | None, settings: FlameSettings
 ) -> datetime | None:
-    """Return when the session manager's failures are reset if nothing changes; None when no reset is due.
-
-    Args:
-        backoff: The failures.
-    """
+    """Return when the session manager's failures are reset if nothing changes; None when no reset is due."""
     if backoff.failures == 0 or manager is None:
         return None
     return _stable_at(manager, settings)
@@ -211,8 +196,6 @@ def executors_reset_at(
     oldest executor that waits for a node must have existed for that long. One that Flame says is not registered shows nothing.
 
     Args:
-        backoff: The failures.
-        replicas: The number of wanted executors.
         surge: The most executors beyond that while stale ones are replaced.
     """
     if backoff.failures == 0:

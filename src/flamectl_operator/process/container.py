@@ -19,7 +19,6 @@ class Host:
     """The host of a process.
 
     Args:
-        name: The name of the host; in a cluster that of the Pod.
         pod_uid: The uid of the Pod if every earlier process with this uid is dead; else empty.
     """
 
@@ -34,8 +33,5 @@ def restarted_pod_uid(environment: Mapping[str, str], pid: int) -> str:
     runtime has told it that the former one is dead. So a first process that finds its Pod's uid in the name of another process
     knows that the other process is dead. A process that somebody starts beside the first one, with `kubectl exec`, knows nothing
     of that kind, and must not use the uid in its name.
-
-    Args:
-        pid: The id of this process.
     """
     return environment.get(POD_UID, "") if pid == _FIRST else ""

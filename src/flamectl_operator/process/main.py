@@ -54,7 +54,6 @@ async def run(where: ConfigLocations, log: LogWriter) -> None:
 
     Args:
         where: The locations of the settings and of the API server.
-        log: The output of the log.
 
     Raises:
         ConfigurationError: There are no credentials, or they cannot be used.

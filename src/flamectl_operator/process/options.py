@@ -146,10 +146,6 @@ def config_locations(
     """Interpret the command line and the environment.
 
     Args:
-        kubeconfig: The option `--kubeconfig`.
-        context: The option `--context`.
-        config: The option `--config`.
-        config_map: The option `--config-map`.
         settings: The other options by parameter name; None or empty for options that were not given.
 
     Raises:

@@ -39,7 +39,6 @@ class Replica:
         client: Returns the client of one term, whose writes are guarded.
         lease_client: The client for the Lease. It must not retry or wait behind the requests of the work, and must time out well
             before the renew deadline.
-        config: The settings at the start.
         random: The source of jitter and names.
         host: Where this process runs.
         observer: Receives reports about its work.

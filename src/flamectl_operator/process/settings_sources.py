@@ -68,11 +68,7 @@ class Source(Protocol):
 
 
 class FileSource:
-    """A file, which the user writes.
-
-    Args:
-        path: The path of the file.
-    """
+    """A file, which the user writes."""
 
     about = None
 

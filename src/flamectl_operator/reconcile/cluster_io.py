@@ -96,7 +96,6 @@ class ClusterIO(ClusterReads):
         """Create a child. When the response is lost, a read tells whether it was created.
 
         Args:
-            manifest: The manifest of the child.
             template: The template of a Pod, which knows the fields of the FlameCluster.
 
         Raises:

@@ -51,7 +51,6 @@ class ClusterState:
     """The state that one process keeps of one FlameCluster. Its parts describe themselves; all may be lost without harm.
 
     Args:
-        lock_identity: The identity of this operator in deletion locks.
         observer: Receives reports about bugs.
         renderer: Computes the desired objects.
     """

@@ -56,7 +56,6 @@ class Contention:
 
         Args:
             before: The status that was stored before.
-            stored: The status that is stored now.
         """
         written = fingerprint(wanted)
         again = self.overwritten(before) and written in self.ours

@@ -112,7 +112,6 @@ def awaited_executors(
 
     Args:
         status: The status, stored or waiting to be written.
-        result: The result of the pass.
     """
     idle = not result.errors and all(outcome.reason in _IDLE_REASONS for outcome in result.outcomes)
     generations = status.generations
@@ -136,12 +135,7 @@ def _in_table(observed: ObservedCluster, ending: Sequence[Component]) -> bool:
 
 
 def only_starts(owner: Identity, old: PodView, new: PodView) -> bool:
-    """Return whether an executor only came closer to being ready, or nothing happened that anybody reads.
-
-    Args:
-        old: The Pod before.
-        new: The Pod after.
-    """
+    """Return whether an executor only came closer to being ready, or nothing happened that anybody reads."""
     if not _same_executor(owner, old, new) or _marks(old) != _marks(new):
         return False
     placed = old.spec.node_name in {"", new.spec.node_name}
@@ -152,7 +146,6 @@ def only_ends(owner: Identity, old: PodView, new: PodView | None) -> bool:
     """Return whether an executor that was terminating only came closer to being gone. Nobody reads how far it has come.
 
     Args:
-        old: The Pod before.
         new: The Pod after; None when it is gone.
     """
     return old.terminating and _same_executor(owner, old, new or old)

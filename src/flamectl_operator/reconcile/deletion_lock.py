@@ -80,7 +80,6 @@ class DeletionLock:
 
         Args:
             generation: `metadata.generation` that the pass is about.
-            options: The lock options of the spec.
             duration: Seconds that the lock lasts unless it is extended.
         """
         self._generation, self._hold.options, self._duration = generation, options, duration
@@ -122,7 +121,6 @@ class DeletionLock:
         """Acquire the lock right before a step chooses the Pods that it deletes; observe the objects again after this call.
 
         Args:
-            seen: The FlameCluster in the view of the pass.
             suspended: Whether the pass suspends the FlameCluster.
 
         Returns:

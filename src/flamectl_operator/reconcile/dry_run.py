@@ -103,9 +103,7 @@ class DryRuns:
         """Compare an executor with its manifest.
 
         Args:
-            template: The executor's template.
             pod: The Pod in the API server's response.
-            manifest: The manifest that was sent.
 
         Raises:
             RefusedError: The executor lacks metadata that identifies it.
@@ -119,7 +117,6 @@ class DryRuns:
         Args:
             what: The Pod, as a message begins.
             pod: The Pod in the API server's response.
-            manifest: The manifest that was sent.
 
         Raises:
             RefusedError: The Pod lacks metadata that identifies it.

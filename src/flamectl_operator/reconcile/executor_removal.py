@@ -28,7 +28,6 @@ class RemovalResult:
 
     Args:
         deleted: Names of executors that were deleted.
-        errors: Errors of failed deletions.
         left: The number of executors that the batch had no time for.
         kept: The number of executors that stay, because they or the remaining executors had changed.
     """
@@ -62,7 +61,6 @@ async def delete_executors(
     next pass chooses again.
 
     Args:
-        executors: The executors to delete.
         unchanged: Names of executors to delete only if they have not changed since they were chosen.
     """
     pods, deleted, chosen = io.stores.pods, set[str](), {executor.name for executor in executors}
@@ -88,11 +86,6 @@ async def delete_executors(
 
 async def mark_for_draining(io: ClusterIO, executors: Sequence[Executor], mark: DrainReason, why: str) -> Outcome:
     """Mark executors that go when their work is done.
-
-    Args:
-        executors: The executors to mark.
-        mark: The reason in the mark.
-        why: The reason in the event.
 
     Returns:
         How the step ends.

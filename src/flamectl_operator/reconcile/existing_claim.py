@@ -29,7 +29,6 @@ async def reserve_existing_claim(io: ClusterIO, name: str, field: str) -> Persis
     """Reserve the claim for the FlameCluster until `mount_reserved` ends, and return it, or why no Pod can mount it.
 
     Args:
-        name: The claim's name.
         field: The path of the field that names it.
 
     Raises:
@@ -80,11 +79,7 @@ async def replacement_wait(io: ClusterIO, template: ComponentTemplate, created: 
 
 @contextmanager
 def mount_reserved(io: ClusterIO, claim: PersistentVolumeClaimView) -> Iterator[None]:
-    """End the reservation of the claim after the block has created its Pod, unless the outcome is unknown.
-
-    Args:
-        claim: The claim that the Pod mounts.
-    """
+    """End the reservation of the claim after the block has created its Pod, unless the outcome is unknown."""
     try:
         yield
     except (KubernetesError, RefusedError) as error:

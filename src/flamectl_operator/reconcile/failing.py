@@ -67,7 +67,6 @@ def failing(before: Failing | None, errors: Iterable[Exception], now: float) -> 
 
     Args:
         before: The series before this pass, if any.
-        errors: The errors of the pass.
         now: The time, by the clock's `monotonic`.
 
     Returns:

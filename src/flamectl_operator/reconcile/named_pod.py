@@ -28,8 +28,6 @@ class NamedPod:
     """A Pod that is wanted under a fixed name.
 
     Args:
-        what: The name of the component in messages.
-        event: The name of the component in reasons of events.
         repair: Returns the merge patch that restores the Pod's labels, or None.
     """
 

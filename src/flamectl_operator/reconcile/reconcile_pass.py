@@ -43,13 +43,10 @@ class Pass:
         io: Reads and writes the FlameCluster's objects.
         dry_runs: Asks the API server about Pod templates.
         session_manager: Tells the session manager of nodes that go.
-        slow_start: Batches of creates.
         report: The reports of the steps that have run.
         generation: `metadata.generation` that the pass is about.
         spec: The effective spec; None when the spec is invalid.
         problem: The reason why the spec is invalid; empty when it is valid.
-        max_creates: The most Pods that the pass creates.
-        begun: The time at which the pass began.
         changes: The changes of the spec that made Pods stale, as far as they are known.
         present_plan: The plan as it was last asked for.
     """

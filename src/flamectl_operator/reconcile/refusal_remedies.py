@@ -36,7 +36,6 @@ def remedy(why: str, words: str, template: ComponentTemplate | None) -> str:
     """Return what to do about a refusal.
 
     Args:
-        why: Its reason.
         words: What the API server said.
         template: The template of the Pod that is refused; None for another object.
     """

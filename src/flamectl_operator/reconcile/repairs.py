@@ -51,7 +51,6 @@ class _Row:
 
     Args:
         wanted: A fingerprint of the manifest to which the child was restored.
-        bucket: Limits the writes.
         last: When the latest repair was.
         repairs: How many there were.
         writer: The field manager that made the sixth repair necessary. It stays, so that the status does not waver.

@@ -42,8 +42,6 @@ class Report:
         """Add the result of a step.
 
         Args:
-            step: The name of the step.
-            result: The result of the step.
             acts: Whether the step may change child objects.
         """
         self.acting_steps_ran |= acts

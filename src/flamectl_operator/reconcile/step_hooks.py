@@ -34,8 +34,6 @@ class StepHooks(Hooks["Pass"]):
     Every line that a step causes, also one of the tools that it uses, names its stage, its part and its phase.
 
     Args:
-        observer: Receives the results of steps.
-        log: The logger, bound to the FlameCluster.
         last_logged: The last report of each step, by place; only a new report is logged at `info`.
     """
 

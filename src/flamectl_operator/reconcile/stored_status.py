@@ -95,11 +95,7 @@ class StoredStatus:
         return self._throttle.counts_due
 
     def persistent_failure(self, errors: Iterable[Exception]) -> Outcome:
-        """Return an outcome for the status when requests fail in pass after pass, or the wait until it must tell them.
-
-        Args:
-            errors: The errors of the present pass.
-        """
+        """Return an outcome for the status when requests fail in pass after pass, or the wait until it must tell them."""
         now = self._io.clock.monotonic()
         series = failing(self._failing, errors, now)
         return series.outcome(now) if series is not None else DONE
@@ -199,7 +195,6 @@ class StoredStatus:
         """Replace the status. When the response is lost, a read tells whether it was stored.
 
         Args:
-            wire: The status.
             must_be_ours: Whether an equal status in the store is no proof, because another operator may have written it and
                 reserved the same ids. Then a lost response counts as a failure.
         """

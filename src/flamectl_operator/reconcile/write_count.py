@@ -12,7 +12,6 @@ class WriteCount:
 
     Args:
         sent: The number of requests that change something.
-        conflicts: The number of writes that ended in a conflict.
     """
 
     sent: int = 0

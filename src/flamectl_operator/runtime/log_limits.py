@@ -81,11 +81,7 @@ class LogLimits:
 
 
 class LineLimit:
-    """A structlog processor that drops lines that repeat too often. Values bound to the context must be on the line already.
-
-    Args:
-        limits: Decides.
-    """
+    """A structlog processor that drops lines that repeat too often. Values bound to the context must be on the line already."""
 
     def __init__(self, limits: LogLimits) -> None:
         self._limits = limits
@@ -110,11 +106,7 @@ class LineLimit:
 
 
 class LibraryLimit(logging.Filter):
-    """Drops lines of libraries, which come through stdlib logging, when they repeat too often.
-
-    Args:
-        limits: Decides.
-    """
+    """Drops lines of libraries, which come through stdlib logging, when they repeat too often."""
 
     def __init__(self, limits: LogLimits) -> None:
         super().__init__()

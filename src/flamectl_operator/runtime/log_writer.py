@@ -34,11 +34,7 @@ def can_write(descriptor: int) -> bool:
 
 
 class LogWriter:
-    """A text stream that never blocks and never fails. Writing begins and ends with the context.
-
-    Args:
-        descriptor: The file descriptor to write to.
-    """
+    """A text stream that never blocks and never fails. Writing begins and ends with the context."""
 
     def __init__(self, descriptor: int) -> None:
         self._descriptor = descriptor

@@ -42,7 +42,6 @@ class Observer:
         Args:
             place: The step's stage, part and phase.
             outcome: `done`, `wait`, `stop` or `error`.
-            conflicts: The number of its writes that ended in a conflict.
         """
 
     def cache_doubted(self) -> None:

@@ -48,9 +48,6 @@ class ServerClock:
     """The server's time as the wall clock, and the clocks of this machine for the rest.
 
     Until the first answer the wall clock is that of this machine.
-
-    Args:
-        clock: The clocks of this machine.
     """
 
     def __init__(self, clock: Clock) -> None:

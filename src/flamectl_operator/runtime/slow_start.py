@@ -115,7 +115,6 @@ async def in_parallel(
 
     Args:
         limit: Returns the most concurrent calls, at least 1; asked before each call.
-        call: The call; it receives the item.
         go_on: Returns whether to make the next call; asked before each call.
 
     Raises:

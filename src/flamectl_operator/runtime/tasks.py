@@ -66,7 +66,6 @@ async def while_running(background: Mapping[str, Coroutine[Any, Any, None]], wor
 
     Args:
         background: The tasks, by the name for tasks and errors. They are cancelled when the work is done.
-        work: The work to wait for.
 
     Raises:
         TaskDiedError: A background task ended first; the work has been cancelled.

@@ -109,7 +109,6 @@ class Place:
     """The place of an action, as logs and metrics name it.
 
     Args:
-        subreconciler: The name of the stage.
         part: The name of the action; empty for the stage's own.
         phase: The phase of the stage; empty where a stage has none.
     """
@@ -177,7 +176,6 @@ class Stage(Workflow[S]):
 
     Args:
         name: CamelCase, as logs, metrics and documentation call it. An action of the same name is the stage's own.
-        nodes: The parts.
         phase: Tells two stages with the same name apart; empty for others.
     """
 
@@ -218,9 +216,7 @@ class If(Workflow[S]):
     """Run a workflow only when a condition holds.
 
     Args:
-        label: The condition in words.
         why_not: Returns why the condition does not hold; empty when it holds. Called right before the workflow would run.
-        then: The workflow.
     """
 
     def __init__(self, label: str, why_not: Callable[[S], str], then: Node[S]) -> None:

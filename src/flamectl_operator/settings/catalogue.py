@@ -30,8 +30,6 @@ class Setting:
     """One setting.
 
     Args:
-        path: Its path in the file.
-        default: Its default value.
         live: Whether a change takes effect without a restart.
     """
 

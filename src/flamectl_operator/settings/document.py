@@ -51,7 +51,6 @@ def parse(text: str, origin: str) -> Layer:
     """Parse the text of a file.
 
     Args:
-        text: The content of the file.
         origin: The name of the file in messages.
 
     Raises:

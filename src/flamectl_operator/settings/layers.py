@@ -65,7 +65,6 @@ def layer_of(origin: str, settings: Mapping[str, tuple[str, object]]) -> Layer:
     """Return a layer from single settings.
 
     Args:
-        origin: The place.
         settings: The exact origin and the value of each setting, by path.
     """
     document: dict[str, Any] = {}

@@ -84,7 +84,6 @@ def endpoint(template: str, *, name: str, namespace: str, cluster_domain: str, p
 
     Args:
         template: HOST:PORT with the placeholders {podIP}, {name}, {namespace} and {clusterDomain}.
-        cluster_domain: The cluster's DNS domain.
         pod_ip: IP address of the session manager's Pod.
 
     Raises:

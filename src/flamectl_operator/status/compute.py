@@ -72,7 +72,6 @@ class StatusInput:
         outcomes: Outcomes of the steps of this pass; None before the acting steps have run.
         registration: The outcome about executors that are not registered.
         requests_failed: Whether failed requests kept the pass from finding out all that the status should say.
-        needs: The work that is left.
     """
 
     before: FlameClusterStatus
@@ -93,11 +92,7 @@ class StatusInput:
 
 
 def compute_status(given: StatusInput, now: datetime) -> FlameClusterStatus:
-    """Compute the status. The time matters for conditions that change, and for Pods that have waited for long.
-
-    Args:
-        given: The input.
-    """
+    """Compute the status. The time matters for conditions that change, and for Pods that have waited for long."""
     before, observed, effective = given.before, given.observed, given.effective
     outcomes, midway = _outcomes(given)
     outstanding = given.needs

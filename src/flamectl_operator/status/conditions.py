@@ -93,7 +93,6 @@ class ConditionWriter:
         """Return a condition.
 
         Args:
-            kind: `type` of the condition.
             status: Whether it holds; None when that is unknown.
             reason: Why, as one CamelCase word.
             message: Why, as a sentence.
@@ -118,7 +117,6 @@ class ConditionWriter:
         """Return all conditions of the status in a fixed order; conditions of other writers stay as they are.
 
         Args:
-            ours: The conditions that were computed.
             without: Types of conditions that end when they are not among these.
         """
         kept = [condition for condition in self.before if condition.type not in without]
@@ -144,10 +142,6 @@ def compute_conditions(
     """Compute the conditions that are known.
 
     Args:
-        writer: Makes the conditions.
-        outstanding: The work that is left.
-        health: How the FlameCluster is.
-        outcomes: Outcomes of the steps of this pass.
         midway: Whether the pass has yet to find out what the API server answers to this generation.
     """
     if effective is None:

@@ -38,8 +38,6 @@ class Health:
     """The health of a FlameCluster.
 
     Args:
-        state: The state in one word.
-        message: The message in one line.
         healthy: Whether all desired objects exist, current and ready.
         troubles: The unhealthy Pods, in groups, that the recent failures do not tell of.
         recent: What a person has to look at although all Pods may be ready: a session manager that does not answer, sessions
@@ -67,12 +65,9 @@ def compute_health(
     """Compute the health of a FlameCluster.
 
     Args:
-        outstanding: The work that is left.
-        troubles: Unhealthy Pods, in groups.
         recent: The recent failures of each component, a session manager that does not answer, and paused sessions.
         problem: The reason why the spec is invalid.
         paused: Whether the spec pauses the operator.
-        outcomes: Outcomes of the steps of this pass.
     """
     if effective is None:
         return Health(State.FAILED, shortened(f"Invalid spec: {problem}"))

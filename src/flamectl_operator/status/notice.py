@@ -13,7 +13,6 @@ class Notice:
     """See the module.
 
     Args:
-        reason: The reason for the FlameCluster.
         message: What it is, as sentences.
         told_at: From when on a person is told.
     """

@@ -123,7 +123,6 @@ def progress(
     """Return the reason of a cluster that needs no attention.
 
     Args:
-        outstanding: The work that is left.
         healthy: Whether all desired objects exist, current and ready.
     """
     if effective.suspended:

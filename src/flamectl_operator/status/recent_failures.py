@@ -41,7 +41,6 @@ class FailureSummary:
     """The recent failures of one component.
 
     Args:
-        kind: The class of its Pods.
         failures: The failures, the last one last.
     """
 
@@ -119,11 +118,7 @@ def failures_end(failures: Iterable[RecentFailure], effective: EffectiveSpec) ->
 
 
 def summaries(cluster: str, failures: Sequence[RecentFailure]) -> tuple[FailureSummary, ...]:
-    """Return the recent failures of each component that has some.
-
-    Args:
-        failures: All recent failures.
-    """
+    """Return the recent failures of each component that has some."""
     found = []
     for kind in _KINDS:
         its = [each for each in failures if _kind(cluster, each.name) is kind]

@@ -64,7 +64,6 @@ def _tail(component: Component, trouble: Trouble, template: ComponentTemplate | 
     """Return the remedy in brackets.
 
     Args:
-        trouble: What is wrong with it.
         template: The template of the component's Pods; None where that is not known.
     """
     advice = trouble.remedy.format(**_names(component, trouble.container, template)) if trouble.remedy else ""

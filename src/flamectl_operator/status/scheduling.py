@@ -53,7 +53,6 @@ def asked_before(words: str, spec: PodSpec) -> str:
 
     Args:
         words: What the scheduler says.
-        spec: The Pod's own spec.
     """
     found = []
     for resource in dict.fromkeys(_LACKING.findall(words)):

@@ -30,12 +30,7 @@ _REACHABLE = ConditionType.SESSION_MANAGER_REACHABLE
 
 
 def silence(conditions: Iterable[Condition], effective: EffectiveSpec) -> Notice | None:
-    """Return since when the session manager does not answer; None when it does, or when nothing depends on its answers.
-
-    Args:
-        conditions: The conditions about Flame.
-        effective: The effective spec.
-    """
+    """Return since when the session manager does not answer; None when it does, or when nothing depends on its answers."""
     found = {each.type: each for each in conditions}
     reachable = found.get(_REACHABLE)
     if (

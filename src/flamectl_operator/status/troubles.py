@@ -59,9 +59,7 @@ class TroubleGroup:
 
     Args:
         components: The Pods, by name.
-        trouble: What is wrong.
         message: Its subject and cause, in the words that are stored if those still hold.
-        reason: The reason for the FlameCluster.
     """
 
     components: tuple[Component, ...]

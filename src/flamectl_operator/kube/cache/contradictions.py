@@ -61,7 +61,6 @@ def outdated(known: Known[T], answer: T, *, created: bool = False) -> str:
 
     Args:
         known: What was known before the request was sent.
-        answer: The object in the answer.
         created: Whether the request created the object.
     """
     version, seen = version_of(answer), version_of(known.obj)
@@ -81,7 +80,6 @@ def contradicts_list(
         known: What was known before the first page was requested.
         stored: Returns the stored object that has the name of an object.
         items: The objects of all pages.
-        resource_version: The resourceVersion of the list.
     """
     if resource_version < known.newest:
         return f"the list is of resourceVersion {resource_version}, but resourceVersion {known.newest} was seen before"

@@ -44,12 +44,7 @@ class OutdatedStates(Generic[T]):
         self._listed: dict[Hashable, _Horizon] = {}  # by value of the index, for objects missing from a requested list
 
     def has(self, obj: T, *, stored: bool) -> bool:
-        """Return whether a state is older than the known deletion or disappearance of its object.
-
-        Args:
-            obj: The state.
-            stored: Whether the store has the object.
-        """
+        """Return whether a state is older than the known deletion or disappearance of its object."""
         if obj.uid in self.tombstones or obj.uid in self.ended:
             return True
         ends = (self._out_of_sight.get(obj.uid), None if stored else self._listed.get(self._index(obj)))

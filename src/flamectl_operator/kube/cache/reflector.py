@@ -92,9 +92,6 @@ class Reflector(Generic[T]):
     """Feeds one store with the objects of one resource.
 
     Args:
-        client: Lists and watches.
-        resource: The resource to list and watch.
-        store: The store to feed.
         namespace: The namespace; None for all namespaces.
         label_selector: The label selector; empty selects all objects.
     """

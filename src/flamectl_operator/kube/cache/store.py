@@ -178,8 +178,6 @@ class Store(Generic[T]):
 
         Args:
             items: The objects of all pages.
-            resource_version: The resourceVersion of the list.
-            value: The value of the index.
         """
         for item in items:
             self.absorb(item)

@@ -55,7 +55,6 @@ class Credentials:
 
     Args:
         api_client: A new client without connections; the owner of the credentials closes it.
-        source: The source of the credentials, for messages.
         fingerprint: A hash of address, token and certificates.
         expires_at: The time when they expire, if known; aware.
     """

@@ -31,11 +31,7 @@ def environment_proxy(host: str) -> str:
 
 
 def problem_of(proxy: str) -> str | None:
-    """Return why a proxy cannot be used, without its address, because that may hold a password; None when it can.
-
-    Args:
-        proxy: The URL of the proxy.
-    """
+    """Return why a proxy cannot be used, without its address, because that may hold a password; None when it can."""
     if not proxy.lower().startswith(("http://", "https://")):
         return "its address does not begin with http:// or https://"
     try:

@@ -23,10 +23,8 @@ class Request:
     """A request.
 
     Args:
-        method: An HTTP method in capitals.
         path: The path below the server's address; begins with a slash and is quoted.
         query: Parameters, not yet quoted.
-        body: The bytes to send.
         timeout: Seconds for one attempt, from connecting to the last byte of the response.
         guard: Called right before the first byte is written, after all waiting for a connection. If it raises, nothing is sent
             and the caller gets the error. It needs a body.

@@ -170,7 +170,6 @@ class RenewedConnection:
 
     Args:
         load: Loads credentials from their source.
-        credentials: The first credentials.
     """
 
     def __init__(self, load: Callable[[], Awaitable[Credentials]], credentials: Credentials, clock: Clock) -> None:

@@ -95,7 +95,6 @@ def parse_retry_after(value: str | None, now: datetime) -> float | None:
 
     Args:
         value: Seconds, or an HTTP date (RFC 9110, section 10.2.3).
-        now: The time to compare a date with; aware.
     """
     if value is None:
         return None

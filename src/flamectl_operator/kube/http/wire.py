@@ -82,7 +82,6 @@ def check_object(answer: bytes, kind: str, name: str, uid: str = "", *, stored: 
     """Check that an answer is the object that was asked for, because a proxy may answer 200 with anything.
 
     Args:
-        kind: The kind that was asked for.
         name: The name that was asked for; any if empty.
         uid: The uid that was asked for; any if empty.
         stored: Whether the object is stored, so that it has a uid.

@@ -34,12 +34,9 @@ class Entry:
     Args:
         state: One of `STATES`.
         desired: The number of wanted executors.
-        ready: The number of ready executors.
-        conditions: The types of its true conditions.
         caches_desired: Object caches that there should be; None when the operator runs none.
         caches_ready: Object caches that are ready.
         registered: Executors that are registered with Flame; None when that is unknown.
-        draining: Executors that are being drained.
         reachable: Whether the session manager answers the operator; None when that is unknown.
         sessions: Open sessions; None when that is unknown.
         pending: Tasks of open sessions that wait.

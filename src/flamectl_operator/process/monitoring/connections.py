@@ -50,11 +50,7 @@ RETRY_ACCEPT = 1.0
 
 
 class Connections:
-    """The connections to one listener.
-
-    Args:
-        handler: Makes aiohttp's protocol of a connection.
-    """
+    """The connections to one listener."""
 
     def __init__(self, handler: Callable[[], asyncio.Protocol]) -> None:
         self._handler = handler
@@ -242,13 +238,7 @@ def _least_useful(connections: dict[_Connection, None]) -> _Connection:
 
 
 class _Connection(asyncio.Protocol):
-    """Passes everything on to aiohttp's protocol, and closes the connection when a request is late or too large.
-
-    Args:
-        handler: aiohttp's protocol.
-        connections: All connections to the listener.
-        address: The address of the client.
-    """
+    """Passes everything on to aiohttp's protocol, and closes the connection when a request is late or too large."""
 
     def __init__(self, handler: asyncio.Protocol, connections: Connections, address: str) -> None:
         self.address = address

@@ -61,7 +61,6 @@ class Metrics(Observer):
 
     Args:
         controller: The value of the labels `controller` and `name`.
-        version: The version of the program.
     """
 
     def __init__(self, controller: str, version: str) -> None:
