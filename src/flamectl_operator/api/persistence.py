@@ -1,4 +1,4 @@
-"""Where a component keeps what must survive its Pod: a PersistentVolumeClaim that the operator makes, or an existing one."""
+"""The storage for data of a component that must survive its Pod: a PersistentVolumeClaim of the operator, or an existing one."""
 
 from __future__ import annotations
 

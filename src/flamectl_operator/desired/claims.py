@@ -21,7 +21,7 @@ class DesiredClaim:
     """A claim that should exist.
 
     Args:
-        persistence: What the author says about it; it has a size.
+        persistence: The field of the spec that asks for it; it has a size.
     """
 
     owner: Identity

@@ -65,7 +65,7 @@ class DesiredCluster:
 
     @property
     def session_store(self) -> str:
-        """Which storage the session manager keeps its sessions in; empty when they do not persist.
+        """The identity of the storage that keeps the sessions; empty when they do not persist.
 
         Flame 0.5 sends no heartbeats, so its executors are replaced with the session manager in any case.
         """
@@ -95,7 +95,7 @@ class DesiredCluster:
         return cls(
             owner=owner,
             spec=spec,
-            # Not when it is first asked for, because the event loop would stand still for the hash of a large spec.
+            # Computed here, in the renderer's thread, because the hash of a large spec would block the event loop.
             spec_hash=fingerprint(spec.model_dump(mode="json", by_alias=True, exclude_defaults=True)),
             shared_revision=shared_revision(owner.name, spec),
             config_text=text,

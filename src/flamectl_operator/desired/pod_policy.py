@@ -67,7 +67,7 @@ BASELINE_SELINUX_TYPES = frozenset(
     {"", "container_engine_t", "container_init_t", "container_kvm_t", "container_t", "container_user_t"}
 )
 _APPARMOR_PREFIX = "container.apparmor.security.beta.kubernetes.io/"
-#: Who can do what about a right that the operator's settings do not give.
+#: The advice for a right that the operator's settings do not give.
 _ADVICE = "remove it, or let an administrator of the operator allow it"
 _CONTAINER_LISTS = ("initContainers", "containers", "ephemeralContainers")
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class Owner(Enum):
-    """Who decides on a field."""
+    """The party that decides on a field."""
 
     OPERATOR = "operator"
     OTHERS = "others"

@@ -18,7 +18,8 @@ if TYPE_CHECKING:
     from flamectl_operator.api.flamecluster import FlameClusterSpec
     from flamectl_operator.desired.metadata import Identity
 
-#: What meshes and gateways speak to a port (`appProtocol`). gRPC is HTTP/2, and without TLS HTTP/2 has a name of Kubernetes' own.
+#: The protocol that meshes and gateways use for a port (`appProtocol`). gRPC is HTTP/2; Kubernetes has a name for HTTP/2 without
+#: TLS.
 APP_PROTOCOL = "kubernetes.io/h2c"
 #: Meshes and gateways share no name for gRPC over TLS. `https`, which IANA registered, makes a gateway open TLS, in which it
 #: negotiates HTTP/2, and makes a mesh pass the encrypted bytes on.

@@ -1,8 +1,8 @@
 """The resources of the executors' waiting container.
 
 A node sets aside for a Pod what its init containers or its other containers ask for, whichever is more. So the waiting container
-asks for as much as the executor's container, up to a bound, which costs nothing: a LimitRange that admits the one then admits the
-other, and a Pod whose other containers qualify for the QoS class Guaranteed has it.
+asks for as much as the executor's container, up to a bound, which costs nothing. A LimitRange that admits the executor's
+container then admits the waiting container too, and the waiting container never keeps a Pod out of the QoS class Guaranteed.
 """
 
 from __future__ import annotations

@@ -39,7 +39,7 @@ MESSAGES: dict[str, str] = {
     "ResourceRequirement resreq = 9",
     "SessionStatus": "SessionState state = 1; int64 creation_time = 2; optional int64 completion_time = 3; int32 pending = 4; "
     "int32 running = 5; int32 succeed = 6; int32 failed = 7; int32 cancelled = 9",
-    # A session's events (field 8 of its status) are read one by one, because a list within an entry would cost what it likes.
+    # A session's events (field 8 of its status) are read one by one, because a list within an entry has no limit on its cost.
     "Event": "int32 code = 1; string message = 2; int64 creation_time = 3",
     "Session": "Metadata metadata = 1; SessionSpec spec = 2; SessionStatus status = 3",
     "SessionList": "repeated Session sessions = 1",

@@ -1,4 +1,4 @@
-"""When a session manager is asked again that did not answer, or whose answers cost too much."""
+"""The pauses before a session manager is asked again that did not answer, or whose answers cost too much."""
 
 from __future__ import annotations
 
@@ -35,10 +35,11 @@ class Pauses:
 
 @dataclass
 class Record:
-    """What the last questions came to."""
+    """The results of the last questions."""
 
     failures: int = 0
-    #: An answer that is too large counts twice, and one that is not makes good one, so that turns do not help.
+    #: An answer that is too large adds two and any other answer takes off one, so that alternating answers are slowed down as
+    #: well.
     offences: int = 0
 
     def answered(self) -> None:

@@ -117,10 +117,10 @@ class Session:
         min_instances: Executors that it wants even without tasks.
         max_instances: Executors that it wants at most; None for any number.
         batch_size: Executors that start together; 0 stands for 1.
-        resources: What each of its executors takes; None for the slot of the cluster.
+        resources: The resources of each of its executors; None for the slot of the cluster.
         suspended: Whether it takes no tasks for now, and will go on later (from Flame 0.7 on).
         failed: Tasks that failed.
-        paused: Why Flame assigns no more executors to it, as a sentence; empty when it does. Those that it has stay.
+        paused: Why Flame assigns no more executors to it, as a sentence; empty when it does. It keeps its executors.
     """
 
     name: str

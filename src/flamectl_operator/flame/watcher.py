@@ -52,7 +52,7 @@ class Target:
 
     Args:
         port: Port of its frontend; the backend has the next port.
-        life: Its life: what an earlier life said is of no use.
+        life: Its life. Answers of an earlier life no longer count.
         period: Seconds between two questions at rest.
         authority: Certificate authorities in PEM by which it is verified; empty when it serves no TLS.
         server: Which server it is. Another one ends the connection, even if it continues the life of this one.
@@ -151,7 +151,7 @@ class Watcher:
         self._random = random
         self._changed = changed
         self._followed: dict[Key, _Followed] = {}
-        #: How many session managers are asked at each address. Whose answers come from an address of two is unknown.
+        #: How many session managers are asked at each address. Answers from an address that two share could be of either.
         self._addresses: Counter[tuple[str, int]] = Counter()
         self._off: dict[Key, Knowledge] = {}
         self._slots = Slots(AT_ONCE)
@@ -317,7 +317,7 @@ class Watcher:
             period = self._pauses.after(followed.record.failures)
         else:
             period = (BUSY_PERIOD if followed.busy else followed.target.period) * (1 + JITTER * self._random.random())
-        # What a server sent of an answer that did not end in time stays in memory for as long as its connection.
+        # A partial answer that did not end in time stays in memory for as long as its connection.
         if followed.record.failures or period > DEMAND_PERIOD * (1 + JITTER):
             followed.manager.close()
         await self._clock.sleep(SHORTEST_PERIOD)

@@ -101,7 +101,7 @@ class EventRecorder:
         component: The reporting component, such as `flamectl-operator`.
         instance: The reporting instance, such as the Pod's name.
         clock: The time of an Event, and the source of its name.
-        calm: Waits until nothing more urgent is to be done.
+        calm: Waits until no more urgent request waits.
     """
 
     def __init__(
@@ -156,7 +156,7 @@ class EventRecorder:
             self._log.warning("events left unwritten", count=self._queue.qsize())
 
     async def _give_way(self, entry: _Entry) -> None:
-        """Wait until nothing more urgent is to be done, unless the Event has waited for long."""
+        """Wait until no more urgent request waits, unless the Event has waited for long."""
         age = max(0.0, (self._clock.now() - entry.at).total_seconds())
         with suppress(TimeoutError):
             async with asyncio.timeout(LONGEST_DELAY - age):

@@ -1,4 +1,4 @@
-"""What is written into a Lease to acquire, extend and release it.
+"""The fields that acquire, extend and release a Lease.
 
 The times in a Lease are for people: no decision uses them, because the clocks of two machines differ.
 """

@@ -87,7 +87,7 @@ class PodCondition(View, frozen=True):
 
 
 class ContainerResources(View, frozen=True):
-    """What a container asks for; a limit is also the request where there is none."""
+    """The requests and limits of a container; a limit is also the request where there is none."""
 
     requests: dict[str, str] | None = None
     limits: dict[str, str] | None = None
@@ -141,7 +141,7 @@ class Volume(View, frozen=True):
 class PodSpec(View, frozen=True):
     """The fields of a Pod's spec that decisions use.
 
-    What it asks of a node, `containers` and `node_selector`, is kept while it has none.
+    Its demands on a node, `containers` and `node_selector`, are kept while it has no node.
     """
 
     node_name: str = ""

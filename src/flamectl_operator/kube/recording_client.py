@@ -1,7 +1,7 @@
 """A client that records writes instead of sending them, and answers as an API server would that had done them.
 
-It reads the objects once. From then on it answers from its memory, so that whoever writes through it sees their own writes. What
-it does not hold is read from the API server. Dry runs are sent, because they change nothing, and the first Pod of each component
+It reads the objects once. From then on it answers from its memory, so that a caller sees its own writes. It
+reads all other objects from the API server. Dry runs are sent, because they change nothing, and the first Pod of each component
 is tried by one.
 """
 

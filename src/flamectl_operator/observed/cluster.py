@@ -68,7 +68,8 @@ class ObservedCluster:
         """
         if earlier is not None and earlier.views.same(views):
             return earlier
-        # By identity, because the stores never change an object in place, and the earlier snapshot keeps its objects alive.
+        # Compared by identity, because the stores never change an object in place, and the earlier snapshot keeps its objects
+        # alive.
         known = {id(executor.pod): executor for executor in earlier.executors} if earlier is not None else {}
         manager: PodView | None = None
         executors: list[Executor] = []
@@ -125,7 +126,7 @@ class ObservedCluster:
 
     @cached_property
     def session_store(self) -> str:
-        """Which storage the session manager keeps its sessions in; empty when they do not persist, or without one."""
+        """The identity of the storage that keeps the sessions; empty when they do not persist, or without a session manager."""
         return (
             "" if self.session_manager is None else self.views.wanted.store_of(self.session_manager, self.known_claims)
         )
@@ -139,10 +140,10 @@ class ObservedCluster:
         """Return whether an executor belongs to the present life of the session manager.
 
         An executor is rebound when it seems not to have started, but its kubelet may report the start too late. Then the times
-        show that it started before this session manager, or in the same second. Where the life is that of a storage, which may
-        have outlived session managers since, they show that it started before it was rebound. Times of two clocks are compared
-        only for rebound executors. Clock skew costs at most one extra replacement, because the replacement is not rebound. A node
-        clock that is ahead may hide an executor that started too early.
+        show that it started before this session manager, or in the same second. If the life is that of a storage, which may
+        have outlived session managers since, the times show that it started before it was rebound. Times of two clocks are
+        compared only for rebound executors. Clock skew costs at most one extra replacement, because the replacement is not
+        rebound. A node clock that is ahead may hide an executor that started too early.
         """
         if executor.session_manager_life not in self._present_lives:
             return self.misread(executor) and executor_mark.started_since(executor, self.session_manager)
@@ -212,7 +213,7 @@ class ObservedCluster:
 
     @property
     def work(self) -> SessionManagerSnapshot | None:
-        """What this life of the session manager said last about work, even if it is not ready now; None when unknown."""
+        """The last answer of this life of the session manager about work, even if it is not ready now; None when unknown."""
         left = self.views.flame.left if self.views.flame.life == self.session_manager_life else None
         return left if self.flame.snapshot is None else self.flame.snapshot
 

@@ -1,8 +1,8 @@
 """The view of a FlameCluster, whose spec and status stay encoded until a pass needs them.
 
 Every user who may write a FlameCluster decides how large they are, up to the API server's limit of about 1.5 MB. A deeply nested
-spec takes fifty times as much memory decoded as in JSON, for as long as the store holds it. Of a large spec the store holds a
-digest alone, and a pass that has no plan of it reads it again.
+spec takes fifty times as much memory decoded as in JSON, for as long as the store holds it. The store holds only a digest of
+a large spec, and a pass without its rendered objects reads it again.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ _SUMMARY_DECODER = msgspec.json.Decoder(SpecSummary)
 class FlameClusterView(KubernetesObject, frozen=True):
     """A FlameCluster."""
 
-    #: The encoded spec. Of a spec that has more than `largest_spec` bytes, only what metrics show.
+    #: The encoded spec; if it has more than `largest_spec` bytes, only the fields that metrics show.
     raw_spec: msgspec.Raw = msgspec.field(default=_EMPTY, name="spec")
     raw_status: msgspec.Raw = msgspec.field(default=_EMPTY, name="status")
     #: The size of the spec as JSON, in bytes, and its digest. No object can have these two fields.

@@ -7,8 +7,8 @@ Executors are created before the first container exists. They get `<uid>.0`, whi
 soon as that container runs, an annotation of the Pod records its identity, so that `<uid>.0` stays unambiguous. Every later life
 is `<uid>.<identity>`. Earlier versions wrote `<uid>.<restarts>`, which holds while both agree.
 
-Anybody who may write Pods may edit these annotations. One that has not the form in which the operator writes it tells nothing.
-Which storage a session manager uses, the spec and the claim tell as well, and they are believed first.
+Anybody who may write Pods may edit these annotations. An annotation in another form than the operator writes is ignored.
+The spec and the claim also say which storage a session manager uses, and they take precedence over the annotation.
 """
 
 from __future__ import annotations

@@ -37,7 +37,7 @@ _PREEMPTION = re.compile(r"(?: no new claims to deallocate,)? preemption: .*", r
 #: Reason of the API server for a Pod with scheduling gates.
 GATED = "SchedulingGated"
 
-#: What the operator writes as a grace period.
+#: A grace period as the operator writes it.
 _SECONDS = re.compile(r"[0-9]{1,9}")
 #: Reasons in the status of a Pod that ends because its node shuts down.
 _SHUTDOWN = frozenset({"Terminated", "NodeShutdown"})

@@ -104,14 +104,14 @@ _REMEDIES = {
     "ContainerCannotRun": "correct {image} or {command}",
     "Evicted": "raise {container}.resources.requests",
 }
-#: Where a request went: words and numbers in an address say nothing of the answer.
+#: The address of a request: its words and numbers say nothing about the answer.
 _ADDRESS = re.compile(r'https?://[^\s"]*|(?<=[\w\]]):\d+\b', re.IGNORECASE)
 _ROOT = re.compile(r"runAsNonRoot")
 #: Words of runc and crun for a container that was killed at its memory limit before its process began (reason StartError).
 _TOO_LOW = re.compile(r"memory limit (could be )?too low")
 #: Reasons with which a container ends that never began, so that its log is empty.
 _NEVER_BEGAN = frozenset({"StartError", "ContainerCannotRun"})
-#: What runtimes say before the cause for which a container cannot start, and after it.
+#: The text of runtimes before the cause for which a container cannot start; `_UNKNOWN` comes after it.
 _RUNTIME = re.compile(
     r".*(?:container process|container init|(?:containerd|shim) task|create failed|process caused|from daemon): ",
     re.DOTALL,
@@ -132,7 +132,7 @@ class Trouble:
         cause: The cause in few words; may be empty.
         subject: The subject of the cause, such as an image; may be empty.
         container: The name of the container; empty where the whole Pod is concerned.
-        remedy: What a person should do, with `{image}`, `{command}`, `{container}`, `{memory_limit}`, `{template}` and `{pod}`
+        remedy: The advice for a person, with `{image}`, `{command}`, `{container}`, `{memory_limit}`, `{template}` and `{pod}`
             for the fields of the FlameCluster and the name of the Pod, which `status/remedies.py` knows; may be empty.
     """
 

@@ -31,7 +31,7 @@ class Scaling:
     """The number of executors for now, and why.
 
     Args:
-        remembered: What the status remembers: the number, and since when another one has been needed.
+        remembered: The part of the status that is remembered: the number, and since when another one has been needed.
         active: Whether the number follows the demand; None when that is not known again yet.
         reason: Why, as one CamelCase word.
         message: Why, as a sentence.

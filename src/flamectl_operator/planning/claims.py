@@ -1,4 +1,4 @@
-"""Which PersistentVolumeClaims are created, changed and deleted, and whether a Pod may be created that mounts one.
+"""Decides which PersistentVolumeClaims are created, changed and deleted, and whether a Pod that mounts one may be created.
 
 A claim holds data, so the operator deletes only claims that belong to the FlameCluster by their owner reference, whose policy is
 Delete, and that no Pod uses. A claim without an owner that has the FlameCluster's labels was retained, and is used again.

@@ -33,7 +33,7 @@ def deletion_order(
 
     Not scheduled, then pending, then not ready, then of no use to Flame, then lower deletion cost, then less work in Flame, then
     stale, then highest id.
-    Where the number of executors follows the demand, none that works goes before one that does not, whatever its deletion cost.
+    Under autoscaling, idle executors are deleted before executors that work, whatever their deletion cost.
 
     Args:
         snapshot: The last snapshot of the session manager; None when unknown.

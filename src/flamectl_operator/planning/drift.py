@@ -67,7 +67,7 @@ def network_policy_patch(observed: NetworkPolicyView, desired: dict[str, Any]) -
     found = found if isinstance(found, dict) else {}
     ingress = _with_operators(wanted["ingress"], network_policy.operators(found))
     changes: dict[str, Any] = {}
-    # Of a large policy the store has a digest.
+    # The store has only a digest of a large policy.
     if digested_policy(found).get("ingress") != digested_policy({"ingress": ingress})["ingress"]:
         changes["ingress"] = ingress
     if found.get("policyTypes") != wanted["policyTypes"]:

@@ -231,8 +231,8 @@ def _first_answer_due(observed: ObservedCluster) -> bool:
 def _suspended(observed: ObservedCluster, before: FlameClusterStatus, *, asked: bool, paused: bool) -> bool:
     """Return whether the cluster is suspended.
 
-    A suspension that has begun is finished before anything starts again. A paused cluster begins none, nor does a cluster whose
-    Pods keep a claim that is being deleted: until a user confirms the loss, it goes on as it is.
+    A suspension that has begun is finished before anything starts again. A paused cluster begins none. Neither
+    does a cluster whose Pods keep a claim that is being deleted: until a user confirms the loss, it goes on as it is.
     """
     unfinished = _unfinished(observed)
     deferred = (paused or bool(observed.kept)) and unfinished

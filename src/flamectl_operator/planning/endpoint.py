@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 def session_manager_endpoint(observed: ObservedCluster, settings: FlameSettings) -> tuple[str, int] | None:
     """Return host and port at which the session manager is asked; None while no Pod of this FlameCluster is ready to answer.
 
-    By default that is the address of the Pod, because others can change what a name leads to.
+    By default that is the address of the Pod, because others can change the address behind a name.
     """
     if not observed.session_manager_ready or lacks_address(observed, settings):
         return None

@@ -1,4 +1,4 @@
-"""Which nodes of Flame's table belong to executors that are gone, and what the session manager has to be told of them.
+"""Decides which nodes of Flame's table belong to executors that are gone, and what the session manager is told about them.
 
 Flame never forgets a node by itself and continues to put work on it. Only names that the operator gave are its own: they have the
 form of an executor's name, with an id below the high-water mark. All other nodes are left alone.

@@ -1,4 +1,4 @@
-"""Which object caches are created, repaired, removed and replaced. There are never two of one name.
+"""Decides which object caches are created, repaired, removed and replaced. There are never two of one name.
 
 Each object cache holds data of its own, and references to objects name the cache that holds them. So an object cache comes
 back under its name; surplus ones go from the highest ordinal down; and stale ones are replaced one at a time.
@@ -70,8 +70,8 @@ def plan_object_caches(compared: Comparison, now: ClockReading) -> ObjectCachePl
 def stale_to_replace(compared: Comparison) -> tuple[ObjectCache, ...]:
     """Return the stale object caches that may be deleted now.
 
-    The session manager comes first. Stale object caches that are not ready are deleted at once. Of the others one goes at
-    a time, the highest ordinal first, while all others are ready.
+    The session manager comes first. Stale object caches that are not ready are deleted at once. The others are deleted
+    one at a time, the highest ordinal first, while all others are ready.
     """
     observed = compared.observed
     if compared.session_manager_first:

@@ -1,4 +1,4 @@
-"""What all parts of a plan have in common."""
+"""The common base of all parts of a plan."""
 
 from __future__ import annotations
 

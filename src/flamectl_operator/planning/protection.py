@@ -1,4 +1,4 @@
-"""Which executors carry the annotations that keep autoscalers of nodes away, because they have work.
+"""Decides which executors carry the annotations that keep node autoscalers away, because they have work.
 
 An annotation of the operator says when it last changed them, and which of them it set. So a Pod is patched at most once a minute,
 whatever process patches it, and annotations of others stay as they are.

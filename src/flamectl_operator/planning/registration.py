@@ -1,4 +1,4 @@
-"""Which executors run without being registered with their session manager, and which of them are replaced.
+"""Decides which executors run without being registered with their session manager, and which of them are replaced.
 
 Such an executor is ready for Kubernetes and does nothing for Flame. Nothing is decided here unless the session manager answered
 the last question.

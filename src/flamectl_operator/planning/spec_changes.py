@@ -1,4 +1,4 @@
-"""Which fields of a spec changed, so that an event can say why a Pod is replaced."""
+"""Finds the changed fields of a spec, so that an event can say why a Pod is replaced."""
 
 from __future__ import annotations
 

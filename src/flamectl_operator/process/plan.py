@@ -82,7 +82,7 @@ class PlanResult:
     Args:
         cluster: Namespace and name of the FlameCluster.
         entries: What the operator would do, in its order.
-        waits: What it would wait for then.
+        waits: The reasons to wait that remain.
         errors: What would fail.
     """
 

@@ -3,8 +3,8 @@
 While 500 executors become ready one after the other, a pass over each event finds nothing to do and a status that must wait (see
 `throttle`). The same holds while 500 executors terminate that a scale-down deleted. So a debounce interval follows a pass that
 found the same, and events that only bring executors closer to being ready or gone share one pass at its end. Any other event ends
-the interval at once, and so does the executor that changes more than counts: the first one that is ready, the last one that is
-ready, and the last one that is gone.
+the interval at once. An executor that changes more than counts does so too: the first that is ready, the last that is ready, and
+the last that is gone.
 
 A debounce interval delays a pass and never replaces it: each event that it holds back is followed by a pass.
 """

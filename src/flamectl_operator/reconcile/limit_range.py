@@ -31,14 +31,14 @@ def limit_range_remedy(words: str, template: ComponentTemplate | None) -> str:
     """Return what to do about a refusal by a LimitRange; empty for another refusal.
 
     Args:
-        words: What the API server says.
+        words: The message of the API server.
         template: The template of the Pod that is refused; None for another object.
     """
     complaints = list(_COMPLAINT.finditer(words))
     if not complaints:
         return ""
     if template is None:
-        # Of the other objects a LimitRange bounds only claims.
+        # Among other objects a LimitRange bounds only claims.
         return _REMEDY.format(claim_size(words))
     fields = dict.fromkeys(field for each in complaints for field in _fields(each, template))
     return _REMEDY.format(" and ".join(f"{field}.resources" for field in fields))

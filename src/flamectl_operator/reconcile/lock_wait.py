@@ -1,4 +1,4 @@
-"""What is told about a wait for the deletion lock, and when.
+"""The message about a wait for the deletion lock, and the time at which users see it.
 
 At first the status does not mention the lock, because its holder writes the status. A holder that deletes nothing for minutes
 may be no operator, because everybody who may write Leases in the namespace can hold the lock. A holder that asks for longer than
@@ -31,7 +31,7 @@ class LockWait:
 
     def __init__(self) -> None:
         self._waiting: Waiting | None = None
-        #: What stands in the way, as a clause after "because".
+        #: The obstacle, as a clause after "because".
         self.obstacle = ""
         self._needed = False
         self._logged = False

@@ -1,4 +1,4 @@
-"""What a person should do about a refusal of the API server: which field to change, or who can allow it.
+"""The advice about a refusal of the API server: which field to change, or who can allow it.
 
 The author of the FlameCluster, the administrator of the namespace and that of the operator are each responsible for some of the
 refusals.
@@ -36,7 +36,7 @@ def remedy(why: str, words: str, template: ComponentTemplate | None) -> str:
     """Return what to do about a refusal.
 
     Args:
-        words: What the API server said.
+        words: The message of the API server.
         template: The template of the Pod that is refused; None for another object.
     """
     if why == QUOTA_EXCEEDED:

@@ -91,7 +91,7 @@ async def collect(*works: Callable[[], Awaitable[Outcome]]) -> list[Outcome]:
 
     Raises:
         RefusedError: A work was refused.
-        KubernetesError: None was refused, and one failed.
+        KubernetesError: No request was refused, and one failed.
     """
     outcomes: list[Outcome] = []
     errors: list[Failure] = []

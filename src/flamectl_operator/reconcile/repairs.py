@@ -130,7 +130,7 @@ class Repairs:
 
     @property
     def fought(self) -> frozenset[str]:
-        """The kinds of children that somebody keeps changing. Whatever is known of these holds for a moment only."""
+        """The kinds of children that somebody keeps changing. Anything known about these holds for a moment only."""
         return frozenset(kind for kind, *_ in self._fought_rows()) if self._fighting else _NONE
 
     def _fought_rows(self) -> dict[_Key, _Row]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-#: The earliest time, for a clock of which nothing else than steadiness is known.
+#: The earliest time, for a clock that has only shown that it is steady.
 ALWAYS = datetime.min.replace(tzinfo=UTC)
 
 

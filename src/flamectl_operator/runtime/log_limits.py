@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 #: The same line of the operator: lines a second, and lines at once. A pass of a busy FlameCluster writes a few lines a second.
 LINE_RATE = 1.0
 LINE_BURST = 60
-#: The same line of a library, such as asyncio's complaints about sockets, which come by the thousand: one a minute.
+#: The same line of a library, such as asyncio's complaints about sockets, which it writes by the thousand: one a minute.
 LIBRARY_RATE = 1 / 60
 LIBRARY_BURST = 5
 #: All lines together. Ten thousand FlameClusters that all change write as many lines at once.

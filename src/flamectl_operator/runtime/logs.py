@@ -145,7 +145,7 @@ def _with_short_values(
 def _render(log_format: Format, stream: TextIO) -> list[Processor]:
     """Return the last processors, which turn a line into text."""
     if log_format == "console" or (log_format == "auto" and stream.isatty()):
-        # Not rich's tracebacks, because they show local variables, which may hold credentials.
+        # No tracebacks of rich, because they show local variables, which may hold credentials.
         return [
             structlog.dev.ConsoleRenderer(colors=stream.isatty(), exception_formatter=structlog.dev.plain_traceback)
         ]

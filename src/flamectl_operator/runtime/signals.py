@@ -30,7 +30,7 @@ def stop_on_signals(stop: asyncio.Event) -> None:
         stop.set()
         for number in _SIGNALS:
             loop.remove_signal_handler(number)
-            # The event loop may be stuck, so its signal handler is of no use here. The default action does nothing for a process
+            # The event loop may be stuck, so its signal handler may never run. The default action does nothing for a process
             # that is PID 1 in its container.
             signal.signal(number, _insist)
 

@@ -52,8 +52,8 @@ def shortened(text: str) -> str:
 def joined(messages: Iterable[str]) -> str:
     """Return messages as one of at most `LONGEST_MESSAGE` characters, the first of them first.
 
-    Each is told once, and advice in brackets that several end with is behind the first of these. Where the room ends, a message
-    loses words of its cause and not its advice; advice that finds no room behind another message is left out as a whole.
+    Each message appears once, and advice in brackets that several messages share follows the first of them. If the text is too
+    long, a message loses words of its cause, not its advice. Advice that does not fit behind another message is left out whole.
     """
     said: set[str] = set()
     text = ""

@@ -149,7 +149,7 @@ def _message(
         _executor_line(observed, effective),
         object_cache_line(observed, effective),
     )
-    # What a person has to do comes first, because a long message is cut at its end.
+    # Advice comes first, because a long message is cut at its end.
     parts = [outcome.message for outcome in outcomes if outcome.attention and outcome.message]
     parts += [line for line in lines if line]
     parts += [*told, *(str(group) for group in troubles if group is not own)][:MAX_GROUPS]

@@ -13,7 +13,7 @@ class Notice:
     """See the module.
 
     Args:
-        message: What it is, as sentences.
+        message: The message, as sentences.
         told_at: From when on a person is told.
     """
 

@@ -1,7 +1,7 @@
-"""Failures of the last minutes, which are told until no Pod has failed for a while.
+"""Failures of the last minutes, which the status reports until no Pod has failed for a while.
 
-An executor that was killed is replaced within seconds, and a session manager restarts within one. What the Pods show then is
-healthy, and the next failure is minutes away. So the status keeps the failures, also over a restart of the operator.
+An executor that was killed is replaced within seconds, and a session manager restarts within one. The Pods then look healthy, and
+the next failure is minutes away. So the status keeps the failures, also over a restart of the operator.
 """
 
 from __future__ import annotations

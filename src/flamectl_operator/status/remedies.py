@@ -1,4 +1,4 @@
-"""What a person should do about an unhealthy Pod, with the fields of the FlameCluster and the commands to run."""
+"""The advice about an unhealthy Pod, with the fields of the FlameCluster and the commands to run."""
 
 from __future__ import annotations
 

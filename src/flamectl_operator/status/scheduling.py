@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 #: The most characters of two remedies of one Pod, because each node may lack something else. A message has room for so many.
 _ROOM = 130
 _LACKING = re.compile(r"Insufficient ([\w./-]+?)(?=[,.;]?(?:\s|$))")
-#: What else the scheduler says, with the remedy.
+#: Other messages of the scheduler, with the remedy.
 _OTHERS = (
     ("untolerated taint", "add a toleration to {template}.tolerations, or a node without the taint"),
     ("anti-affinity rules", "change {template}.affinity, or add a node"),

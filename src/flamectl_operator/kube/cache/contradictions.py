@@ -27,7 +27,7 @@ class OutdatedAnswerError(ConnectionLostError):
 
 @dataclass(frozen=True, slots=True)
 class Known(Generic[T]):
-    """What a store knows before a request is sent.
+    """The state of a store before a request is sent.
 
     Args:
         obj: The object that the request is about; None if the store has none, or for a list.
@@ -60,7 +60,7 @@ def outdated(known: Known[T], answer: T, *, created: bool = False) -> str:
     """Return how an answer about an object is older than what was known before; empty if it is not.
 
     Args:
-        known: What was known before the request was sent.
+        known: The state of the store before the request was sent.
         created: Whether the request created the object.
     """
     version, seen = version_of(answer), version_of(known.obj)
@@ -77,7 +77,7 @@ def contradicts_list(
     """Return how a list contradicts the store; empty if it does not.
 
     Args:
-        known: What was known before the first page was requested.
+        known: The state of the store before the first page was requested.
         stored: Returns the stored object that has the name of an object.
         items: The objects of all pages.
     """

@@ -25,10 +25,10 @@ if TYPE_CHECKING:
 MAX_ADDRESSES = 400
 #: `SO_ATTACH_REUSEPORT_CBPF` of <asm-generic/socket.h>.
 _SO_ATTACH_REUSEPORT_CBPF = 51
-#: Of <linux/filter.h>: where the head of the IP packet begins, and what instructions do: load a word, compare, return.
+#: From <linux/filter.h>: where the head of the IP packet begins, and what instructions do: load a word, compare, return.
 _NETWORK_HEAD = 0xFFF00000
 _LOAD, _EQUAL, _RETURN = 0x20, 0x15, 0x06
-#: Where the address of the sender is in that head, by the size of an address.
+#: The offset of the sender's address in that head, by the size of an address.
 _SENDER = {4: 12, 16: 8}
 #: The sockets of the port, in the order in which they began to listen.
 _ACCEPTED, _IGNORED = 0, 1
