@@ -3,34 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from flamectl_operator.api.model import Model
+from flamectl_operator.desired.revision import executor_revision, session_manager_revision
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     from flamectl_operator.api.flamecluster import FlameClusterSpec
 
-#: Fields that replace no Pod.
-_HARMLESS = (
-    "spec.executorManager.replicas",
-    "spec.executorManager.autoscaling",
-    "spec.executorManager.drain",
-    "spec.idle",
-    "spec.tls.caBundle",
-    "spec.executorManager.updateStrategy",
-    "spec.sessionManager.updateStrategy",
-    "spec.paused",
-    "spec.suspend",
-    "spec.lockOptions",
-    "spec.clientConfig",
-    "spec.networkPolicy",
-    "spec.objectCache.replicas",
-    *(
-        f"spec.{component}.persistence.{field}"
-        for component in ("sessionManager", "objectCache")
-        for field in ("size", "storageClassName", "accessModes", "deletionPolicy")
-    ),
-)
+#: The names of a field and of the objects around it.
+Path: TypeAlias = tuple[str, ...]
 #: Paths that an event has room for.
 MAX_PATHS = 3
 
@@ -52,10 +36,9 @@ class SpecChanges:
     def after(self, before: FlameClusterSpec, now: FlameClusterSpec) -> SpecChanges:
         """Return the changes after another generation. A change that a component does not read leaves the earlier ones."""
         last = changed_paths(before, now)
-        paths = [path for path in last if not path.startswith(_HARMLESS)]
-        manager = tuple(path for path in paths if not path.startswith(("spec.executorManager", "spec.objectCache")))
-        executors = tuple(path for path in paths if not path.startswith("spec.sessionManager"))
-        return SpecChanges(manager or self.session_manager, executors or self.executors, last)
+        found = tuple(_read(revision, before, now, last) for revision in (session_manager_revision, executor_revision))
+        manager, executors = (tuple(map(_text, paths)) for paths in found)
+        return SpecChanges(manager or self.session_manager, executors or self.executors, tuple(map(_text, last)))
 
 
 def because(why: str, paths: tuple[str, ...]) -> str:
@@ -66,15 +49,39 @@ def because(why: str, paths: tuple[str, ...]) -> str:
     return f"{why} ({few} changed)"
 
 
-def changed_paths(before: FlameClusterSpec, now: FlameClusterSpec) -> tuple[str, ...]:
+def changed_paths(before: FlameClusterSpec, now: FlameClusterSpec) -> tuple[Path, ...]:
     """Return the paths of the fields in which two specs differ. A list is one field."""
     first, second = (spec.model_dump(mode="json", by_alias=True) for spec in (before, now))
-    return tuple(_differences("spec", first, second))
+    return tuple(_differences((), first, second))
 
 
-def _differences(path: str, first: Any, second: Any) -> Iterator[str]:
+def _differences(path: Path, first: Any, second: Any) -> Iterator[Path]:
     if isinstance(first, dict) and isinstance(second, dict):
         for key in sorted(first.keys() | second.keys()):
-            yield from _differences(f"{path}.{key}", first.get(key), second.get(key))
+            yield from _differences((*path, key), first.get(key), second.get(key))
     elif first != second:
         yield path
+
+
+def _read(
+    revision: Callable[[str, FlameClusterSpec], str],
+    before: FlameClusterSpec,
+    now: FlameClusterSpec,
+    paths: Iterable[Path],
+) -> Iterator[Path]:
+    """Yield the changed fields that a revision hashes: with the earlier value of such a field the revision is another one."""
+    present = revision("", now)
+    return (path for path in paths if revision("", _with(now, before, path)) != present)
+
+
+def _with(now: Any, before: Any, path: Path) -> Any:
+    """Return a spec, or a part of one, with the field at a path as it was before."""
+    if not path or not (isinstance(now, Model) and isinstance(before, Model)):
+        return before
+    fields = type(now).model_fields.items()
+    name = next(name for name, field in fields if path[0] in {name, field.alias})
+    return now.model_copy(update={name: _with(getattr(now, name), getattr(before, name), path[1:])})
+
+
+def _text(path: Path) -> str:
+    return ".".join(("spec", *path))

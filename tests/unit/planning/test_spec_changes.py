@@ -25,6 +25,8 @@ IMAGE = {"executorManager": {"image": "example.com/new:1"}}
             (),
             ("spec.executorManager.podTemplate",),
         ),
+        ({"scheduleInterval": 700}, ("spec.scheduleInterval",), ()),
+        ({"objectCache": {"eviction": {"maxMemory": "2G"}}}, (), ("spec.objectCache.eviction.maxMemory",)),
     ],
 )
 def test_each_component_has_the_fields_that_it_reads(
