@@ -163,9 +163,9 @@ PLAIN = OwnerReference("flame.xflops.io/v1alpha1", "FlameCluster", "my-flame", "
             ["default/my-flame", "default/other"],
             id="a child of one with the label of another",
         ),
-        pytest.param(_meta(owner=controller_reference(kind="ReplicaSet")), [], id="somebody else's"),
-        pytest.param(_meta(owner=PLAIN), [], id="not the controller's"),
-        pytest.param(_meta(), [], id="nobody's"),
+        pytest.param(_meta(owner=controller_reference(kind="ReplicaSet")), [], id="owned by another kind"),
+        pytest.param(_meta(owner=PLAIN), [], id="an owner that is no controller"),
+        pytest.param(_meta(), [], id="no owner"),
     ],
 )
 async def test_change_of_a_child_enqueues_its_owner_and_the_cluster_in_its_label(

@@ -138,7 +138,7 @@ def test_nothing_is_mounted_over_the_working_directory_of_0_5() -> None:
         pytest.param("/usr/local/flame", None, id="the image's own"),
         pytest.param("/", None, id="root"),
         pytest.param("/var", None, id="a top directory"),
-        pytest.param("/var/../etc", None, id="up and away"),
+        pytest.param("/var/../etc", None, id="parent of a top directory"),
         pytest.param("/var/flame/cache", None, id="within a directory that is mounted"),
         pytest.param("/etc/flame/cache", None, id="within the configuration"),
         pytest.param("/usr/local/flame/data/cache", None, id="a directory that is mounted"),
@@ -356,7 +356,7 @@ def _of_wait_container(**resources: dict[str, str]) -> dict[str, Any]:
             {"limits": {"cpu": "50m", "memory": "2Gi"}},
             {},
             {"requests": {"cpu": "50m", "memory": "512Mi"}, "limits": {"cpu": "50m", "memory": "512Mi"}},
-            id="little, but as much as it may have",
+            id="a CPU limit below the bound",
         ),
         pytest.param(GUARANTEED, {}, MOST, id="much"),
         pytest.param(
@@ -440,17 +440,17 @@ def test_an_init_container_of_that_name_is_the_authors_own_in_the_session_manage
         pytest.param(
             {"key": "node.kubernetes.io/not-ready", "operator": "Exists", "tolerationSeconds": 5},
             ["unreachable"],
-            id="one of ours, any effect",
+            id="an own key, any effect",
         ),
         pytest.param(
             {"key": "node.kubernetes.io/unreachable", "operator": "Exists", "effect": "NoExecute"},
             ["not-ready"],
-            id="one of ours",
+            id="an own key",
         ),
         pytest.param(
             {"key": "node.kubernetes.io/not-ready", "operator": "Exists", "effect": "NoSchedule"},
             ["not-ready", "unreachable"],
-            id="one of ours, another effect",
+            id="an own key, another effect",
         ),
     ],
 )

@@ -160,7 +160,7 @@ def test_failed_pod_is_not_ready_despite_its_condition(status: dict[str, Any], t
         pytest.param({"conditions": [READY]}, True, id="ready"),
         pytest.param({"conditions": [condition("Ready", "False")]}, False, id="not ready"),
         pytest.param({"conditions": [condition("Ready", "Unknown")]}, False, id="node silent"),
-        pytest.param({"conditions": [condition("ContainersReady", "True")]}, False, id="only its containers are"),
+        pytest.param({"conditions": [condition("ContainersReady", "True")]}, False, id="containers ready, Pod not"),
         pytest.param({"conditions": []}, False, id="says nothing"),
         pytest.param({"conditions": [READY], "terminating_since": ago(1)}, False, id="terminating"),
         pytest.param({"conditions": [READY], "phase": "Failed"}, False, id="phase Failed"),

@@ -70,7 +70,7 @@ def _metadata(**changes: Any) -> dict[str, Any]:
 # --- Nothing to write --------------------------------------------------------------------------------------------------
 
 HARMLESS = [
-    pytest.param({}, id="as it was made"),
+    pytest.param({}, id="unchanged"),
     pytest.param(_metadata(labels={"team": "ml"}), id="labels of others"),
     pytest.param(_metadata(annotations={"note": "x"}), id="annotations of others"),
     pytest.param(_metadata(ownerReferences=[OURS, THEIRS]), id="owners of others"),

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     [
         pytest.param("a", (0, ""), (0, ""), 1, id="the first"),
         pytest.param("a", (3, "a"), (3, "a"), 3, id="nothing changed"),
-        pytest.param("b", (3, "a"), (3, "a"), 4, id="it changed"),
+        pytest.param("b", (3, "a"), (3, "a"), 4, id="the content changed"),
         pytest.param("a", (2, "x"), (3, "a"), 3, id="a crash between the two writes"),
         pytest.param("b", (2, "x"), (3, "a"), 4, id="a crash between the two writes, and it changed again"),
         pytest.param("x", (2, "x"), (3, "a"), 4, id="a crash between the two writes, and it changed back"),

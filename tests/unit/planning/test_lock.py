@@ -67,11 +67,11 @@ def _judge(
 @pytest.mark.parametrize(
     ("lease", "after", "deny", "verdict"),
     [
-        pytest.param(None, 0, (), None, id="there is none"),
-        pytest.param(_lease(""), 0, (), None, id="given back"),
-        pytest.param(_lease("us"), 0, (), None, id="ours, from before a restart"),
-        pytest.param(_lease(), 0, (), HeldByOther("them", THEN + 60), id="theirs"),
-        pytest.param(_lease(), 59.9, (), HeldByOther("them", THEN + 60), id="theirs for a moment longer"),
+        pytest.param(None, 0, (), None, id="no Lease"),
+        pytest.param(_lease(""), 0, (), None, id="released"),
+        pytest.param(_lease("us"), 0, (), None, id="held by this operator since before a restart"),
+        pytest.param(_lease(), 0, (), HeldByOther("them", THEN + 60), id="held by another"),
+        pytest.param(_lease(), 59.9, (), HeldByOther("them", THEN + 60), id="held by another, just before it expires"),
         pytest.param(_lease(), 60, (), None, id="expired"),
         pytest.param(
             _lease(spec={"leaseDurationSeconds": 90}), 60, (), HeldByOther("them", THEN + 90), id="their duration"
@@ -323,7 +323,7 @@ GONE = terminating(executor_pod(9))
             replicas(1),
             [terminating(session_manager(revision=OLD)), executor_pod()],
             True,
-            id="it goes, executors follow",
+            id="session manager terminates, executors follow",
         ),
         pytest.param(rolling(1, 1, 0), [session_manager(), executor_pod(revision=OLD)], True, id="stale executor"),
         pytest.param(

@@ -250,11 +250,11 @@ def _unscheduled(seconds: float, reason: str = "Unschedulable") -> PodView:
     ("manager", "quota_blocked", "gone"),
     [
         pytest.param(_unscheduled(1), False, [0, 1], id="it finds no node"),
-        pytest.param(_unscheduled(59), False, [0, 1], id="another node may be on its way"),
-        pytest.param(_unscheduled(60), False, [0, 1, 2, 3], id="it has found none for a while"),
-        pytest.param(_unscheduled(600, "SchedulingGated"), False, [], id="it is held back by a gate"),
-        pytest.param(None, True, [0, 1], id="a quota has no room for it, and some have started"),
-        pytest.param(None, False, [], id="it is on its way"),
+        pytest.param(_unscheduled(59), False, [0, 1], id="unscheduled for less than the timeout"),
+        pytest.param(_unscheduled(60), False, [0, 1, 2, 3], id="unscheduled for the timeout"),
+        pytest.param(_unscheduled(600, "SchedulingGated"), False, [], id="held back by a scheduling gate"),
+        pytest.param(None, True, [0, 1], id="refused by a quota, some executors started"),
+        pytest.param(None, False, [], id="absent and not refused"),
     ],
 )
 @pytest.mark.parametrize("changes", [rolling(6, 1, 0), replicas(6, type="OnDelete")], ids=["RollingUpdate", "OnDelete"])

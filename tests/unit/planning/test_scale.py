@@ -135,14 +135,14 @@ def _managers_attempts(until: datetime) -> ReplacementBackoff:
 @pytest.mark.parametrize(
     ("manager", "next_attempt", "made", "look_again"),
     [
-        pytest.param(None, later(20), 0, 20, id="it failed again and again, and is not there"),
-        pytest.param(None, NOW, 3, None, id="its time has come"),
-        pytest.param(session_manager("starting"), later(20), 3, None, id="it is there"),
-        pytest.param(session_manager("unscheduled"), NOW, 3, None, id="it may be about to get a node"),
-        pytest.param(session_manager("unschedulable"), NOW, 0, None, id="it finds no node"),
-        pytest.param(session_manager("failed"), NOW, 0, None, id="it is over, and its successor's place is free"),
-        pytest.param(terminating(session_manager("failed")), NOW, 0, None, id="that is as much so on its way out"),
-        pytest.param(terminating(session_manager()), NOW, 3, None, id="it has its place until it is gone"),
+        pytest.param(None, later(20), 0, 20, id="absent during the backoff"),
+        pytest.param(None, NOW, 3, None, id="absent after the backoff"),
+        pytest.param(session_manager("starting"), later(20), 3, None, id="starting"),
+        pytest.param(session_manager("unscheduled"), NOW, 3, None, id="not scheduled yet"),
+        pytest.param(session_manager("unschedulable"), NOW, 0, None, id="unschedulable"),
+        pytest.param(session_manager("failed"), NOW, 0, None, id="failed"),
+        pytest.param(terminating(session_manager("failed")), NOW, 0, None, id="failed and terminating"),
+        pytest.param(terminating(session_manager()), NOW, 3, None, id="live and terminating"),
     ],
 )
 def test_executors_leave_quota_for_the_session_manager(

@@ -86,7 +86,7 @@ def test_the_spec_of_a_cluster_network_policy_is_kept() -> None:
     "policy",
     [
         pytest.param(_policy(), id="no owner"),
-        pytest.param(_policy(name="theirs", owner=controller_reference()), id="another name"),
+        pytest.param(_policy(name="theirs", owner=controller_reference()), id="a name that is not the operator's"),
         pytest.param(_policy(owner=controller_reference(kind="ReplicaSet")), id="owner of another kind"),
         pytest.param(_policy(owner=controller_reference(), clients=MAX_DATA_SIZE // 20), id="too large"),
     ],
@@ -174,7 +174,7 @@ def test_network_policy_with_the_name_and_owner_of_a_clusters_takes_some_kib(fie
     "foreign",
     [
         pytest.param(_config_map(), id="no owner"),
-        pytest.param(_config_map(name="notes", owner=controller_reference()), id="another name"),
+        pytest.param(_config_map(name="notes", owner=controller_reference()), id="a name that is not the operator's"),
         pytest.param(_config_map(owner=controller_reference(kind="ReplicaSet")), id="owner of another kind"),
         pytest.param(_config_map(binaryData={"a": "eA=="}), id="binary"),
     ],

@@ -86,10 +86,10 @@ def test_settings_are_read_from_a_file() -> None:
         pytest.param("flame: {clusterDomain: ''}", "flame.clusterDomain", id="empty"),
         pytest.param("flame: {backoffBaseSeconds: 0}", "flame.backoffBaseSeconds", id="zero"),
         pytest.param("flame: {backoffLimitSeconds: .nan}", "flame.backoffLimitSeconds", id="not a number"),
-        pytest.param("flame: {forceDeleteAfterSeconds: .inf}", "flame.forceDeleteAfterSeconds", id="for ever"),
-        pytest.param("flame: {stableAfterSeconds: .inf}", "flame.stableAfterSeconds", id="never"),
+        pytest.param("flame: {forceDeleteAfterSeconds: .inf}", "flame.forceDeleteAfterSeconds", id="infinite delay"),
+        pytest.param("flame: {stableAfterSeconds: .inf}", "flame.stableAfterSeconds", id="infinite time"),
         pytest.param(
-            "flame: {backoffLimitSeconds: 1.0e+300}", "flame.backoffLimitSeconds", id="longer than time itself"
+            "flame: {backoffLimitSeconds: 1.0e+300}", "flame.backoffLimitSeconds", id="beyond the range of datetime"
         ),
         pytest.param("logging: {level: loud}", "logging.level", id="no such choice"),
         pytest.param("clientConnection: {maxInFlight: 0}", "clientConnection.maxInFlight", id="no request at all"),

@@ -263,7 +263,7 @@ FAILING = _condition("Degraded", "True", "PodsFailing", MANAGER_ENDED)
         pytest.param((), (1, 1), False, FAILING, id="the first replacement"),
         pytest.param(WELL, (2, 2), False, FAILING, id="all are ready again"),
         pytest.param((), (2, 2), True, FAILING, id="none is wanted"),
-        pytest.param((), (2, 2), False, _condition("Degraded", "False", "AsExpected"), id="it was over"),
+        pytest.param((), (2, 2), False, _condition("Degraded", "False", "AsExpected"), id="no failure was reported"),
         pytest.param(
             (), (2, 2), False, _condition("Degraded", "True", "Forbidden", since=later(11)), id="something newer"
         ),
@@ -281,9 +281,9 @@ def test_past_failures_do_not_degrade_a_recovered_cluster(
 @pytest.mark.parametrize(
     ("pods", "status", "reason"),
     [
-        pytest.param((), True, "Suspended", id="done"),
-        pytest.param(WELL, False, "Suspending", id="begun"),
-        pytest.param((terminating(session_manager()),), False, "Suspending", id="almost"),
+        pytest.param((), True, "Suspended", id="no Pods left"),
+        pytest.param(WELL, False, "Suspending", id="all Pods still live"),
+        pytest.param((terminating(session_manager()),), False, "Suspending", id="the last Pod terminates"),
     ],
 )
 def test_suspended_is_true_when_all_pods_are_gone(pods: tuple[PodView, ...], reason: str, *, status: bool) -> None:

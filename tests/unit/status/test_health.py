@@ -102,10 +102,10 @@ def test_state_follows_from_the_pods(count: int, pods: list[PodView], state: str
         pytest.param(0, [SM], HEALTHY, id="none wanted"),
         pytest.param(
             3, [SM, *TWO_READY, executor_pod(2, "crashing")],
-            f"2 of 3 executors ready; my-flame-executor-manager-2: {pull_failed()}", id="the documentation's example",
+            f"2 of 3 executors ready; my-flame-executor-manager-2: {pull_failed()}", id="example of the documentation",
         ),
         pytest.param(
-            0, [session_manager("unschedulable")], f"Session manager unschedulable: {NO_NODE}", id="its other example",
+            0, [session_manager("unschedulable")], f"Session manager unschedulable: {NO_NODE}", id="second example of the documentation",
         ),
         pytest.param(2, [], "Session manager is not there yet; 0 of 2 executors ready", id="nothing there"),
         pytest.param(0, [STARTING], "Session manager is starting", id="starting"),

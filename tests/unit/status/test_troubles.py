@@ -166,12 +166,12 @@ def test_waiting_container_without_a_shell_is_told_with_the_setting_for_its_imag
         pytest.param(
             [_pulling(0), _pulling(1)],
             [_pulling(0, "ImagePullBackOff", f'Back-off pulling image "{IMAGE}"'), _pulling(1)],
-            id="one waits",
+            id="one of two waits",
         ),
         pytest.param(
             [_pulling(0), _pulling(1)],
             [_pulling(each, "ImagePullBackOff", f'Back-off pulling image "{IMAGE}"') for each in (0, 1)],
-            id="both wait",
+            id="two of two wait",
         ),
         pytest.param(
             [_pulling(0, message="odd thing at port 39482")],
