@@ -166,7 +166,7 @@ class Actors:
             self._server.update(FLAME_CLUSTERS, key, {**cluster, "spec": images}, USER)
 
     def tamper(self, name: str, pick: int) -> None:
-        """Edit a status, all of which is the operator's."""
+        """Edit the status, which only the operator should write."""
         key = (NAMESPACE, name)
         status = self._server.get(FLAME_CLUSTERS, key).get("status", {})
         soon = timestamp(int(self._world.loop.now) + pick % 60)
@@ -506,7 +506,7 @@ class Actors:
             self._world.flame.mute = count
 
     def attach(self, name: str) -> None:
-        """Somebody attaches executor managers by hand, one of which has a name that the operator may give one day."""
+        """Somebody attaches executor managers by hand. One has a name that the operator may give later."""
         model = self._world.flame.model_of(name) if self._world.flame is not None else None
         if model is not None:
             model.start_executor_manager("by-hand")
@@ -593,7 +593,7 @@ class Actors:
         """Etcd is set back to the copy while its API server is away for seconds.
 
         Args:
-            how: What becomes of the watches: they are `cut`, or they `stall`.
+            how: Whether the watches are `cut`, or `stall`.
             outage: Seconds until the API server answers again.
             passed_after: Seconds until other writes have used up the resourceVersions that were lost; None for never.
         """

@@ -44,9 +44,9 @@ if TYPE_CHECKING:
 
 FOREGROUND = "foregroundDeletion"
 ORPHAN = "orphan"
-#: Who makes changes that nobody asked for: etcd is set back to a copy.
+#: The author of changes that nobody requested: etcd is set back to a copy.
 ETCD = "etcd"
-#: What Pods get when their manifest says nothing.
+#: The grace period in seconds of Pods whose manifest sets none.
 DEFAULT_GRACE = 30
 #: Changes of these two fields alone are no changes.
 _BOOKKEEPING = ("resourceVersion", "managedFields")
@@ -77,7 +77,7 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class Copy:
-    """What etcd had at one moment, and what the API server knew of earlier changes."""
+    """The content of etcd at one moment, and the earlier changes that the API server knew."""
 
     revision: int
     compacted: int
@@ -106,7 +106,7 @@ class ApiServer:
         self.admission = Admission()
         #: Whether the installed CRD has all the rules; an older one may have none.
         self.enforces = True
-        #: What another CRD, while it is installed, makes of the spec of a FlameCluster that is read or edited; None for this one.
+        #: Changes a spec as another CRD does while that one is installed, on reads and edits; None for the operator's own CRD.
         self.other_crd: Callable[[Obj], Obj] | None = None
         #: Seconds that the clock is ahead from which its answers have their date.
         self.ahead = 0.0
@@ -240,7 +240,7 @@ class ApiServer:
         old = self.get(resource, key)
         wanted = body.get("metadata", {})
         if wanted.get("uid", old["metadata"]["uid"]) != old["metadata"]["uid"]:
-            # Not a conflict: a patch says what the object shall be, and a uid cannot change.
+            # This is no conflict: a patch describes the wanted object, and a uid cannot change.
             message = f'{resource} "{key[1]}" is invalid: metadata.uid: Invalid value: field is immutable'
             raise errors.InvalidError(422, "Invalid", message)
         self._check(old, wanted)
@@ -428,7 +428,7 @@ class ApiServer:
 
 
 def _differences(resource: str, key: Key, old: Obj | None, new: Obj | None) -> list[Change]:
-    """What has become of a name when etcd was set back."""
+    """Return the events of a name when etcd was set back."""
     if old is new or old == new:
         return []
     if old is not None and new is not None and uid_of(old) != uid_of(new):

@@ -1,7 +1,7 @@
 """The number of executors that exist and serve, judged by the truth when a request is applied.
 
-The judge looks at what the sender of a write could know. That a sender knew too little is no excuse here, but for as long as
-watches take, and while something disturbs them.
+The judge looks at what the sender of a write could know. Here a sender that knew too little is
+excused only for as long as watches take, and while something disturbs them.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class _Past:
     """The latest events of one FlameCluster, each with its time.
 
     Args:
-        specs: What was wanted from then on.
+        specs: The spec that was wanted from then on.
         losses: When an executor stopped serving by nobody's will, or by somebody else's.
         upheaval: When its session manager last became another one, or stopped serving.
     """
@@ -134,7 +134,7 @@ class Budgets(Check):
         manager = self._server.find(PODS, manager_key(cluster))
         life, notes = _life(manager), self._marks.get(uid_of(pod), {})
         if not life or notes.get(LIFE_ANNOTATION) != life or REBOUND_ANNOTATION in notes:
-            return  # it serves a session manager that is no more, or may do so
+            return  # it serves, or may serve, a session manager that is gone
         if not self.can_work(pod):
             return
         if moment(condition(pod, "Ready")["lastTransitionTime"]) + 1 > since:

@@ -49,7 +49,7 @@ def as_view(obj: Obj, kind: type[T]) -> T:
 class ViewCache:
     """Typed views of stored objects, made once for all watchers and processes.
 
-    What the judge knows is the stored object: another CRD changes how a spec reads, and not what its author wishes.
+    The judge knows the stored object, because another CRD changes how a spec reads, not what its author wants.
 
     Args:
         server: The API server.
@@ -176,7 +176,7 @@ class ModelClient:
     """See `flamectl_operator.kube.client.Client`.
 
     Args:
-        name: Of the process, for the story.
+        name: The name of the process in the story.
         server: The API server.
         loop: Gives the time.
         faults: The network.
@@ -245,7 +245,7 @@ class ModelClient:
         self._faults.late_until = max(self._faults.late_until, self.loop.now + seconds)
 
     def die(self, why: str, downtime: float) -> None:
-        """The process is gone from this moment. Of the requests under way some arrive all the same."""
+        """The process is gone from this moment. Some of the requests under way still arrive."""
         if self._dead:
             return
         self._dead = True
@@ -459,7 +459,7 @@ class ModelClient:
     # -- how a request goes
 
     def _ask(self, verb: str, plural: str, name: str, guard: Guard | None = None) -> None:
-        """Ask the guards whether a write may be sent. What follows happens at the same moment."""
+        """Ask the guards whether a write may be sent. The write that follows happens at the same moment."""
         if self._dead:
             raise asyncio.CancelledError
         if (plural, name) == (LEASES, ELECTION):

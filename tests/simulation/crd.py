@@ -1,7 +1,7 @@
 """The effect of the CustomResourceDefinition on a FlameCluster: pruning, defaults and rules.
 
-The structural schema is the one that is installed, and interpreted here. The CEL rules are not: in their place speaks the
-operator's own validation, which has each of them in Python as well. That the two agree is tested on a real API server.
+The structural schema is the one that is installed, and interpreted here. The CEL rules are not: the operator's
+own validation takes their place, because it has each rule in Python as well. A test on a real API server shows that both agree.
 """
 
 from __future__ import annotations

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 NOTED = 10.0
 #: Seconds that a pass may take.
 PASS = 5.0
-#: What executors of a paused session do that count.
+#: The states of executors of a paused session that count.
 SERVES = {ExecutorState.BINDING, ExecutorState.BOUND}
 
 

@@ -41,11 +41,11 @@ _COMPONENT_HISTORY = frozenset({"nextId", "attemptId", "lastFailure", "outdated"
 
 
 def untroubled(scenario: Scenario, server: ApiServer) -> Scenario:
-    """A scenario in which nothing happens but that FlameClusters are created, as they are in the end of another.
+    """A scenario that only creates FlameClusters, as they are at the end of another scenario.
 
     Args:
-        scenario: The other.
-        server: What it has come to.
+        scenario: The other scenario.
+        server: The API server at the end of the other scenario.
     """
     creations = [Action(0.0, "create", (name_of(each), each["spec"])) for each in _comparable(server)]
     settings = [each for each in scenario.actions if each.kind == "settings"]
@@ -59,9 +59,9 @@ def differences(scenario: Scenario, server: ApiServer, ideal: ApiServer) -> Iter
     """The differences between a world and the same world without faults.
 
     Args:
-        scenario: What happened in it.
-        server: What it came to.
-        ideal: What the same FlameClusters have come to without trouble.
+        scenario: The actions of the world.
+        server: The API server at its end.
+        ideal: The API server at the end of the world without faults.
     """
     # Pods keep the settings that they were made with, and executors the place of a cache that they had none of.
     same_settings = not any(

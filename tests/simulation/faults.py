@@ -66,7 +66,7 @@ class Crash:
 
     Args:
         when: `before` it is applied, or `after`.
-        verb: Which kind of request, as "create" or "create pods"; empty for any write to what is reconciled.
+        verb: The kind of request, as "create" or "create pods"; empty for any write to what is reconciled.
         skip: How many fitting requests go through first.
         downtime: Seconds until another process starts.
     """
@@ -108,7 +108,7 @@ class Faults:
     standstills: list[Standstill] = field(default_factory=list)
     #: Extra lag of watches: by resource (empty for all), seconds and until when.
     lags: list[tuple[str, float, float]] = field(default_factory=list)
-    #: Until when requests are on their way whose senders have given them up.
+    #: The time until which requests may arrive although their senders have given up.
     late_until: float = 0.0
     #: The number of faults so far, by kind.
     happened: Counter[str] = field(default_factory=Counter)

@@ -93,7 +93,7 @@ class Flame:
     storms: list[_Storm] = field(default_factory=list)
     #: How many of the next executor managers never register.
     mute: int = 0
-    #: Where session managers keep what they know.
+    #: The storage of session managers.
     storage: str = "sqlite://flame.db"
     _stores: dict[str, FlameModel] = field(default_factory=dict)
 

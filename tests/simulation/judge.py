@@ -1,7 +1,7 @@
 """The invariants that are checked with each write, and the story of the world.
 
 A write is judged when it is sent, by what its sender can know then (`knowledge.py`), and again when it is applied, by the
-truth. What holds only in the end is in `expectation.py`.
+truth. `expectation.py` has the checks that hold only at the end.
 """
 
 from __future__ import annotations
@@ -99,7 +99,7 @@ class Judge:
         self.demand: Demand | None = None
         #: The true life of a session manager behind each life in annotations: the same storage is the same life.
         self._lives: dict[str, str] = {}
-        #: What specs called each storage that a session manager's Pod has named, and its claims then, by that name.
+        #: The names in specs of each storage of a session manager's Pod, and its claims at that time, by the storage's name.
         self._stores: dict[str, set[str]] = {}
         #: Number of writes of operators, Events included, and of all others, by name of the FlameCluster that they are about.
         self.writes: Counter[str] = Counter()
@@ -451,7 +451,7 @@ class Judge:
             and number >= client.knowledge.attempt_ids.get(uid, 0)
             and client.knowledge.surely_counted(uid_of(pod), pass_begun())
             and uid_of(pod) not in client.knowledge.left(uid, pass_begun())
-            # Whatever its node's clock says, it has not worked for long.
+            # It has not worked for long, even if its node's clock says so.
             and self._loop.now - moment(pod["metadata"]["creationTimestamp"]) < SETTINGS.stable_after_seconds - 1
             and all(
                 want.spec is not None
@@ -586,7 +586,7 @@ class Judge:
             self.blame(f"{what} before the session manager is ready")
         elif manager is not None and client.knowledge.surely_counted(uid_of(manager), pass_begun()):
             revision = written(manager, REVISION_ANNOTATION)
-            # A lost one is of no use, should the session manager have to stay.
+            # A lost executor does no work, even if the session manager stays.
             waits = any(want.waits_for_idleness for want in specs)  # then others need not wait for each change
             if not lost and not waits and all(want.desired.session_manager.revision != revision for want in specs):
                 self.blame(f"{what} before the session manager is current")

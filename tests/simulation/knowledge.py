@@ -139,11 +139,11 @@ class Knowledge:
         self.over_quota: dict[tuple[str, tuple[str, str]], float] = {}
         #: The time in which each Pod had no node because there was none, by namespace and name: from, and until.
         self._unscheduled: dict[tuple[str, str], tuple[float, float]] = {}
-        #: Until when the status of each FlameCluster said that a suspension had begun, by uid.
+        #: The time until which the status of each FlameCluster said that a suspension had begun, by uid.
         self._suspending_until: dict[str, float] = {}
         #: Since when it is known of a Pod that it finds no node, by uid.
         self._unscheduled_known: dict[str, float] = {}
-        #: By uid of a FlameCluster.
+        #: The replacement backoff of executors, by uid of the FlameCluster.
         self.attempts: dict[str, ReplacementBackoff] = {}
         #: Pods whose deletion this process has sent, by uid, whatever came of it but a refusal.
         self.deleted: set[str] = set()
@@ -170,7 +170,7 @@ class Knowledge:
         self._past: dict[str, list[tuple[float, Obj]]] = {}
 
     def learn(self, resource: str, obj: Obj, now: float, *, own: bool = False) -> None:
-        """A state of an object; `own` if this process made it so. What has no label of ours is out of sight."""
+        """A state of an object; `own` if this process made it so. Objects without a label of the operator are not seen."""
         uid, revision = uid_of(obj), revision_of(obj)
         if revision <= self._seen.get(uid, 0):
             return

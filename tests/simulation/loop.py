@@ -83,7 +83,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
         #: A heap of when, number and callback; the number has those of one time in the order in which they were set.
         self._timers: list[tuple[float, int, Callback]] = []
         self._timers_set = 0
-        #: By process that stands still, what has come due since.
+        #: The callbacks that have come due since a process was suspended, by process.
         self._stopped: dict[object, list[Callback]] = {}
 
     def forgive(self) -> None:

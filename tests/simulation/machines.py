@@ -85,9 +85,9 @@ class Run:
     """A Pod as its kubelet has it.
 
     Args:
-        uid: Of the Pod.
+        uid: The uid of the Pod.
         key: Its namespace and name.
-        node: Where it runs.
+        node: The node that it runs on.
         main: Name of its main container.
         owner: Name of its FlameCluster.
         image: Of its main container.
@@ -433,7 +433,7 @@ class Machines:
             self._on_node(run.node, 0.05, 0.2, lambda: self._fail(run, reason, code))
 
     def crash_init(self, run: Run) -> None:
-        """An init container ends with an error, and so does its Pod: nothing restarts it."""
+        """An init container and its Pod end with an error; nothing restarts them."""
         if run.uid not in self._waiting or run.stopping:
             return
         del self._waiting[run.uid]

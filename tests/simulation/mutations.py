@@ -111,7 +111,7 @@ if TYPE_CHECKING:
     Mutation = Callable[[], None]
 
 MUTATIONS: dict[str, Mutation] = {}
-#: What a world must have for a mutation to show, by name of the mutation: worlds without it are left out.
+#: The condition under which a world can show a mutation, by name of the mutation; other worlds are left out.
 _NEEDS: dict[str, Callable[[Scenario], bool]] = {}
 _RECORD = Path(__file__).with_suffix(".md")
 
@@ -1705,7 +1705,7 @@ def main() -> int:
     if arguments.check:
         return _check(names)
     begun, caught = time.monotonic(), {}
-    # One process a mutation: what was broken stays so.
+    # One process for each mutation, because a mutation cannot be undone.
     spoilt: set[int] = set()
     left = list(names)
     fork = multiprocessing.get_context("fork")

@@ -1,4 +1,4 @@
-"""Kubernetes objects as plain data. What is stored is never changed in place: a write makes new dictionaries."""
+"""Kubernetes objects as plain data. A write makes new dictionaries and never changes stored ones."""
 
 from __future__ import annotations
 
@@ -233,7 +233,7 @@ def former(mark: str) -> str:
 
 
 def life_of(manager: Obj) -> str:
-    """Which life of which session manager a Pod is in: it goes on with another one when its container is restarted.
+    """Return the life of the session manager in a Pod. A restarted container begins another life.
 
     A session manager whose sessions persist goes on with the life of its storage.
     """

@@ -161,7 +161,7 @@ class Promises:
         if seen <= observed <= cluster["metadata"]["generation"]:
             self._set_back.discard(uid)
         elif uid not in self._set_back:
-            # What was computed before may still be stored, because versions come again.
+            # A status that was computed earlier may still be stored, because versions come again.
             self._blame(f"observedGeneration of {name} went from {seen} to {observed}")
         self._generations[uid] = observed
         if "configGeneration" in status:
@@ -170,7 +170,7 @@ class Promises:
     def _count(self, uid: str, name: str, config: tuple[int, str]) -> None:
         """configGeneration counts up by one when the content changes, and stays when it does not.
 
-        One that was only ever in the ConfigMap, because the process ended before it wrote the status, is left out here.
+        This leaves out a number that was only in the ConfigMap, because the process ended before it wrote the status.
         """
         before = self._configs.setdefault(uid, config)
         self._configs[uid] = config

@@ -1,4 +1,4 @@
-"""The scenario of a world, drawn from its seed: a list of timed actions, each of which may be left out."""
+"""The scenario of a world, drawn from its seed: a list of timed actions. Each action may be left out."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.simulation.users import COSTLY, Users
 if TYPE_CHECKING:
     from random import Random
 
-#: Seconds between two looks at everything when there are to be none: nothing may depend on them.
+#: The resync period in seconds of worlds without a resync, because nothing may depend on it.
 NEVER = 1e6
 #: More seconds than any world lasts.
 FOR_EVER = 1e6
@@ -234,7 +234,7 @@ def _moods(random: Random) -> list[str]:
     return [mood for mood in _MOODS if random.random() < (0.8 if mood == "edits" else share)]
 
 
-#: What somebody does to marks: they become nonsense, are taken off, count restarts that were none, or order a drain of long ago.
+#: The edits of marks: nonsense, removal, restarts that did not happen, or a drain from long ago.
 #: The others are marks of the session manager.
 EDITS = ("nonsense", "nonsense", "nothing", "restarts", "drain", "container", "revision", "store")
 
@@ -354,7 +354,7 @@ class _Draw:
                 self._add(at, "session_manager_out_of_memory", name)
 
     def late_failures(self, random: Random) -> None:
-        """An executor fails when all have worked for long, and so do those that take its place."""
+        """An executor fails when all have worked for long, and its replacements fail as well."""
         if random.random() < 0.9:
             return
         at, name = self._settled + LONG, random.choice(self.names)
@@ -525,7 +525,7 @@ class _Draw:
     def side_by_side(self, random: Random) -> None:
         """Another deployment of the operator beside the first, in some worlds: an upgrade that takes its time.
 
-        Both see all FlameClusters. Which of them may delete Pods the lock says, and its options, which people edit.
+        Both see all FlameClusters. The lock and its options, which people edit, decide which of them may delete Pods.
         """
         if random.random() < 0.5:
             return
@@ -582,7 +582,7 @@ class _Draw:
                 self._add(at + random.random() * self._length * 0.5, what, name, random.randrange(100))
 
     def retention(self, random: Random) -> None:
-        """Claims that are to be retained from now on, by an edit that leaves some without a Pod; in some worlds with storage."""
+        """An edit asks to retain claims and leaves some without a Pod; in some worlds with storage."""
         caches = [
             each for each in self.actions if each.kind == "edit" and "image" in each.args[1].get("objectCache", {})
         ]

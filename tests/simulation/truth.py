@@ -1,7 +1,7 @@
 """The status is true at any time, except while the operator cannot know better.
 
-What a status should say follows from the objects that are there. When it says something else, that is noted, and has to
-change within a bounded time in which the operator is not disturbed: by a crash, a broken watch, or requests that fail.
+The objects that exist decide what the status should say. A status that says something else has to change
+within a bounded time in which the operator is not disturbed: by a crash, a broken watch, or requests that fail.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ class Truth(Check):
         #: The processes that have written each FlameCluster's status, by uid, and the last one.
         self._speakers: dict[str, dict[str, _Speaker]] = {}
         self._last: dict[str, str] = {}
-        #: Until when those that are left may keep silent, by uid of the FlameCluster.
+        #: The time until which the other operators may write no status, by uid of the FlameCluster.
         self._silent_until: dict[str, float] = {}
 
     def _observe(self, change: Change) -> None:

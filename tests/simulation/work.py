@@ -331,7 +331,7 @@ class Work(Check):
         return terminating(pod) or bool(draining(pod) and name_of(pod) not in held)
 
     def _deviates(self, cluster: Obj, pod: Obj, manager: Manager, held: set[str]) -> str:
-        """What is wrong with an executor of the present session manager; nothing, as a rule."""
+        """Return the fault of an executor of the present session manager; empty if it has none."""
         name, model = name_of(pod), manager.model
         if not is_executor(cluster, pod):
             return ""  # or no longer, because a user removed one of its labels

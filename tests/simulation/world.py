@@ -68,8 +68,8 @@ class Result:
     """How a world ended.
 
     Args:
-        scenario: What happened in it.
-        violations: What should not have been; empty when all is well.
+        scenario: The actions of the world.
+        violations: The broken rules; empty when there are none.
         seconds: How long it lasted in its own time.
         story: All that happened, unformatted.
     """
@@ -128,7 +128,7 @@ class Process:
         )
         self.client.stand_still = self._stand_still_at
         world.watch_with(self.client)
-        # Where no leader is elected, each process is a deployment of its own, as far as locks are concerned.
+        # Without an election each process is a deployment of its own, as far as locks are concerned.
         self.client.lock_identity = f"deployment-{0 if world.scenario.elected else number}"
         settings = self._own(world.settings())
         self._replica = Replica(
@@ -233,7 +233,7 @@ class World:
     """See the module.
 
     Args:
-        scenario: What is going to happen.
+        scenario: The actions to play.
     """
 
     def __init__(self, scenario: Scenario) -> None:
@@ -298,7 +298,7 @@ class World:
         self.later(LOOK, work.look)
 
     def _heard(self, node: Node) -> None:
-        """Calls to a session manager on a silent node take their whole time, and so do passes."""
+        """Calls to a session manager on a silent node last until their deadline, and passes wait for them."""
         assert self.flame is not None
         self.disturb(NODE_GRACE + UNANSWERED)
         self.flame.heard(node)
@@ -476,7 +476,7 @@ class World:
                 return
             if self.flame is not None:
                 self.flame.mend()
-            # What Flame knows changes without any write.
+            # The session manager's knowledge changes without any write.
             if looked_at != self.server.revision or self.work is not None:
                 looked_at = self.server.revision
                 missing = shortcomings(self)
@@ -493,7 +493,7 @@ class World:
         before, sent, others = self.judge.writes.copy(), self.judge.sent.copy(), self.judge.others.copy()
         await asyncio.sleep(SILENCE)
         for name, count in (self.judge.writes - before).items():
-            # Of a paused FlameCluster Pods may go on failing, and its status goes on saying so.
+            # Pods of a paused FlameCluster may keep failing, and its status keeps saying so.
             if not (name in paused and self.judge.others[name] != others[name]):
                 self.judge.blame(f"{count} writes for {name or 'nobody'} although all is as it should be")
         # Writes that are refused, or change nothing, count as well.
@@ -545,7 +545,7 @@ class World:
 
 
 class _Sink:
-    """Where log lines of operators go: errors are violations, the rest is dropped."""
+    """Receives the log lines of operators: errors are violations, the rest is dropped."""
 
     world: World | None = None
     chatty = False

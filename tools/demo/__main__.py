@@ -55,7 +55,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run the demo.
 
     Args:
-        arguments: Without the name of the program; by default those of this process.
+        arguments: The arguments without the name of the program; by default those of this process.
 
     Returns:
         The exit code.
@@ -105,7 +105,7 @@ def _end(number: int, _frame: FrameType | None) -> NoReturn:
 
 
 class _Demo:
-    """One run of the demo."""
+    """A run of the demo."""
 
     def __init__(self, options: argparse.Namespace) -> None:
         self._console = Console()
@@ -147,7 +147,7 @@ class _Demo:
     def _stay(self, player: Player, built: Stage) -> None:
         title = "The cluster stays up until Ctrl-C. In another terminal:"
         notes = (title, *built.environment(), *to_try(), *built.places())
-        # To end it so is what was said to do, and no failure.
+        # The demo told the user to end it this way, so it is no failure.
         with contextlib.suppress(_EndedError):
             player.stay(notes)
             self._operator_ended = True

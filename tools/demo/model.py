@@ -162,7 +162,7 @@ def snapshot(
         clusters: Its FlameClusters; at most one is expected, and the first one is shown.
         pods: Its Pods.
         events: Its Events; those about other objects than FlameClusters are left out.
-        others: Whatever else is there: kind and object.
+        others: All other objects: kind and object.
     """
     cluster = next((_cluster(item) for item in clusters), None)
     revisions = {} if cluster is None else cluster.revisions

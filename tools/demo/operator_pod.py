@@ -1,4 +1,4 @@
-"""A Pod that stands for the operator's process, so that `kubectl logs` of the README shows the log in the demo as well.
+"""A Pod that represents the operator's process, so that `kubectl logs` of the README shows the log in the demo as well.
 
 The API server asks a Pod's kubelet for its log, and kwok answers for kubelets: from a file in the format of container runtimes.
 The Node of this Pod has the address where kwok listens.

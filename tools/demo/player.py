@@ -21,10 +21,10 @@ INTERVAL = 0.2
 
 
 class Theatre(Protocol):
-    """Where the story is played."""
+    """The stage of the story."""
 
     def observe(self) -> Snapshot:
-        """How things are now."""
+        """Return the present state."""
 
     def kubectl(self, arguments: Sequence[str], timeout: float) -> Future[object]:
         """Start a command; raise KubectlError when it fails."""
@@ -84,7 +84,7 @@ class Player:
             The seconds that each of them took.
 
         Raises:
-            ChapterFailedError: One failed; the rest is not played.
+            ChapterFailedError: A chapter failed; the rest is not played.
         """
         return tuple(self._play(chapter, number, len(chapters)) for number, chapter in enumerate(chapters, start=1))
 

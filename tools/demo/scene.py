@@ -1,4 +1,4 @@
-"""One picture of the demo: where the story stands, and what is seen of the cluster."""
+"""One picture of the demo: the position in the story and the state of the cluster."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ class Scene:
 
     Attributes:
         clock: Seconds since the demo was started.
-        number: Of the chapter, from 1.
+        number: The number of the chapter, from 1.
         chapters: How many there are.
         title: Of the chapter.
-        command: What the user types in it.
+        command: The command that the user types.
         expected: What is waited for.
         act: How far it is.
         took: Seconds since the command was typed.
@@ -48,7 +48,7 @@ class Scene:
 
 
 class Audience(Protocol):
-    """Whoever is shown the scenes."""
+    """The receiver of the scenes."""
 
     def show(self, scene: Scene) -> None:
         """Show one scene; called several times a second."""

@@ -1,4 +1,4 @@
-"""Where the demo takes place: a control plane of its own, with what `config/` installs and an operator that runs."""
+"""The stage of the demo: a control plane of its own with the manifests of `config/` and a running operator."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ def stage(tell: Callable[[str], None]) -> Iterator[Stage]:
     """
     binaries = ensure_binaries()
     with ExitStack() as stack:
-        # Not the control plane's own temporary directory, which stays when somebody interrupts the start.
+        # Outside the control plane's own temporary directory, which stays when somebody interrupts the start.
         folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="flamectl-demo-", ignore_cleanup_errors=True))
         # Taken down after the control plane: a kubectl that waits for something must not be waited for.
         typist = stack.enter_context(ThreadPoolExecutor(1, "kubectl"))

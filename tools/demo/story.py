@@ -22,11 +22,11 @@ SAMPLE = "config/samples/flamecluster.yaml"
 
 @dataclass(frozen=True, slots=True)
 class Chapter:
-    """One thing that a user does, and what the operator does about it.
+    """A command of the user and the reaction of the operator.
 
     Attributes:
-        title: What is to be seen.
-        arguments: What comes after `kubectl`, given how things are before.
+        title: The expected view.
+        arguments: The arguments of `kubectl`, given the state before.
         expected: Completes "waiting until ...".
         reached: Whether that has come true, given how things were before and how they are now.
         deadline: Seconds until it must have come true.
@@ -87,7 +87,7 @@ def _has(executors: int) -> Callable[[Snapshot, Snapshot], bool]:
 
 
 def _victim(before: Snapshot) -> str:
-    """One from the middle, so that everybody sees that only this one goes."""
+    """Return an executor from the middle, so that everybody sees that only this one is replaced."""
     return before.executors[len(before.executors) // 2].name
 
 
@@ -179,7 +179,7 @@ def chapters(*, keep: bool = False) -> tuple[Chapter, ...]:
     """Return the story, in its order.
 
     Args:
-        keep: Whether the cluster is to be there in the end.
+        keep: Whether the cluster should exist at the end.
     """
     return tuple(chapter for chapter in _CHAPTERS if not (keep and chapter.ends))
 

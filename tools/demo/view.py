@@ -44,7 +44,7 @@ _REASON = len("SessionManagerCreated")
 
 @dataclass(slots=True)
 class Screen:
-    """An audience at a terminal. What it was shown is gone in the end, and what was there before is back.
+    """An audience at a terminal. At the end it clears the demo and restores the screen as it was before.
 
     Attributes:
         console: The terminal.

@@ -95,7 +95,7 @@ class ExecutorManagerSpec(Model):
     """The executor managers: the workers that run tasks."""
 
     rules: ClassVar = (
-        # The API server fills in the default of replicas, 1, before it checks the rule. So 1 cannot be told from nothing.
+        # The API server fills in the default of replicas, 1, before it checks the rule. So 1 looks like an absent value.
         Rule(
             f"!has(self.autoscaling) || self.replicas == {DEFAULT_REPLICAS}",
             lambda executors: executors.autoscaling is None or executors.replicas == DEFAULT_REPLICAS,

@@ -137,7 +137,7 @@ class _Followed:
 
 
 class Watcher:
-    """See the module.
+    """Asks session managers in the background, one poller each.
 
     Args:
         changed: Called with the key of a FlameCluster of whose session manager something new is known.

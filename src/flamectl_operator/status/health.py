@@ -162,7 +162,7 @@ def _session_manager_line(observed: ObservedCluster, own: TroubleGroup | None, f
     if observed.session_manager_ready:
         return ""
     if manager is None:
-        return "Session manager is not there yet"
+        return "Session manager Pod does not exist yet"
     if manager.terminating:
         return "Session manager is terminating"
     if own is None:

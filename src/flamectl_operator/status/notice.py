@@ -10,11 +10,11 @@ _AT_ONCE = datetime.min.replace(tzinfo=UTC)
 
 @dataclass(frozen=True)
 class Notice:
-    """See the module.
+    """A message for a person, and the time from which it is reported.
 
     Args:
         message: The message, as sentences.
-        told_at: From when on a person is told.
+        told_at: The time from which it is reported.
     """
 
     reason: str

@@ -46,7 +46,7 @@ class Bench:
     Args:
         client: The client under test.
         namespace: The namespace.
-        others: Those who use the API as well, in the same namespace.
+        others: Other clients in the same namespace.
         limit_pods: Gives the namespace a quota of so many Pods, which holds once it has been counted what there is.
     """
 

@@ -1,4 +1,4 @@
-"""Each rule on the model and on a real API server. Where they differ, the model is wrong."""
+"""Each rule on the model and on a real API server. If they differ, the model is wrong."""
 
 from __future__ import annotations
 

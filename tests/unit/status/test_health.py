@@ -105,9 +105,10 @@ def test_state_follows_from_the_pods(count: int, pods: list[PodView], state: str
             f"2 of 3 executors ready; my-flame-executor-manager-2: {pull_failed()}", id="example of the documentation",
         ),
         pytest.param(
-            0, [session_manager("unschedulable")], f"Session manager unschedulable: {NO_NODE}", id="second example of the documentation",
+            0, [session_manager("unschedulable")], f"Session manager unschedulable: {NO_NODE}",
+            id="second example of the documentation",
         ),
-        pytest.param(2, [], "Session manager is not there yet; 0 of 2 executors ready", id="nothing there"),
+        pytest.param(2, [], "Session manager Pod does not exist yet; 0 of 2 executors ready", id="nothing there"),
         pytest.param(0, [STARTING], "Session manager is starting", id="starting"),
         pytest.param(0, [terminating(SM)], "Session manager is terminating", id="terminating"),
         pytest.param(0, [session_manager("crashing")], f"Session manager failed: {pull_failed('session-manager')}", id="failed"),
@@ -239,7 +240,7 @@ def test_invalid_spec_comes_before_everything_else() -> None:
     ("pods", "suspended", "state", "words"),
     [
         pytest.param([SM, executor_pod(0)], False, "Running", HEALTHY, id="healthy"),
-        pytest.param([], False, "Pending", "Session manager is not there yet", id="nothing there"),
+        pytest.param([], False, "Pending", "Session manager Pod does not exist yet", id="nothing there"),
         pytest.param([session_manager("crashing")], False, "Failed", "Session manager failed", id="failed"),
         pytest.param([], True, "Pending", "Suspended", id="suspended"),
         pytest.param([SM], True, "Pending", "1 Pod left", id="suspending"),
