@@ -249,8 +249,8 @@ def test_deleted_session_manager_and_its_executors_are_replaced(world: E2ENamesp
     world.wait("a new session manager and new executors", all_new)
     _assert_well(world, operator, executors=3)
     manager = world.existing("pod", MANAGER)
-    lives = {pod["metadata"]["annotations"]["flame.xflops.io/session-manager"] for pod in world.live_executors()}
-    assert lives == {f"{manager['metadata']['uid']}.0"}
+    incarnations = {pod["metadata"]["annotations"]["flame.xflops.io/session-manager"] for pod in world.live_executors()}
+    assert incarnations == {f"{manager['metadata']['uid']}.0"}
 
 
 @pytest.mark.parametrize(("kind", "name"), [("pod", MANAGER)])

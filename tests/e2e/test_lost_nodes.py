@@ -58,7 +58,7 @@ def failures(clusters: Recording) -> list[Object]:
 
 
 def followers(world: E2ENamespace) -> list[str]:
-    """Return the lives of the session manager that ready executors belong to."""
+    """Return the incarnations of the session manager that ready executors belong to."""
     return [
         pod["metadata"]["annotations"]["flame.xflops.io/session-manager"]
         for pod in world.live_executors()
@@ -80,7 +80,7 @@ def test_pods_of_lost_nodes_are_recreated_at_once(world: E2ENamespace, tmp_path:
 
         lose(world, manager["spec"]["nodeName"])
         world.wait("another session manager", lambda: world.get("pod", MANAGER))
-        life = f"{world.session_manager()['metadata']['uid']}.0"
-        world.wait("executors that follow it", lambda: followers(world) == [life] * 3)
+        incarnation = f"{world.session_manager()['metadata']['uid']}.0"
+        world.wait("executors that follow it", lambda: followers(world) == [incarnation] * 3)
         world.wait_running(executors=3)
         assert failures(clusters) == []

@@ -39,7 +39,7 @@ async def _ask(port: int, addresses: list[str], begun: int) -> None:
     await asyncio.sleep(0)
     keys = [("tenant", address) for address in addresses]
     for key in keys:
-        watcher.follow(key, Target(key[1], port, "life", server=key[1]), busy=True)
+        watcher.follow(key, Target(key[1], port, "incarnation", server=key[1]), busy=True)
     last = float("-inf")
     while answers < ANSWERS or any(watcher.knowledge(key).phase is Phase.ASKING for key in keys):
         await asyncio.sleep(0.05)

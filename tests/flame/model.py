@@ -115,7 +115,7 @@ class ModelSession:
 
     Args:
         binds: Whether executors bind to it.
-        retries: How many executors failed to bind to it in this life of the session manager.
+        retries: How many executors failed to bind to it in this incarnation of the session manager.
     """
 
     name: str
@@ -201,7 +201,7 @@ class FlameModel:
         self.keeps_idle = keeps_idle
         self.delay_release = delay_release
         self.running = True
-        self.life = 0
+        self.incarnation = 0
         self.nodes: dict[str, Node] = {}
         self.executors: dict[int, ModelExecutor] = {}
         self.sessions: dict[str, ModelSession] = {}
@@ -329,7 +329,7 @@ class FlameModel:
 
     def _join(self, manager: ExecutorManager) -> None:
         if self.running and manager.alive and manager.reachable and self.managers.get(manager.name) is manager:
-            manager.generation = self.life
+            manager.generation = self.incarnation
             manager.connection = object()
             mine = {each.number for each in self.executors.values() if each.node == manager.name}
             self.register_node(manager.name, manager.capacity, mine)
@@ -384,7 +384,7 @@ class FlameModel:
             and manager.alive
             and manager.reachable
             and not manager.spinning
-            and manager.generation == self.life
+            and manager.generation == self.incarnation
             and not executor.stuck
             and self.executors.get(executor.number) is executor
         )
@@ -630,12 +630,12 @@ class FlameModel:
 
         self._later(2 * self.delay_release, drop)
 
-    # --- The session manager's own life
+    # --- The session manager's own incarnation
 
     def stop(self) -> None:
         """The session manager's process ends."""
         self.running = False
-        self.life += 1
+        self.incarnation += 1
         if self.storage == "none":
             self.nodes, self.executors, self.sessions = {}, {}, {}
 
@@ -651,17 +651,17 @@ class FlameModel:
         for node in self.nodes.values():
             node.connection = None
         for manager in list(self.managers.values()):
-            if self.storage == "none" and manager.generation != self.life and manager.name in busy:
+            if self.storage == "none" and manager.generation != self.incarnation and manager.name in busy:
                 manager.spinning = True
             else:
                 self._later(RECONNECT, lambda manager=manager: self._join(manager))  # type: ignore[misc]
         self._look()
 
     def _later(self, seconds: float, action: Callable[[], None]) -> None:
-        life = self.life
+        incarnation = self.incarnation
 
         def act() -> None:
-            if self.life == life:
+            if self.incarnation == incarnation:
                 action()
 
         self._timer.call_later(seconds, act)

@@ -26,8 +26,8 @@ from tests.simulation.objects import (
     CONFIG_MAPS,
     ELECTION,
     FLAME_CLUSTERS,
+    INCARNATION_ANNOTATION,
     LEASES,
-    LIFE_ANNOTATION,
     NAMESPACE,
     NETWORK_POLICIES,
     PODS,
@@ -302,9 +302,9 @@ class Actors:
         if manager is not None and how in _MARKS_OF_THE_SESSION_MANAGER:
             self._edit_mark(manager, _MARKS_OF_THE_SESSION_MANAGER[how])
         marks: dict[str, Obj] = {
-            "nonsense": {LIFE_ANNOTATION: "nonsense"},
-            "nothing": {LIFE_ANNOTATION: None},
-            "restarts": {LIFE_ANNOTATION: f"{uid_of(manager)}.7" if manager is not None else "nonsense"},
+            "nonsense": {INCARNATION_ANNOTATION: "nonsense"},
+            "nothing": {INCARNATION_ANNOTATION: None},
+            "restarts": {INCARNATION_ANNOTATION: f"{uid_of(manager)}.7" if manager is not None else "nonsense"},
             "drain": {DRAINING_ANNOTATION: "ScaleDown", DRAINING_SINCE_ANNOTATION: "2020-01-01T00:00:00+00:00"},
         }
         for pod in self._executors(name) if how in marks else ():

@@ -14,16 +14,16 @@ from tests.simulation.caches import keeps_claim
 from tests.simulation.check import Check
 from tests.simulation.objects import (
     FLAME_CLUSTERS,
-    LIFE_ANNOTATION,
+    INCARNATION_ANNOTATION,
     PODS,
     Obj,
     annotations_of,
     condition,
     controller_of,
     controller_uid,
+    incarnation_of,
     is_executor,
     keeps_place,
-    life_of,
     live,
     manager_key,
     moment,
@@ -98,7 +98,7 @@ class Budgets(Check):
         if change.new is not None and change.actor.startswith("operator"):
             self._note_marks(change.old, change.new)
         if change.key == manager_key(cluster):
-            if _life(change.old) != _life(change.new):
+            if _incarnation(change.old) != _incarnation(change.new):
                 past.upheaval = self._loop.now
             return
         by_operator = change.actor.startswith("operator")
@@ -132,8 +132,8 @@ class Budgets(Check):
         if any(want.spec is None or want.suspend or want.strategy == "Recreate" for want in wants):
             return
         manager = self._server.find(PODS, manager_key(cluster))
-        life, notes = _life(manager), self._marks.get(uid_of(pod), {})
-        if not life or notes.get(LIFE_ANNOTATION) != life or REBOUND_ANNOTATION in notes:
+        incarnation, notes = _incarnation(manager), self._marks.get(uid_of(pod), {})
+        if not incarnation or notes.get(INCARNATION_ANNOTATION) != incarnation or REBOUND_ANNOTATION in notes:
             return  # it serves, or may serve, a session manager that is gone
         if not self.can_work(pod):
             return
@@ -168,9 +168,9 @@ class Budgets(Check):
         return [pod for pod in self._server.tables[PODS].values() if controller_uid(pod) == uid]
 
 
-def _life(manager: Obj | None) -> str:
-    """Return the life of the serving session manager; empty if none serves."""
-    return life_of(manager) if manager is not None and ready(manager) else ""
+def _incarnation(manager: Obj | None) -> str:
+    """Return the incarnation of the serving session manager; empty if none serves."""
+    return incarnation_of(manager) if manager is not None and ready(manager) else ""
 
 
 def _keeps_place(cluster: Obj, pod: Obj) -> bool:

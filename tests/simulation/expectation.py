@@ -10,8 +10,8 @@ from tests.simulation.objects import (
     CLUSTER_LABEL,
     CONFIG_MAPS,
     FLAME_CLUSTERS,
+    INCARNATION_ANNOTATION,
     LEASES,
-    LIFE_ANNOTATION,
     NETWORK_POLICIES,
     PODS,
     REVISION_ANNOTATION,
@@ -299,10 +299,10 @@ def _executors_as_wanted(world: World, executors: list[Obj], want: Wanted, manag
                 yield f"{name_of(pod)} is not ready"
         elif has_started(pod, "executor-manager"):
             managing = world.machines.runs.get(uid_of(manager))
-            life = managing.life if managing is not None else ""
-            if run.bound_to != life:
-                told = annotations_of(pod).get(LIFE_ANNOTATION)
-                yield f"{name_of(pod)} belongs to session manager {run.bound_to} and not to {life} (annotated {told})"
+            incarnation = managing.incarnation if managing is not None else ""
+            if run.bound_to != incarnation:
+                told = annotations_of(pod).get(INCARNATION_ANNOTATION)
+                yield f"{name_of(pod)} belongs to session manager {run.bound_to} and not to {incarnation} (annotated {told})"
 
 
 def _stuck(executors: list[Obj], count: int, want: Wanted) -> Iterator[str]:

@@ -147,7 +147,7 @@ class Flame:
         for manager in list(self.managers.values()):
             if (manager.run.key[0], manager.run.owner) != (run.key[0], run.owner):
                 continue
-            # Of an earlier life: one that has work spins for ever, one that has none registers again.
+            # Of an earlier incarnation: one that has work spins for ever, one that has none registers again.
             busy = any(each.node == manager.name for each in manager.model.executors.values())
             if manager.model is model:
                 manager.host = run

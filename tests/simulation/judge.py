@@ -28,9 +28,9 @@ from tests.simulation.objects import (
     CLUSTER_LABEL,
     ELECTION,
     FLAME_CLUSTERS,
+    INCARNATION_ANNOTATION,
     KINDS,
     LEASES,
-    LIFE_ANNOTATION,
     PODS,
     REVISION_ANNOTATION,
     Key,
@@ -44,12 +44,12 @@ from tests.simulation.objects import (
     executor_number,
     failing,
     has_started,
+    incarnation_of,
     init_image,
     is_executor,
     keeps_place,
     key_of,
     labels_of,
-    life_of,
     live,
     manager_key,
     moment,
@@ -97,8 +97,9 @@ class Judge:
         #: Looks at what executors do for Flame, in worlds that have it.
         self.work: Work | None = None
         self.demand: Demand | None = None
-        #: The true life of a session manager behind each life in annotations: the same storage is the same life.
-        self._lives: dict[str, str] = {}
+        #: The true incarnation of a session manager behind each incarnation in annotations: the same storage is the same
+        #: incarnation.
+        self._incarnations: dict[str, str] = {}
         #: The names in specs of each storage of a session manager's Pod, and its claims at that time, by the storage's name.
         self._stores: dict[str, set[str]] = {}
         #: Number of writes of operators, Events included, and of all others, by name of the FlameCluster that they are about.
@@ -348,11 +349,11 @@ class Judge:
             pod = self._server.find(PODS, run.key)
             store = written(pod, SESSION_STORE_ANNOTATION) if pod is not None else ""
             # Executors that are created before the first container starts belong to it, whatever is counted later.
-            self._lives.setdefault(f"{run.uid}.{run.starts}", run.life)
-            self._lives[f"{run.uid}.{run.container_id}"] = run.life
+            self._incarnations.setdefault(f"{run.uid}.{run.starts}", run.incarnation)
+            self._incarnations[f"{run.uid}.{run.container_id}"] = run.incarnation
             if store:
                 # A container that restarts in place may find other storage in the ConfigMap, which its Pod does not tell.
-                self._lives.setdefault(store, run.life)
+                self._incarnations.setdefault(store, run.incarnation)
         for other in runs:
             same = other.key == run.key and (other.owner, other.main) == (run.owner, run.main)
             if other is run or not other.alive or not same:
@@ -468,15 +469,15 @@ class Judge:
             self.work.draining_deleted(client, owner, pod, specs, lost=self._lost(pod, manager))
 
     def _lost(self, pod: Obj, manager: Obj | None) -> bool:
-        """Whether an executor belongs to another life of the session manager."""
-        life = life_of(manager) if manager is not None and live(manager) else ""
-        annotated = annotations_of(pod).get(LIFE_ANNOTATION, "")
+        """Whether an executor belongs to another incarnation of the session manager."""
+        incarnation = incarnation_of(manager) if manager is not None and live(manager) else ""
+        annotated = annotations_of(pod).get(INCARNATION_ANNOTATION, "")
         started = has_started(pod, "executor-manager")
         # The container of a Pod that names the storage before an edit, or before a user deleted its claim, may find the storage
         # after it. Nobody can know that.
-        storages = [self._stores.get(each, set()) for each in (annotated, life)]
-        renamed = annotated != life and all(storages) and len(set.union(*storages)) > 1
-        changed = self._lives.get(annotated, annotated) != self._lives.get(life, life)
+        storages = [self._stores.get(each, set()) for each in (annotated, incarnation)]
+        renamed = annotated != incarnation and all(storages) and len(set.union(*storages)) > 1
+        changed = self._incarnations.get(annotated, annotated) != self._incarnations.get(incarnation, incarnation)
         if started and (renamed or changed):
             return True
         rebound = annotations_of(pod).get(REBOUND_ANNOTATION)

@@ -78,7 +78,7 @@ class Answer:
 
 @dataclass
 class Heard:
-    """The answers that a process got from one life of a session manager.
+    """The answers that a process got from one incarnation of a session manager.
 
     Args:
         begun: When it began to ask.

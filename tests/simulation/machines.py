@@ -3,7 +3,7 @@
 A kubelet writes what it does to the API server only while its node can be heard. The containers themselves do not care:
 `alive` holds those that really run, whatever the API server has been told, and that is what the invariant "never two
 session managers" is checked against. As in Flame, an executor that starts without a session manager ends at once, and one
-that has started belongs to the life of the session manager that it found.
+that has started belongs to the incarnation of the session manager that it found.
 """
 
 from __future__ import annotations
@@ -135,8 +135,8 @@ class Run:
         return self.main == "executor-manager"
 
     @property
-    def life(self) -> str:
-        """Return the life of a session manager; executors stay while it is the same."""
+    def incarnation(self) -> str:
+        """Return the incarnation of a session manager; executors stay while it is the same."""
         return self.store or f"{self.uid}.{self.starts}"
 
     @property
@@ -369,7 +369,7 @@ class Machines:
             if manager is None:
                 self._on_node(run.node, 0.1, 0.5, lambda: self._fail(run, "Error", 1))
                 return
-            run.bound_to = manager.life
+            run.bound_to = manager.incarnation
         run.alive, run.started_at = True, self._server.now()
         if self.at_next_start is not None and run.executor:
             spring, self.at_next_start = self.at_next_start, None

@@ -35,7 +35,7 @@ from flamectl_operator.kube.cache import reflector, store
 from flamectl_operator.kube.fence import Fence
 from flamectl_operator.kube.leader_election import Candidate, LeaderElector
 from flamectl_operator.observed import cluster as observed
-from flamectl_operator.observed import component, executor_mark, life
+from flamectl_operator.observed import component, executor_mark, incarnation
 from flamectl_operator.observed import pods as observed_pods
 from flamectl_operator.observed.executor import Executor
 from flamectl_operator.observed.flame_cluster import FlameClusterView
@@ -332,7 +332,7 @@ def a_mark_that_cannot_be_read_is_believed() -> None:
 
 @_mutation_of_marks
 def a_session_manager_whose_revision_was_edited_is_replaced() -> None:
-    _set(life.WantedSessionManager, "read", lambda _self, pod: component.Component(pod))
+    _set(incarnation.WantedSessionManager, "read", lambda _self, pod: component.Component(pod))
 
 
 @_mutation_of_marks
@@ -340,7 +340,7 @@ def an_edited_storage_is_believed() -> None:
     def store_of(_self: Any, manager: Any, _claims: Any) -> str:
         return str(manager.pod.annotations.get(SESSION_STORE_ANNOTATION, ""))
 
-    _set(life.WantedSessionManager, "store_of", store_of)
+    _set(incarnation.WantedSessionManager, "store_of", store_of)
 
 
 @_mutation_of_marks
@@ -513,14 +513,14 @@ def executors_of_a_dead_session_manager_are_kept() -> None:
 @_mutation
 def a_life_of_the_session_manager_is_the_count_of_its_restarts() -> None:
     def counted(manager: Any, store: str) -> str:
-        known = life.life_of(manager, store)
+        known = incarnation.incarnation_of(manager, store)
         if not known or store:
             return known
-        return f"{manager.pod.uid}.{life._restarts(manager.pod)}"
+        return f"{manager.pod.uid}.{incarnation._restarts(manager.pod)}"
 
     # The first container is still recorded: only then do kubelets of the worlds lose a count.
     for module in (observed, cluster_reads):
-        _set(module, "life_of", counted)
+        _set(module, "incarnation_of", counted)
 
 
 @_mutation
@@ -1239,9 +1239,9 @@ def executors_are_replaced_although_their_sessions_persist() -> None:
         manager = self.session_manager
         if manager is None or not manager.live:
             return ""
-        return f"{manager.pod.uid}.{life._identity(manager.pod)}"
+        return f"{manager.pod.uid}.{incarnation._identity(manager.pod)}"
 
-    _set(observed.ObservedCluster, "session_manager_life", property(container))
+    _set(observed.ObservedCluster, "session_manager_incarnation", property(container))
 
 
 @_mutation_of_storage

@@ -29,7 +29,7 @@ KINDS = {
 ELECTION = "flamectl-operator"
 NAMESPACE = "default"
 CLUSTER_LABEL = "flame.xflops.io/cluster"
-LIFE_ANNOTATION = "flame.xflops.io/session-manager"
+INCARNATION_ANNOTATION = "flame.xflops.io/session-manager"
 REVISION_ANNOTATION = "flame.xflops.io/revision"
 
 #: Keeps a claim that is deleted until no Pod uses it.
@@ -232,10 +232,10 @@ def former(mark: str) -> str:
     return f"example.com/former-{mark.rpartition('/')[2]}"
 
 
-def life_of(manager: Obj) -> str:
-    """Return the life of the session manager in a Pod. A restarted container begins another life.
+def incarnation_of(manager: Obj) -> str:
+    """Return the incarnation of the session manager in a Pod. A restarted container begins another incarnation.
 
-    A session manager whose sessions persist goes on with the life of its storage.
+    A session manager whose sessions persist goes on with the incarnation of its storage.
     """
     if store := written(manager, SESSION_STORE_ANNOTATION):
         return store

@@ -46,9 +46,9 @@ def _change(change: Change) -> str:
         notes = {
             name.rpartition("/")[2]: value for name, value in change.last["metadata"].get("annotations", {}).items()
         }
-        life = notes.get("session-manager", "")
+        incarnation = notes.get("session-manager", "")
         bare = "" if labels_of(change.last) else " without labels"
-        return f"{what} {describe(change.last)} {notes.get('revision', '')[:6]} {life}{bare}"
+        return f"{what} {describe(change.last)} {notes.get('revision', '')[:6]} {incarnation}{bare}"
     if change.resource == FLAME_CLUSTERS:
         return f"{what} {_cluster(change)}"
     return what

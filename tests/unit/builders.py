@@ -361,8 +361,8 @@ def session_manager(
     return pod(**arguments)
 
 
-#: The life of the session manager that `session_manager()` is.
-LIFE = "sm-uid.0"
+#: The incarnation of the session manager that `session_manager()` is.
+INCARNATION = "sm-uid.0"
 
 
 def executor_pod(
@@ -372,7 +372,7 @@ def executor_pod(
     wanted: DesiredCluster | None = None,
     revision: str | None = None,
     rendered: str | None = None,
-    life: str = LIFE,
+    incarnation: str = INCARNATION,
     since: datetime | None = None,
     annotations: Mapping[str, str] | None = None,
     **changes: Any,
@@ -380,7 +380,7 @@ def executor_pod(
     template = (wanted or desired()).executor
     given = {REVISION_ANNOTATION: revision, RENDERED_ANNOTATION: rendered}
     marks = {key: value for key, value in given.items() if value is not None}
-    manifest = template.pod(f"{OWNER.name}-{EXECUTOR_MANAGER}-{executor_id}", {SESSION_MANAGER_ANNOTATION: life})
+    manifest = template.pod(f"{OWNER.name}-{EXECUTOR_MANAGER}-{executor_id}", {SESSION_MANAGER_ANNOTATION: incarnation})
     metadata = manifest["metadata"]
     arguments = {
         "name": metadata["name"],

@@ -122,7 +122,7 @@ async def test_connection_ends_with_the_watch_event_that_shows_another_session_m
     assert operator.watcher is not None
     before, key = session_manager(), ("default", "my-flame")
     operator.stores.pods.apply(WatchEvent(EventType.ADDED, before))
-    operator.watcher.follow(key, Target(before.status.pod_ip, 8080, "life", server=before.uid), busy=False)
+    operator.watcher.follow(key, Target(before.status.pod_ip, 8080, "incarnation", server=before.uid), busy=False)
 
     if change is None:
         operator.stores.pods.apply(WatchEvent(EventType.DELETED, before))

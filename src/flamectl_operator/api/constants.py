@@ -61,7 +61,7 @@ OWN_VARIABLES: Final = (FLAME_CONFIG_VARIABLE, SESSION_MANAGER_VARIABLE, OBJECT_
 MANAGED_BY: Final = "flamectl-operator"
 #: On Pods: the hash of the rendered Pod, which also depends on the operator's version and settings. It replaces nothing.
 RENDERED_ANNOTATION: Final = f"{OWN_PREFIX}rendered"
-#: On executors: the life of the session manager that they belong to; see `observed.life`.
+#: On executors: the incarnation of the session manager that they belong to; see `observed.incarnation`.
 SESSION_MANAGER_ANNOTATION: Final = f"{OWN_PREFIX}session-manager"
 #: On a session manager: the identity of the first container of its Pod.
 FIRST_CONTAINER_ANNOTATION: Final = f"{OWN_PREFIX}first-container"
@@ -71,7 +71,7 @@ SHARED_ANNOTATION: Final = f"{OWN_PREFIX}shared-revision"
 SESSION_STORE_ANNOTATION: Final = f"{OWN_PREFIX}session-store"
 #: On Pods that mount a claim which a user made: the uid of that claim.
 CLAIM_ANNOTATION: Final = f"{OWN_PREFIX}claim"
-#: On executors that were bound to a later life of the session manager, because they seemed still to wait for it.
+#: On executors that were bound to a later incarnation of the session manager, because they seemed still to wait for it.
 REBOUND_ANNOTATION: Final = f"{OWN_PREFIX}rebound"
 #: On executors that are being drained: why (`DrainReason`), and since when.
 DRAINING_ANNOTATION: Final = f"{OWN_PREFIX}draining"

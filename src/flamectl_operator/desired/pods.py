@@ -166,14 +166,16 @@ def executor_pod(owner: Identity, spec: FlameClusterSpec, settings: FlameSetting
     )
 
 
-def executor_annotations(session_manager_life: str) -> dict[str, str]:
-    """Return the annotation that binds a new executor to the present life of the session manager."""
-    return {SESSION_MANAGER_ANNOTATION: session_manager_life}
+def executor_annotations(session_manager_incarnation: str) -> dict[str, str]:
+    """Return the annotation that binds a new executor to the present incarnation of the session manager."""
+    return {SESSION_MANAGER_ANNOTATION: session_manager_incarnation}
 
 
-def rebinding_annotations(session_manager_life: str, now: datetime) -> dict[str, str]:
-    """Return the annotations that bind an executor which has not started yet to another life of the session manager."""
-    return executor_annotations(session_manager_life) | {REBOUND_ANNOTATION: now.replace(microsecond=0).isoformat()}
+def rebinding_annotations(session_manager_incarnation: str, now: datetime) -> dict[str, str]:
+    """Return the annotations that bind an executor which has not started yet to another incarnation of the session manager."""
+    return executor_annotations(session_manager_incarnation) | {
+        REBOUND_ANNOTATION: now.replace(microsecond=0).isoformat()
+    }
 
 
 def _stored(volumes: list[dict[str, Any]], storage: RuntimeStorage) -> list[dict[str, Any]]:

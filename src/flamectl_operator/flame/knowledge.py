@@ -40,12 +40,12 @@ class Knowledge:
     """The knowledge about a session manager. All times are of the clock's `boottime`.
 
     Args:
-        life: The life of the session manager that was asked.
-        since: When this life was first asked about; for OFF, when nobody asked any more.
+        incarnation: The incarnation of the session manager that was asked.
+        since: When this incarnation was first asked about; for OFF, when nobody asked any more.
         snapshot: What it said last; None unless KNOWN.
         asked_at: When it was asked for that.
         said_at: When it said that.
-        known_since: When it first answered in this life.
+        known_since: When it first answered in this incarnation.
         failing: Whether the last question had no answer.
         cause: Why it does not answer, as one CamelCase word; empty unless UNKNOWN.
         problem: Why it does not answer, as a sentence; empty unless UNKNOWN.
@@ -54,7 +54,7 @@ class Knowledge:
     """
 
     phase: Phase = Phase.OFF
-    life: str = ""
+    incarnation: str = ""
     since: float = float("-inf")
     snapshot: SessionManagerSnapshot | None = None
     asked_at: float = float("-inf")

@@ -52,17 +52,17 @@ class Target:
 
     Args:
         port: Port of its frontend; the backend has the next port.
-        life: Its life. Answers of an earlier life no longer count.
+        incarnation: Its incarnation. Answers of an earlier incarnation no longer count.
         period: Seconds between two questions at rest.
         authority: Certificate authorities in PEM by which it is verified; empty when it serves no TLS.
-        server: Which server it is. Another one ends the connection, even if it continues the life of this one.
+        server: Which server it is. Another one ends the connection, even if it continues the incarnation of this one.
         certified_name: The name in its certificate; empty for the host.
         began: When its container began, in seconds since 1970 by the clock of its node.
     """
 
     host: str
     port: int
-    life: str
+    incarnation: str
     period: float = field(default=IDLE_PERIOD, compare=False)
     authority: str = ""
     server: str = ""
@@ -194,10 +194,12 @@ class Watcher:
         self._stop(key)
         now = self._clock.boottime()
         if target is None:
-            self._off.setdefault(key, Knowledge(life=known.life, since=now, said_at=known.said_at, left=known.snapshot))
+            self._off.setdefault(
+                key, Knowledge(incarnation=known.incarnation, since=now, said_at=known.said_at, left=known.snapshot)
+            )
             return
         self._off.pop(key, None)
-        asking = Knowledge(Phase.ASKING, target.life, since=now)
+        asking = Knowledge(Phase.ASKING, target.incarnation, since=now)
         followed = self._followed[key] = _Followed(target, self._connect(target), asking, busy)
         self._addresses[target.host, target.port] += 1
         # It outlives the pass that starts it, so its log lines must not name that pass.
@@ -286,7 +288,7 @@ class Watcher:
         others = [name for name, state in snapshot.nodes.items() if state is not NodeState.READY]
         return Knowledge(
             Phase.KNOWN,
-            known.life,
+            known.incarnation,
             since=known.since,
             snapshot=snapshot,
             asked_at=asked,

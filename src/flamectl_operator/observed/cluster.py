@@ -19,7 +19,7 @@ from flamectl_operator.observed import executor_mark, pods
 from flamectl_operator.observed.claims import KnownClaims, users_of_claims
 from flamectl_operator.observed.executor import Executor
 from flamectl_operator.observed.first_seen import FirstSeen
-from flamectl_operator.observed.life import life_of, other_names
+from flamectl_operator.observed.incarnation import incarnation_of, other_names
 from flamectl_operator.observed.object_cache import ObjectCaches
 
 if TYPE_CHECKING:
@@ -117,12 +117,12 @@ class ObservedCluster:
         return self.session_manager_pod is None and names.session_manager(self.owner.name) in self.views.quota_refused
 
     @cached_property
-    def session_manager_life(self) -> str:
-        """The life of the session manager: the one of its container; empty without one.
+    def session_manager_incarnation(self) -> str:
+        """The incarnation of the session manager: the one of its container; empty without one.
 
-        A session manager whose sessions persist goes on where the one before it ended, so its life is that of its storage.
+        A session manager whose sessions persist goes on where the one before it ended, so its incarnation is that of its storage.
         """
-        return life_of(self.session_manager, self.session_store)
+        return incarnation_of(self.session_manager, self.session_store)
 
     @cached_property
     def session_store(self) -> str:
@@ -132,20 +132,20 @@ class ObservedCluster:
         )
 
     @cached_property
-    def _present_lives(self) -> tuple[str, ...]:
-        """The annotations of executors that belong to the present life of the session manager."""
-        return (self.session_manager_life, *other_names(self.session_manager, self.session_store))
+    def _present_incarnations(self) -> tuple[str, ...]:
+        """The annotations of executors that belong to the present incarnation of the session manager."""
+        return (self.session_manager_incarnation, *other_names(self.session_manager, self.session_store))
 
     def follows(self, executor: Executor) -> bool:
-        """Return whether an executor belongs to the present life of the session manager.
+        """Return whether an executor belongs to the present incarnation of the session manager.
 
         An executor is rebound when it seems not to have started, but its kubelet may report the start too late. Then the times
-        show that it started before this session manager, or in the same second. If the life is that of a storage, which may
-        have outlived session managers since, the times show that it started before it was rebound. Times of two clocks are
+        show that it started before this session manager, or in the same second. If the incarnation is that of a storage, which
+        may have outlived session managers since, the times show that it started before it was rebound. Times of two clocks are
         compared only for rebound executors. Clock skew costs at most one extra replacement, because the replacement is not
         rebound. A node clock that is ahead may hide an executor that started too early.
         """
-        if executor.session_manager_life not in self._present_lives:
+        if executor.session_manager_incarnation not in self._present_incarnations:
             return self.misread(executor) and executor_mark.started_since(executor, self.session_manager)
         manager = self.session_manager
         if not executor.rebound or manager is None:
@@ -157,7 +157,7 @@ class ObservedCluster:
     def misread(self, executor: Executor) -> bool:
         """Return whether an executor's mark tells nothing, so that it is no reason to delete the executor."""
         manager = self.session_manager
-        if manager is None or not manager.live or executor.session_manager_life in self._present_lives:
+        if manager is None or not manager.live or executor.session_manager_incarnation in self._present_incarnations:
             return False
         return executor_mark.misread(executor, manager)
 
@@ -207,14 +207,18 @@ class ObservedCluster:
 
     @cached_property
     def flame(self) -> Knowledge:
-        """The knowledge about the present life of the session manager."""
+        """The knowledge about the present incarnation of the session manager."""
         known = self.views.flame
-        return known if known.phase is Phase.OFF or known.life == self.session_manager_life else knowledge.OFF
+        return (
+            known
+            if known.phase is Phase.OFF or known.incarnation == self.session_manager_incarnation
+            else knowledge.OFF
+        )
 
     @property
     def work(self) -> SessionManagerSnapshot | None:
-        """The last answer of this life of the session manager about work, even if it is not ready now; None when unknown."""
-        left = self.views.flame.left if self.views.flame.life == self.session_manager_life else None
+        """The last answer about work of this incarnation of the session manager, which may be unready now; None when unknown."""
+        left = self.views.flame.left if self.views.flame.incarnation == self.session_manager_incarnation else None
         return left if self.flame.snapshot is None else self.flame.snapshot
 
     @cached_property
@@ -248,7 +252,7 @@ class ObservedCluster:
 
     @cached_property
     def unbound_executors(self) -> tuple[Executor, ...]:
-        """The live executors that do not belong to the present life of the session manager; see `follows`."""
+        """The live executors that do not belong to the present incarnation of the session manager; see `follows`."""
         return tuple(executor for executor in self.live_executors if not self.follows(executor))
 
     @cached_property
@@ -258,10 +262,10 @@ class ObservedCluster:
 
     @cached_property
     def mismarked_executors(self) -> tuple[Executor, ...]:
-        """The live executors that belong to the present life of the session manager, though their mark says otherwise."""
-        present = self.session_manager_life
+        """The live executors that belong to the present incarnation of the session manager, though their mark says otherwise."""
+        present = self.session_manager_incarnation
         return tuple(
-            each for each in self.live_executors if each.session_manager_life != present and self.follows(each)
+            each for each in self.live_executors if each.session_manager_incarnation != present and self.follows(each)
         )
 
     @cached_property

@@ -29,18 +29,18 @@ class Executor(Component):
     executor_id: int = -1
 
     @cached_property
-    def session_manager_life(self) -> str:
-        """The life of the session manager that it belongs to."""
+    def session_manager_incarnation(self) -> str:
+        """The incarnation of the session manager that it belongs to."""
         return self.pod.annotations.get(SESSION_MANAGER_ANNOTATION, "")
 
     @cached_property
     def rebound(self) -> bool:
-        """Whether it was bound to that life after its creation."""
+        """Whether it was bound to that incarnation after its creation."""
         return REBOUND_ANNOTATION in self.pod.annotations
 
     @cached_property
     def rebound_at(self) -> datetime | None:
-        """When it was bound to that life; None when the annotation holds no valid time, as that of earlier versions."""
+        """When it was bound to that incarnation; None when the annotation holds no valid time, as that of earlier versions."""
         return _time(self.pod.annotations.get(REBOUND_ANNOTATION, ""))
 
     @cached_property

@@ -1,4 +1,4 @@
-"""Whether an executor's mark of the session manager's life can be true, and what the times say where it cannot.
+"""Whether an executor's mark of the session manager's incarnation can be true, and what the times say where it cannot.
 
 The mark is an annotation, which anybody may edit or take off who may write Pods.
 """
@@ -23,13 +23,13 @@ _MOST_DIGITS = 10
 
 
 def misread(executor: Executor, manager: Component) -> bool:
-    """Return whether an executor's mark, which differs from the present life, is one that the operator cannot have written.
+    """Return whether the operator cannot have written an executor's mark, which differs from the present incarnation.
 
-    It has no form of a life, counts restarts that have not happened, or names another Pod although the executor was created when
-    the present one existed. Creation times are both by the API server's clock.
+    It has no form of an incarnation, counts restarts that have not happened, or names another Pod although the executor was
+    created when the present one existed. Creation times are both by the API server's clock.
     """
-    life, present = executor.session_manager_life, manager.pod
-    of, _, number = life.partition(".")
+    incarnation, present = executor.session_manager_incarnation, manager.pod
+    of, _, number = incarnation.partition(".")
     if not of or not number:
         return True
     if of == present.uid:
@@ -37,7 +37,7 @@ def misread(executor: Executor, manager: Component) -> bool:
             return False
         written = len(number) <= _MOST_DIGITS and number == str(int(number))
         return not written or int(number) > pods.restarts(present, SESSION_MANAGER)
-    if _is_uid(present.uid) and not _is_uid(of) and not _is_uid(life.rpartition(".")[2]):
+    if _is_uid(present.uid) and not _is_uid(of) and not _is_uid(incarnation.rpartition(".")[2]):
         return True
     born, there = executor.pod.metadata.creation_timestamp, present.metadata.creation_timestamp
     return born is not None and there is not None and born > there

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from flamectl_operator.api.constants import COMMON_KEYS_ANNOTATION
 from flamectl_operator.flame import knowledge
-from flamectl_operator.observed.life import UNKNOWN_SESSION_MANAGER
+from flamectl_operator.observed.incarnation import UNKNOWN_SESSION_MANAGER
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from flamectl_operator.flame.knowledge import Knowledge
     from flamectl_operator.kube.pod_views import PodView
     from flamectl_operator.kube.views import KubernetesObject, PersistentVolumeClaimView
-    from flamectl_operator.observed.life import WantedSessionManager
+    from flamectl_operator.observed.incarnation import WantedSessionManager
 
 
 _NONE_READ: dict[str, PersistentVolumeClaimView | None] = {}

@@ -123,20 +123,20 @@ class EffectiveSpec:
         """
         return f"{self.desired.session_store}.{claim.uid}" if self.desired.session_store and claim is not None else ""
 
-    def finds_sessions(self, observed: ObservedCluster, life: str) -> bool:
-        """Return whether a new session manager finds the sessions of a life of the session manager.
+    def finds_sessions(self, observed: ObservedCluster, incarnation: str) -> bool:
+        """Return whether a new session manager finds the sessions of an incarnation of the session manager.
 
         Only the Pod records the uid of a claim that a user created. The operator takes a claim with the same name for the same
-        claim. A session manager that starts on another claim has another life, and then its executors are replaced.
+        claim. A session manager that starts on another claim has another incarnation, and then its executors are replaced.
         """
         claim = self.desired.session_manager_claim
         if claim is None:
-            return bool(self.desired.session_store) and life.rpartition(".")[0] == self.desired.session_store
-        return bool(life) and life == self.session_store(observed.claims.get(claim.name))
+            return bool(self.desired.session_store) and incarnation.rpartition(".")[0] == self.desired.session_store
+        return bool(incarnation) and incarnation == self.session_store(observed.claims.get(claim.name))
 
     def keeps_executors(self, observed: ObservedCluster) -> bool:
         """Return whether executors stay when the session manager is replaced, because its successor finds its sessions."""
-        return self.finds_sessions(observed, observed.session_manager_life)
+        return self.finds_sessions(observed, observed.session_manager_incarnation)
 
 
 def flame_can_be_asked(spec: FlameClusterSpec, settings: FlameSettings) -> bool:

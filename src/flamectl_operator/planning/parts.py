@@ -279,7 +279,7 @@ class RolloutPlan(Part):
         overdue: Whether it has waited for the end of its tasks for as long as the spec allows.
         delete: Executors to replace, each with the reason as text.
         drain: Stale executors that may have work, which they end before they are deleted.
-        rebind: Waiting executors to bind to the new life of the session manager.
+        rebind: Waiting executors to bind to the new incarnation of the session manager.
         mend: Executors that belong to the session manager, though somebody took their mark off or changed it.
         waits: The reasons why work is postponed.
     """

@@ -86,7 +86,7 @@ def unregistered(observed: ObservedCluster, settings: FlameSettings, now: ClockR
             message = f"{executor.name} runs, but Flame reports its node as {word}"
             found.append(Unregistered(executor, since, since + timedelta(seconds=lost_after), message, known=True))
         elif not snapshot.known(executor.name):
-            # An executor that was there before this life of the session manager has to register again.
+            # An executor that was there before this incarnation of the session manager has to register again.
             seen = observed.first_seen.running[executor.pod.uid]
             again = seen < flame.known_since
             # The clocks of its node and of the API server may differ, so this process counts what it has seen itself.
@@ -106,7 +106,7 @@ def overdue(observed: ObservedCluster, settings: FlameSettings, now: ClockReadin
 def of_no_use(observed: ObservedCluster) -> frozenset[str]:
     """Return the names of executors that are ready, and that the session manager neither calls registered nor lists work on.
 
-    An executor that was there before this life of the session manager may still come back to its work.
+    An executor that was there before this incarnation of the session manager may still come back to its work.
     """
     flame = observed.flame
     snapshot = flame.fresh

@@ -20,7 +20,7 @@ from flamectl_operator.api.constants import (
 )
 from flamectl_operator.api.quantity import parse_quantity
 from flamectl_operator.observed.component import Component
-from flamectl_operator.observed.life import first_container, is_identity
+from flamectl_operator.observed.incarnation import first_container, is_identity
 from flamectl_operator.planning import drift
 
 if TYPE_CHECKING:

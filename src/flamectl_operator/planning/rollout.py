@@ -41,7 +41,7 @@ def plan_rollout(
 ) -> RolloutPlan:
     """Decide which executors to replace now.
 
-    Executors that started under an earlier life of the session manager come first, because they would retry for ever. All
+    Executors that started under an earlier incarnation of the session manager come first, because they would retry for ever. All
     of them are deleted at once, whatever the strategy says. Stale executors follow within the strategy's budget. No executor is
     deleted before the session manager is ready, and no stale one before the session manager and the object caches are current,
     unless executors take the room that the session manager needs.
@@ -90,7 +90,7 @@ def plan_rollout(
 def _without_session_manager(compared: Comparison, now: ClockReading) -> RolloutPlan:
     """Plan while the session manager is not ready, so that no executor serves a session.
 
-    Executors that wait for the session manager only need its new life, and they need it before it is ready, because then
+    Executors that wait for the session manager only need its new incarnation, and they need it before it is ready, because then
     they start. If the session manager is unschedulable or refused by a quota, executors that will be replaced anyway are deleted.
     If that has not helped after a while, waiting executors are deleted as well.
     """
@@ -101,7 +101,9 @@ def _without_session_manager(compared: Comparison, now: ClockReading) -> Rollout
     if observed.session_manager_quota_refused:
         # Waiting executors are deleted one by one, because a quota may be slow to count deleted Pods.
         started = [
-            each for each in live if each.started and not effective.finds_sessions(observed, each.session_manager_life)
+            each
+            for each in live
+            if each.started and not effective.finds_sessions(observed, each.session_manager_incarnation)
         ]
         return _make_room(started or deletion_order(live, effective)[:1], waits)
     starting = _starting(observed)

@@ -13,7 +13,7 @@ from flamectl_operator.kube.resources import CLAIMS, PODS
 from flamectl_operator.kube.views import KubernetesObject
 from flamectl_operator.observed.claims import KnownClaims, users_of_claims
 from flamectl_operator.observed.cluster import ObservedCluster
-from flamectl_operator.observed.life import UNKNOWN_SESSION_MANAGER, life_of
+from flamectl_operator.observed.incarnation import UNKNOWN_SESSION_MANAGER, incarnation_of
 from flamectl_operator.observed.views import Views
 from flamectl_operator.planning.children import CHILDREN
 from flamectl_operator.reconcile.refusals import REFUSALS, RefusedError
@@ -130,13 +130,13 @@ class ClusterReads:
         return KnownClaims(labelled, self._claims_read, self._losses_confirmed)
 
     @property
-    def session_manager_life(self) -> str:
-        """The present life of the session manager, without a snapshot, which costs more with each executor."""
+    def session_manager_incarnation(self) -> str:
+        """The present incarnation of the session manager, without a snapshot, which costs more with each executor."""
         pod = self.stores.pods.get(self.owner.namespace, names.session_manager(self.owner.name))
         if pod is None or not pod.controlled_by(self.owner.uid):
             return ""
         manager = self.wanted.read(pod)
-        return life_of(manager, self.wanted.store_of(manager, self._known_claims([self.wanted.claim])))
+        return incarnation_of(manager, self.wanted.store_of(manager, self._known_claims([self.wanted.claim])))
 
     @property
     def superseded(self) -> bool:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from flamectl_operator.api.flamecluster import LockOptions
 from flamectl_operator.desired.common_metadata import CommonMetadata
-from flamectl_operator.observed.life import WantedSessionManager
+from flamectl_operator.observed.incarnation import WantedSessionManager
 from flamectl_operator.planning.effective_spec import resolve_effective_spec
 from flamectl_operator.planning.registration import overdue
 from flamectl_operator.planning.spec_changes import SpecChanges

@@ -155,7 +155,7 @@ class DryRuns:
 
     def _trial_executor(self, effective: EffectiveSpec, trial_id: int) -> dict[str, Any]:
         """Return an executor's manifest under a name that no executor has had."""
-        annotations = executor_annotations(self._io.observe().session_manager_life)
+        annotations = executor_annotations(self._io.observe().session_manager_incarnation)
         return effective.desired.executor.pod(names.executor(self._io.owner.name, trial_id), annotations)
 
     def _check(

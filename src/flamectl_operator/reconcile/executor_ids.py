@@ -30,7 +30,7 @@ class ExecutorIds:
     """Allocates the executor ids of one FlameCluster."""
 
     def __init__(self) -> None:
-        #: The life of the session manager whose first answer was taken into account.
+        #: The incarnation of the session manager whose first answer was taken into account.
         self._heard = ""
         #: Nodes in that answer with ids too high to be believed, until they have been reported.
         self.incredible: tuple[str, ...] = ()
@@ -51,9 +51,9 @@ class ExecutorIds:
 
     def _hear(self, observed: ObservedCluster) -> None:
         flame = observed.flame
-        if flame.fresh is None or flame.life == self._heard:
+        if flame.fresh is None or flame.incarnation == self._heard:
             return
-        self._heard, end = flame.life, min(self.next_id + MAX_STEP, names.MAX_ID + 1)
+        self._heard, end = flame.incarnation, min(self.next_id + MAX_STEP, names.MAX_ID + 1)
         ids = {name: names.executor_id(observed.owner.name, name) for name in flame.fresh.names}
         higher = {name: each for name, each in ids.items() if each is not None and each >= self.next_id}
         self.next_id = max((each + 1 for each in higher.values() if each < end), default=self.next_id)

@@ -84,13 +84,13 @@ class ReplaceStalePods(PlannedStep["RolloutPlan"]):
     async def apply(self, pass_: Pass, plan: RolloutPlan, /) -> Outcome:
         """Patch executors that wait in their init container, because they have no session manager yet and need no new Pod.
 
-        Executors that belong to the present life get their mark back, if somebody took it off or changed it.
+        Executors that belong to the present incarnation get their mark back, if somebody took it off or changed it.
         """
         if not plan.rebind and not plan.mend:
             return DONE
-        life = pass_.observe().session_manager_life
-        marks = [(each, rebinding_annotations(life, pass_.clock.now())) for each in plan.rebind]
-        marks += [(each, executor_annotations(life)) for each in plan.mend]
+        incarnation = pass_.observe().session_manager_incarnation
+        marks = [(each, rebinding_annotations(incarnation, pass_.clock.now())) for each in plan.rebind]
+        marks += [(each, executor_annotations(incarnation)) for each in plan.mend]
         changed: list[Outcome] = []
 
         async def rebind(entry: tuple[Executor, dict[str, str]]) -> None:

@@ -46,7 +46,7 @@ def _target(observed: ObservedCluster, effective: EffectiveSpec) -> Target | Non
     followed = effective.scaling is not None or effective.desired.spec.executor_manager.drain.protect_busy
     return Target(
         *where,
-        observed.session_manager_life,
+        observed.session_manager_incarnation,
         period=DEMAND_PERIOD if followed else IDLE_PERIOD,
         authority="" if tls is None else tls.ca_bundle or "",
         server=manager.pod.uid,

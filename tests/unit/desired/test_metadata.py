@@ -7,12 +7,12 @@ from tests.unit.builders import OWNER, desired, session_template
 
 def test_pods_have_both_hashes_and_their_own_annotations() -> None:
     wanted = desired()
-    pod = wanted.executor.pod("b", {"flame.xflops.io/session-manager": "life"})
+    pod = wanted.executor.pod("b", {"flame.xflops.io/session-manager": "incarnation"})
 
     assert pod["metadata"]["annotations"] == {
         "flame.xflops.io/revision": wanted.executor.revision,
         "flame.xflops.io/rendered": wanted.executor.rendered,
-        "flame.xflops.io/session-manager": "life",
+        "flame.xflops.io/session-manager": "incarnation",
     }
 
 

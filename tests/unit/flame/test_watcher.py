@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 KEY = ("default", "a")
-TARGET = Target("host", 8080, "life-1")
+TARGET = Target("host", 8080, "incarnation-1")
 EMPTY = SessionManagerSnapshot({})
 
 
@@ -187,9 +187,9 @@ async def test_new_life_of_the_session_manager_drops_earlier_answers() -> None:
     setting = Setting()
     setting.watcher.follow(KEY, TARGET, busy=True)
     await asyncio.sleep(1)
-    setting.watcher.follow(KEY, Target("host", 8080, "life-2"), busy=True)
+    setting.watcher.follow(KEY, Target("host", 8080, "incarnation-2"), busy=True)
     known = setting.watcher.knowledge(KEY)
-    assert (known.phase, known.life, known.snapshot) == (Phase.ASKING, "life-2", None)
+    assert (known.phase, known.incarnation, known.snapshot) == (Phase.ASKING, "incarnation-2", None)
     await asyncio.sleep(0.1)
     assert setting.manager.closed == 1
     setting.watcher.follow(KEY, None, busy=False)
@@ -205,7 +205,7 @@ async def test_last_answer_is_left_for_a_while_after_nobody_asks_any_more() -> N
     await asyncio.sleep(1)
     setting.watcher.follow(KEY, None, busy=False)
     known = setting.watcher.knowledge(KEY)
-    assert (known.phase, known.life, known.snapshot, known.left) == (Phase.OFF, TARGET.life, None, EMPTY)
+    assert (known.phase, known.incarnation, known.snapshot, known.left) == (Phase.OFF, TARGET.incarnation, None, EMPTY)
     await asyncio.sleep(BELIEVED)
     assert setting.watcher.knowledge(KEY).left is None
 

@@ -14,7 +14,7 @@ from flamectl_operator.observed.executor import terminal_since
 from flamectl_operator.observed.views import Views
 from tests.unit.builders import (
     BOOTTIME,
-    LIFE,
+    INCARNATION,
     OWNER,
     ago,
     condition,
@@ -117,11 +117,11 @@ def test_foreign_session_manager_is_observed_as_foreign(owner: object) -> None:
     assert found.session_manager is None
     assert found.session_manager_pod is not None
     assert not found.session_manager_ready
-    assert found.session_manager_life == ""
+    assert found.session_manager_incarnation == ""
 
 
 def test_snapshot_without_a_session_manager_has_no_life() -> None:
-    assert observed().session_manager_life == ""
+    assert observed().session_manager_incarnation == ""
 
 
 def test_session_manager_with_an_ended_container_is_not_terminal() -> None:
@@ -140,31 +140,40 @@ def _since(name: str, started: datetime | None) -> ContainerStatus:
 
 
 @pytest.mark.parametrize(
-    ("life", "rebound", "executor_start", "manager_start", "follows"),
+    ("incarnation", "rebound", "executor_start", "manager_start", "follows"),
     [
-        pytest.param(LIFE, False, ago(100), ago(200), True, id="made under this life"),
-        pytest.param(LIFE, False, ago(200), ago(100), True, id="made under this life, by a node whose clock is wrong"),
+        pytest.param(INCARNATION, False, ago(100), ago(200), True, id="made under this incarnation"),
+        pytest.param(
+            INCARNATION,
+            False,
+            ago(200),
+            ago(100),
+            True,
+            id="made under this incarnation, by a node whose clock is wrong",
+        ),
         pytest.param("earlier.0", False, ago(100), ago(200), False, id="made under an earlier one"),
         pytest.param("", False, ago(100), ago(200), True, id="without a mark, started later"),
         pytest.param("", False, ago(100), ago(100), True, id="without a mark, started in the same second"),
         pytest.param("", False, ago(200), ago(100), False, id="without a mark, started before"),
         pytest.param("", False, None, ago(100), False, id="without a mark, has not started"),
-        pytest.param("nonsense", False, ago(100), ago(200), True, id="a mark that is no life, started later"),
+        pytest.param("nonsense", False, ago(100), ago(200), True, id="a mark that is no incarnation, started later"),
         pytest.param("sm-uid.7", False, ago(100), ago(200), True, id="a mark with restarts to come, started later"),
         pytest.param(f"sm-uid.{'9' * 5000}", False, ago(100), ago(200), True, id="a mark with a number of no end"),
         pytest.param("sm-uid.00", False, ago(100), ago(200), True, id="a mark with a number that nobody writes"),
-        pytest.param(LIFE, True, ago(100), ago(200), True, id="bound to it later, and started later"),
-        pytest.param(LIFE, True, ago(200), ago(100), False, id="bound to it later, but had started before"),
-        pytest.param(LIFE, True, ago(100), ago(100), False, id="bound to it later, started in the same second"),
-        pytest.param(LIFE, True, None, ago(100), True, id="bound to it later, and nobody knows when it started"),
+        pytest.param(INCARNATION, True, ago(100), ago(200), True, id="bound to it later, and started later"),
+        pytest.param(INCARNATION, True, ago(200), ago(100), False, id="bound to it later, but had started before"),
+        pytest.param(INCARNATION, True, ago(100), ago(100), False, id="bound to it later, started in the same second"),
+        pytest.param(INCARNATION, True, None, ago(100), True, id="bound to it later, and nobody knows when it started"),
         pytest.param("earlier.0", True, ago(100), ago(200), False, id="bound to an earlier one"),
     ],
 )
 def test_executor_follows_the_session_manager_in_its_annotation(
-    life: str, executor_start: datetime | None, manager_start: datetime, *, rebound: bool, follows: bool
+    incarnation: str, executor_start: datetime | None, manager_start: datetime, *, rebound: bool, follows: bool
 ) -> None:
     marks = {REBOUND_ANNOTATION: "true"} if rebound else {}
-    follower = executor(0, life=life, annotations=marks, containers=[_since("executor-manager", executor_start)])
+    follower = executor(
+        0, incarnation=incarnation, annotations=marks, containers=[_since("executor-manager", executor_start)]
+    )
     found = observed(session_manager(containers=[_since("session-manager", manager_start)]), follower.pod)
 
     assert found.follows(follower) == follows
@@ -184,7 +193,7 @@ def test_executor_that_was_bound_to_a_storage_follows_unless_it_had_started_befo
 ) -> None:
     store = "0a1b.claim-uid"
     running_since = [_since("executor-manager", started)]
-    follower = executor(0, life=store, annotations={REBOUND_ANNOTATION: mark}, containers=running_since)
+    follower = executor(0, incarnation=store, annotations={REBOUND_ANNOTATION: mark}, containers=running_since)
     found = observed(session_manager(annotations={SESSION_STORE_ANNOTATION: store}), follower.pod)
 
     assert found.follows(follower) == follows
@@ -301,8 +310,8 @@ def test_when_a_terminal_pod_ended(component: Component, since: object) -> None:
 
 
 def test_an_executor_reads_its_annotations() -> None:
-    marked = executor(0, revision="r", rendered="x", life="l")
+    marked = executor(0, revision="r", rendered="x", incarnation="l")
     bare = executor(0, annotations={}, labels={})
 
-    assert (marked.revision, marked.rendered, marked.session_manager_life) == ("r", "x", "l")
+    assert (marked.revision, marked.rendered, marked.session_manager_incarnation) == ("r", "x", "l")
     assert bare.name == "my-flame-executor-manager-0"

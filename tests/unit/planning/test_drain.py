@@ -17,7 +17,7 @@ from flamectl_operator.planning.parts import Deletion, DrainPlan, DrainReason
 from flamectl_operator.runtime.clock_reading import ClockReading
 from tests.unit.builders import (
     BOOTTIME,
-    LIFE,
+    INCARNATION,
     MOMENT,
     NOW,
     OWNER,
@@ -42,7 +42,7 @@ _BUSY = FlameExecutor(NODE, ExecutorState.BOUND, "s")
 def _draining(snapshot: SessionManagerSnapshot, asked: float) -> ObservedCluster:
     marks = drain_annotations(DrainReason.SURPLUS, NOW)
     found = observed(session_manager(), executor_pod(0, annotations=marks))
-    flame = Knowledge(Phase.KNOWN, LIFE, snapshot=snapshot, asked_at=asked, said_at=asked)
+    flame = Knowledge(Phase.KNOWN, INCARNATION, snapshot=snapshot, asked_at=asked, said_at=asked)
     return replace(found, views=replace(found.views, flame=flame))
 
 
@@ -68,10 +68,10 @@ def test_drain_is_over_when_all_that_is_listed_has_left_its_session(state: Execu
 
 def test_executor_with_work_is_drained_while_its_session_manager_is_not_ready() -> None:
     found = observed(session_manager("starting"), executor_pod(0))
-    flame = Knowledge(Phase.OFF, LIFE, left=SessionManagerSnapshot({NODE: NodeState.READY}, (_BUSY,)))
+    flame = Knowledge(Phase.OFF, INCARNATION, left=SessionManagerSnapshot({NODE: NodeState.READY}, (_BUSY,)))
     executor, spec = found.executors[0], effective()
     assert drainable(executor, replace(found, views=replace(found.views, flame=flame)), spec)
-    other = replace(flame, life="another life")
+    other = replace(flame, incarnation="another incarnation")
     assert not drainable(executor, replace(found, views=replace(found.views, flame=other)), spec)
 
 
@@ -96,7 +96,7 @@ def test_executor_whose_time_is_over_is_deleted_though_the_session_manager_is_si
     wanted = effective({"executorManager": {"drain": {"timeoutSeconds": 30}}})
     marks = drain_annotations(DrainReason.SURPLUS, ago(31))
     found = observed(session_manager(), executor_pod(0, annotations=marks), wanted=wanted)
-    silent = Knowledge(Phase.UNKNOWN, LIFE, since=BOOTTIME - 5)
+    silent = Knowledge(Phase.UNKNOWN, INCARNATION, since=BOOTTIME - 5)
     seen = replace(found, views=replace(found.views, flame=silent))
     plan = plan_drain(seen, wanted, {}, MOMENT)
     assert [why for _, why in plan.delete] == [Deletion.TIMED_OUT]
@@ -109,13 +109,15 @@ def _marked(since: datetime, moment: ClockReading, timeout: int = 600) -> DrainP
     marks = drain_annotations(DrainReason.SURPLUS, since)
     found = observed(session_manager(), executor_pod(0, annotations=marks), wanted=wanted)
     flame = Knowledge(
-        Phase.KNOWN, LIFE, snapshot=SessionManagerSnapshot({}, (_BUSY,)), asked_at=BOOTTIME, said_at=BOOTTIME
+        Phase.KNOWN, INCARNATION, snapshot=SessionManagerSnapshot({}, (_BUSY,)), asked_at=BOOTTIME, said_at=BOOTTIME
     )
     return plan_drain(replace(found, views=replace(found.views, flame=flame)), wanted, {NODE: BOOTTIME - 1}, moment)
 
 
 def _working(moment: float) -> Knowledge:
-    return Knowledge(Phase.KNOWN, LIFE, snapshot=SessionManagerSnapshot({}, (_BUSY,)), asked_at=moment, said_at=moment)
+    return Knowledge(
+        Phase.KNOWN, INCARNATION, snapshot=SessionManagerSnapshot({}, (_BUSY,)), asked_at=moment, said_at=moment
+    )
 
 
 def test_drain_lasts_its_whole_time_again_when_the_clock_has_jumped_ahead() -> None:

@@ -12,7 +12,7 @@ from flamectl_operator.flame.knowledge import RECENT_SNAPSHOT_SECONDS, Knowledge
 from flamectl_operator.flame.snapshot import Session, SessionManagerSnapshot
 from flamectl_operator.planning.idle import Idleness, plan_idle
 from flamectl_operator.runtime.clock_reading import ClockReading
-from tests.unit.builders import BOOTTIME, LIFE, MOMENT, NOW, ago, later, observed, session_manager, spec
+from tests.unit.builders import BOOTTIME, INCARNATION, MOMENT, NOW, ago, later, observed, session_manager, spec
 
 if TYPE_CHECKING:
     from flamectl_operator.observed.cluster import ObservedCluster
@@ -24,7 +24,7 @@ EMPTY = SessionManagerSnapshot({})
 def _seen(
     snapshot: SessionManagerSnapshot | None, *, phase: Phase = Phase.KNOWN, age: float = 0, state: Any = "ready"
 ) -> ObservedCluster:
-    flame = Knowledge(phase, LIFE, snapshot=snapshot, asked_at=BOOTTIME - age, said_at=BOOTTIME - age)
+    flame = Knowledge(phase, INCARNATION, snapshot=snapshot, asked_at=BOOTTIME - age, said_at=BOOTTIME - age)
     found = observed(session_manager(state))
     return replace(found, views=replace(found.views, flame=flame))
 

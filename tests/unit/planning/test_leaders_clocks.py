@@ -13,7 +13,7 @@ from flamectl_operator.flame.knowledge import Knowledge, Phase
 from flamectl_operator.flame.snapshot import SessionManagerSnapshot
 from flamectl_operator.planning.autoscaling import rescale
 from flamectl_operator.planning.idle import plan_idle
-from tests.unit.builders import LIFE, observed, session_manager, spec
+from tests.unit.builders import INCARNATION, observed, session_manager, spec
 from tests.unit.runtime.test_server_clock import START, Machine
 
 #: Seconds that an idle cluster, and executors without demand, stay.
@@ -49,7 +49,11 @@ def test_idle_cluster_runs_for_its_time(ahead: float) -> None:
     def planned(before: IdleStatus) -> IdleStatus:
         reading = machine.clock.reading()
         flame = Knowledge(
-            Phase.KNOWN, LIFE, snapshot=SessionManagerSnapshot({}), asked_at=reading.boottime, said_at=reading.boottime
+            Phase.KNOWN,
+            INCARNATION,
+            snapshot=SessionManagerSnapshot({}),
+            asked_at=reading.boottime,
+            said_at=reading.boottime,
         )
         seen = replace(found, views=replace(found.views, flame=flame))
         idleness = plan_idle(wanted, seen, before, 7, reading)

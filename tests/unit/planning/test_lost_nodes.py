@@ -12,7 +12,7 @@ from flamectl_operator.flame.snapshot import ExecutorState, FlameExecutor, NodeS
 from flamectl_operator.planning.lost_nodes import NODE_REPORT_INTERVAL_SECONDS
 from tests.unit.builders import (
     BOOTTIME,
-    LIFE,
+    INCARNATION,
     SETTINGS,
     cluster_plan,
     effective,
@@ -42,7 +42,7 @@ def _plan(
         {executor_name(each): NodeState.READY for each in nodes},
         tuple(FlameExecutor(executor_name(each), ExecutorState.BOUND, "s") for each in busy),
     )
-    known = Knowledge(Phase.KNOWN, LIFE, snapshot=snapshot, asked_at=BOOTTIME, said_at=BOOTTIME)
+    known = Knowledge(Phase.KNOWN, INCARNATION, snapshot=snapshot, asked_at=BOOTTIME, said_at=BOOTTIME)
     found = observed(session_manager(), *pods, wanted=WANTED, first_seen_ago=first_seen_ago)
     seen = replace(found, views=replace(found.views, flame=known))
     return cluster_plan(seen, WANTED, **{"next_id": 5, **facts})

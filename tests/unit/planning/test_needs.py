@@ -74,12 +74,12 @@ def _names(found: Needs) -> set[str]:
             id="a stale session manager",
         ),
         pytest.param(
-            observed(session_manager(), executor_pod(0, life="earlier-uid.0")),
+            observed(session_manager(), executor_pod(0, incarnation="earlier-uid.0")),
             {"needs_pod_replacement"},
             id="of an earlier session manager",
         ),
         pytest.param(
-            observed(session_manager("starting"), executor_pod(0, "waiting", life="earlier")),
+            observed(session_manager("starting"), executor_pod(0, "waiting", incarnation="earlier")),
             set(),
             id="the new one starts",
         ),

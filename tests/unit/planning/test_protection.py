@@ -12,7 +12,7 @@ from flamectl_operator.flame.snapshot import ExecutorState, FlameExecutor, NodeS
 from flamectl_operator.planning.protection import ProtectionPlan
 from tests.unit.builders import (
     BOOTTIME,
-    LIFE,
+    INCARNATION,
     NOW,
     ago,
     cluster_plan,
@@ -61,7 +61,7 @@ def _plan(
         {executor_name(each): NodeState.READY for each in range(3)},
         tuple(FlameExecutor(executor_name(each), ExecutorState.BOUND, "s") for each in busy),
     )
-    known = Knowledge(Phase.KNOWN, LIFE, snapshot=snapshot, asked_at=BOOTTIME, said_at=BOOTTIME, failing=failing)
+    known = Knowledge(Phase.KNOWN, INCARNATION, snapshot=snapshot, asked_at=BOOTTIME, said_at=BOOTTIME, failing=failing)
     wanted = effective(merged(replicas(1), spec), suspended=suspended)
     found = observed(session_manager(), *pods, wanted=wanted)
     seen = replace(found, views=replace(found.views, flame=known))

@@ -18,7 +18,7 @@ from flamectl_operator.runtime.clock_reading import ClockReading
 from flamectl_operator.settings import FlameSettings
 from tests.unit.builders import (
     BOOTTIME,
-    LIFE,
+    INCARNATION,
     NOW,
     OWNER,
     ago,
@@ -45,7 +45,9 @@ def _seen(*, ago: float, node_ahead: float) -> ObservedCluster:
     """An executor that does not register, first seen so long ago by this process, on a node whose clock is ahead."""
     pod = executor_pod(0, containers=[running(EXECUTOR_MANAGER, since=later(node_ahead - ago))])
     first = ObservedCluster.of(OWNER, observed(session_manager(), pod).views, BOOTTIME - ago)
-    flame = Knowledge(Phase.KNOWN, LIFE, snapshot=SessionManagerSnapshot({}, ()), known_since=BOOTTIME - ago - 60)
+    flame = Knowledge(
+        Phase.KNOWN, INCARNATION, snapshot=SessionManagerSnapshot({}, ()), known_since=BOOTTIME - ago - 60
+    )
     return ObservedCluster.of(OWNER, replace(first.views, flame=flame), BOOTTIME, first)
 
 
@@ -63,7 +65,7 @@ def test_executor_is_overdue_when_this_process_has_seen_it_run_for_the_whole_tim
 
 def test_executor_that_was_there_before_the_session_manager_answered_has_less_time() -> None:
     pod = executor_pod(0, since=ago(600))
-    flame = Knowledge(Phase.KNOWN, LIFE, snapshot=SessionManagerSnapshot({}, ()), known_since=BOOTTIME - 61)
+    flame = Knowledge(Phase.KNOWN, INCARNATION, snapshot=SessionManagerSnapshot({}, ()), known_since=BOOTTIME - 61)
     first = observed(session_manager(), pod, first_seen_ago=100)
     seen = ObservedCluster.of(OWNER, replace(first.views, flame=flame), BOOTTIME, first)
 
@@ -83,7 +85,7 @@ def _answered(
     nodes |= {executor_pod(each).name: NodeState.READY for each in registered}
     flame = Knowledge(
         Phase.KNOWN,
-        LIFE,
+        INCARNATION,
         snapshot=SessionManagerSnapshot(nodes, listed),
         said_at=BOOTTIME,
         known_since=BOOTTIME - known_since,

@@ -15,7 +15,7 @@ from flamectl_operator.kube.pod_views import ContainerState, ContainerStateRunni
 from flamectl_operator.planning.budget import Budget
 from flamectl_operator.planning.replacement_backoff import ReplacementBackoff
 from tests.unit.builders import (
-    LIFE,
+    INCARNATION,
     MOMENT,
     PodState,
     ago,
@@ -212,7 +212,7 @@ def test_rollout_reports_nothing_without_stale_executors() -> None:
     ],
 )
 def test_no_executor_is_deleted_before_the_session_manager_is_ready(manager: PodView) -> None:
-    pods = [*ALL_STALE, executor_pod(4, "crashing", revision=OLD), executor_pod(5, life="earlier.0")]
+    pods = [*ALL_STALE, executor_pod(4, "crashing", revision=OLD), executor_pod(5, incarnation="earlier.0")]
 
     for changes in (rolling(6, 3, 0), replicas(6, type="Recreate")):
         plan = _rollout(effective(changes), *pods, manager=manager)
@@ -224,16 +224,20 @@ def test_no_executor_is_deleted_before_the_session_manager_is_ready(manager: Pod
     ("manager", "marked"),
     [
         pytest.param(session_manager("starting"), [1], id="starting"),
-        pytest.param(session_manager("crashing"), [], id="it may be another life by then"),
+        pytest.param(session_manager("crashing"), [], id="it may be another incarnation by then"),
         pytest.param(session_manager("failed"), [], id="over"),
         pytest.param(terminating(session_manager()), [], id="terminating"),
     ],
 )
 def test_waiting_executors_are_rebound_before_the_session_manager_is_ready(manager: PodView, marked: list[int]) -> None:
-    started = executor_pod(0, life="earlier.0")
-    stale = executor_pod(2, "waiting", life="earlier", revision=OLD)
+    started = executor_pod(0, incarnation="earlier.0")
+    stale = executor_pod(2, "waiting", incarnation="earlier", revision=OLD)
     plan = _rollout(
-        effective(rolling(3, 1, 0)), started, executor_pod(1, "waiting", life="earlier.0"), stale, manager=manager
+        effective(rolling(3, 1, 0)),
+        started,
+        executor_pod(1, "waiting", incarnation="earlier.0"),
+        stale,
+        manager=manager,
     )
 
     assert plan.delete == ()
@@ -262,12 +266,12 @@ def test_executors_make_room_for_an_unschedulable_session_manager(
     manager: PodView | None, changes: dict[str, Any], gone: list[int], *, quota_blocked: bool
 ) -> None:
     found = [
-        executor_pod(0, life="earlier.0"),
-        executor_pod(1, "starting", life="earlier.0"),
-        executor_pod(2, "waiting", life="earlier.0"),
-        executor_pod(3, "waiting", life=LIFE),
-        executor_pod(4, "unschedulable", life="earlier.0"),
-        terminating(executor_pod(5, life="earlier.0")),
+        executor_pod(0, incarnation="earlier.0"),
+        executor_pod(1, "starting", incarnation="earlier.0"),
+        executor_pod(2, "waiting", incarnation="earlier.0"),
+        executor_pod(3, "waiting", incarnation=INCARNATION),
+        executor_pod(4, "unschedulable", incarnation="earlier.0"),
+        terminating(executor_pod(5, incarnation="earlier.0")),
     ]
     wanted = effective(changes)
     seen = observed(*([manager] if manager is not None else []), *found, wanted=wanted, first_seen_ago=600)
@@ -281,8 +285,12 @@ def test_executors_make_room_for_an_unschedulable_session_manager(
 @pytest.mark.parametrize(
     ("pods", "gone"),
     [
-        pytest.param([executor_pod(n, "waiting", life="") for n in range(3)], [2], id="those that wait go one by one"),
-        pytest.param([executor_pod(n, life="") for n in range(3)], [0, 1, 2], id="made without a session manager"),
+        pytest.param(
+            [executor_pod(n, "waiting", incarnation="") for n in range(3)], [2], id="those that wait go one by one"
+        ),
+        pytest.param(
+            [executor_pod(n, incarnation="") for n in range(3)], [0, 1, 2], id="made without a session manager"
+        ),
         pytest.param([], [], id="none there"),
     ],
 )
@@ -310,8 +318,8 @@ def test_plan_waits_for_the_time_when_waiting_executors_make_room(manager: PodVi
 
 
 def test_only_lost_executors_go_while_a_stale_session_manager_stays() -> None:
-    waits = executor_pod(6, "waiting", life="earlier.0")
-    pods = [*ALL_STALE, executor_pod(4, "crashing", revision=OLD), executor_pod(5, life="earlier.0"), waits]
+    waits = executor_pod(6, "waiting", incarnation="earlier.0")
+    pods = [*ALL_STALE, executor_pod(4, "crashing", revision=OLD), executor_pod(5, incarnation="earlier.0"), waits]
 
     for changes in (rolling(7, 3, 0), replicas(7, type="Recreate")):
         plan = _rollout(effective(changes), *pods, manager=session_manager(revision="old"))
@@ -320,7 +328,7 @@ def test_only_lost_executors_go_while_a_stale_session_manager_stays() -> None:
         assert [deferral.reason for deferral in plan.waits] == ["WaitingForSessionManager"]
 
 
-# --- Another life of the session manager -------------------------------------------------------------------------------
+# --- Another incarnation of the session manager -------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -328,13 +336,13 @@ def test_only_lost_executors_go_while_a_stale_session_manager_stays() -> None:
     [rolling(4, 1, 0), rolling(4, 0, 1), replicas(4, type="Recreate"), replicas(4, type="OnDelete")],
     ids=["RollingUpdate", "surge", "Recreate", "OnDelete"],
 )
-@pytest.mark.parametrize("life", ["earlier.0", "sm-uid.c0ffee"], ids=["another Pod", "another start"])
-def test_executors_of_an_earlier_session_manager_are_deleted_at_once(changes: dict[str, Any], life: str) -> None:
+@pytest.mark.parametrize("incarnation", ["earlier.0", "sm-uid.c0ffee"], ids=["another Pod", "another start"])
+def test_executors_of_an_earlier_session_manager_are_deleted_at_once(changes: dict[str, Any], incarnation: str) -> None:
     pods = [
-        executor_pod(0, "ready", life=life),
-        executor_pod(1, "starting", life=life),
-        executor_pod(2, "waiting", life=life),
-        executor_pod(3, "ready", life=LIFE),
+        executor_pod(0, "ready", incarnation=incarnation),
+        executor_pod(1, "starting", incarnation=incarnation),
+        executor_pod(2, "waiting", incarnation=incarnation),
+        executor_pod(3, "ready", incarnation=INCARNATION),
     ]
     plan = _rollout(effective(changes), *pods)
 
@@ -345,21 +353,23 @@ def test_executors_of_an_earlier_session_manager_are_deleted_at_once(changes: di
 
 def test_waiting_stale_executor_is_replaced_and_not_rebound() -> None:
     plan = _rollout(
-        effective(rolling(2, 1, 0)), executor_pod(0, "waiting", life="earlier", revision=OLD), executor_pod(1)
+        effective(rolling(2, 1, 0)), executor_pod(0, "waiting", incarnation="earlier", revision=OLD), executor_pod(1)
     )
 
     assert (_deleted(plan), plan.rebind) == ([0], ())
 
 
 def test_waiting_stale_executor_kept_by_the_strategy_is_rebound() -> None:
-    plan = _rollout(effective(replicas(1, type="OnDelete")), executor_pod(0, "waiting", life="earlier", revision=OLD))
+    plan = _rollout(
+        effective(replicas(1, type="OnDelete")), executor_pod(0, "waiting", incarnation="earlier", revision=OLD)
+    )
 
     assert (_deleted(plan), len(plan.rebind)) == ([], 1)
 
 
 def test_executors_lost_with_the_session_manager_use_no_rollout_budget() -> None:
     """Three executors must go anyway. The fourth one is stale and the last that serves."""
-    pods = [*(executor_pod(n, life="earlier.0") for n in range(3)), executor_pod(3, revision=OLD)]
+    pods = [*(executor_pod(n, incarnation="earlier.0") for n in range(3)), executor_pod(3, revision=OLD)]
 
     assert _deleted(_rollout(effective(rolling(4, 1, 0)), *pods)) == [0, 1, 2]
 
@@ -486,18 +496,18 @@ def _manager(**changes: Any) -> PodView:
     return session_manager(**_started(SESSION_MANAGER, 200), **changes)
 
 
-@pytest.mark.parametrize("life", ["", "nonsense", ".", "sm-uid.", "sm-uid.99"])
-def test_executors_whose_mark_somebody_changed_stay_and_get_it_back(life: str) -> None:
-    marked = [executor_pod(n, life=life, **_started(EXECUTOR_MANAGER, 100)) for n in range(3)]
+@pytest.mark.parametrize("incarnation", ["", "nonsense", ".", "sm-uid.", "sm-uid.99"])
+def test_executors_whose_mark_somebody_changed_stay_and_get_it_back(incarnation: str) -> None:
+    marked = [executor_pod(n, incarnation=incarnation, **_started(EXECUTOR_MANAGER, 100)) for n in range(3)]
     others = [executor_pod(n) for n in range(3, 6)]
     plan = _rollout(effective(rolling(6, 1, 0)), *marked, *others, manager=_manager())
     assert _deleted(plan) == []
     assert [executor.executor_id for executor in plan.mend] == [0, 1, 2]
 
 
-@pytest.mark.parametrize("life", ["", "nonsense"])
-def test_executors_without_a_valid_mark_that_started_too_early_are_replaced_within_the_budget(life: str) -> None:
-    marked = [executor_pod(n, life=life, **_started(EXECUTOR_MANAGER, 300)) for n in range(3)]
+@pytest.mark.parametrize("incarnation", ["", "nonsense"])
+def test_executors_without_a_valid_mark_that_started_too_early_are_replaced_within_the_budget(incarnation: str) -> None:
+    marked = [executor_pod(n, incarnation=incarnation, **_started(EXECUTOR_MANAGER, 300)) for n in range(3)]
     others = [executor_pod(n) for n in range(3, 6)]
     plan = _rollout(effective(rolling(6, 1, 0)), *marked, *others, manager=_manager())
     assert len(_deleted(plan)) == 1
@@ -506,7 +516,7 @@ def test_executors_without_a_valid_mark_that_started_too_early_are_replaced_with
 
 def test_mark_of_another_pod_on_an_executor_younger_than_the_session_manager_is_no_reason_to_delete_it() -> None:
     young = _started(EXECUTOR_MANAGER, 100) | {"created": ago(150)}
-    marked = [executor_pod(n, life="other-uid.0", **young) for n in range(3)]
+    marked = [executor_pod(n, incarnation="other-uid.0", **young) for n in range(3)]
     plan = _rollout(effective(rolling(3, 1, 0)), *marked, manager=_manager(created=ago(250)))
     assert _deleted(plan) == []
     assert len(plan.mend) == 3

@@ -14,7 +14,7 @@ from flamectl_operator.planning.session_manager_update import pending_since
 from flamectl_operator.runtime.clock_reading import ClockReading
 from tests.unit.builders import (
     BOOTTIME,
-    LIFE,
+    INCARNATION,
     MOMENT,
     NOW,
     ago,
@@ -62,7 +62,7 @@ def _plan(
     pods = [executor_pod(number, revision="old") for number in range(executors)]
     seen = observed(manager or session_manager(revision="old"), *pods, wanted=wanted)
     phase = Phase.UNKNOWN if said is None else Phase.KNOWN
-    flame = Knowledge(phase, LIFE, snapshot=said, asked_at=BOOTTIME - age, said_at=BOOTTIME - age)
+    flame = Knowledge(phase, INCARNATION, snapshot=said, asked_at=BOOTTIME - age, said_at=BOOTTIME - age)
     accepted = frozenset({wanted.desired.session_manager.rendered, wanted.desired.executor.rendered})
     return cluster_plan(replace(seen, views=replace(seen.views, flame=flame)), wanted, now, accepted=accepted)
 

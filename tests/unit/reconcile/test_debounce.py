@@ -22,7 +22,7 @@ from flamectl_operator.reconcile.debounce import (
 from flamectl_operator.runtime.outcome import Outcome, Result, blocked, wait
 from tests.unit.builders import (
     BOOTTIME,
-    LIFE,
+    INCARNATION,
     OWNER,
     PodState,
     effective,
@@ -196,7 +196,7 @@ CALM = FlameClusterStatus(generations=Generations(reconciled=1))
 def _awaited(*pods: PodView, wanted: int = 3, status: FlameClusterStatus = CALM, **given: Any) -> Awaited:
     spec = effective(replicas(wanted), suspended=given.get("suspended", False))
     found = observed(given.get("manager", session_manager()), *pods, wanted=spec)
-    flame = Knowledge(Phase.KNOWN, LIFE, snapshot=given.get("snapshot"), asked_at=BOOTTIME, said_at=BOOTTIME)
+    flame = Knowledge(Phase.KNOWN, INCARNATION, snapshot=given.get("snapshot"), asked_at=BOOTTIME, said_at=BOOTTIME)
     found = with_(found, views=with_(found.views, flame=flame))
     return awaited_executors(status, found, spec, given.get("result", Result()))
 

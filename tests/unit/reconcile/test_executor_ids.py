@@ -13,7 +13,7 @@ from flamectl_operator.desired.names import MAX_ID
 from flamectl_operator.flame.knowledge import Knowledge, Phase
 from flamectl_operator.flame.snapshot import ExecutorState, FlameExecutor, NodeState, SessionManagerSnapshot
 from flamectl_operator.reconcile.executor_ids import MAX_STEP, ExecutorIds
-from tests.unit.builders import BOOTTIME, LIFE, NOW, executor_pod, observed, session_manager
+from tests.unit.builders import BOOTTIME, INCARNATION, NOW, executor_pod, observed, session_manager
 from tests.unit.subreconcilers.harness import executor_name
 
 if TYPE_CHECKING:
@@ -25,10 +25,12 @@ def _status(next_id: int | None) -> FlameClusterStatus:
     return FlameClusterStatus(executor_manager=ExecutorManagerStatus(next_id=next_id))
 
 
-def _answer(*names: str, life: str = LIFE, pods: tuple[PodView, ...] = (), failing: bool = False) -> ObservedCluster:
+def _answer(
+    *names: str, incarnation: str = INCARNATION, pods: tuple[PodView, ...] = (), failing: bool = False
+) -> ObservedCluster:
     """Return a cluster whose session manager lists nodes."""
     snapshot = SessionManagerSnapshot(dict.fromkeys(names, NodeState.READY))
-    flame = Knowledge(Phase.KNOWN, life, snapshot=snapshot, asked_at=BOOTTIME, said_at=BOOTTIME, failing=failing)
+    flame = Knowledge(Phase.KNOWN, incarnation, snapshot=snapshot, asked_at=BOOTTIME, said_at=BOOTTIME, failing=failing)
     found = observed(session_manager(), *pods)
     return replace(found, views=replace(found.views, flame=flame))
 
@@ -83,6 +85,8 @@ def test_session_manager_that_lies_in_each_life_uses_up_no_more_than_a_step_each
         lie = SessionManagerSnapshot(
             dict.fromkeys(map(executor_name, (before + MAX_STEP - 1, 10**9, MAX_ID)), NodeState.READY)
         )
-        flame = Knowledge(Phase.KNOWN, found.session_manager_life, snapshot=lie, asked_at=BOOTTIME, said_at=BOOTTIME)
+        flame = Knowledge(
+            Phase.KNOWN, found.session_manager_incarnation, snapshot=lie, asked_at=BOOTTIME, said_at=BOOTTIME
+        )
         ids.advance(_status(None), replace(found, views=replace(found.views, flame=flame)))
         assert ids.next_id == before + MAX_STEP

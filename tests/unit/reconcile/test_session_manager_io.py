@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from flamectl_operator.flame.watcher import Key
 
 KEY = ("default", "a")
-TARGET = Target("10.64.0.7", 8080, "life")
+TARGET = Target("10.64.0.7", 8080, "incarnation")
 
 
 class Slow(NotAsked):

@@ -135,7 +135,7 @@ def test_message_describes_the_pods(count: int, pods: list[PodView], message: st
         pytest.param([SM, executor_pod(0, revision="old"), executor_pod(1)], {}, id="a stale executor"),
         pytest.param([session_manager(revision="old"), *TWO_READY], {}, id="a stale session manager"),
         pytest.param(
-            [SM, executor_pod(0, life="earlier-uid.0"), executor_pod(1)], {}, id="of an earlier session manager"
+            [SM, executor_pod(0, incarnation="earlier-uid.0"), executor_pod(1)], {}, id="of an earlier session manager"
         ),
         pytest.param([SM, *TWO_READY, executor_pod(2)], {}, id="one too many"),
         pytest.param([SM, *TWO_READY, executor_pod(2, "crashing")], {}, id="one too many fails"),

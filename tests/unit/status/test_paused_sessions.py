@@ -9,12 +9,12 @@ import pytest
 from flamectl_operator.flame.knowledge import Knowledge, Phase
 from flamectl_operator.flame.snapshot import Session, SessionManagerSnapshot
 from flamectl_operator.status.paused_sessions import paused_sessions
-from tests.unit.builders import LIFE, observed, session_manager
+from tests.unit.builders import INCARNATION, observed, session_manager
 
 
 def _told(*sessions: Session) -> list[str]:
     seen = observed(session_manager())
-    flame = Knowledge(Phase.KNOWN, LIFE, snapshot=SessionManagerSnapshot({}, sessions=sessions))
+    flame = Knowledge(Phase.KNOWN, INCARNATION, snapshot=SessionManagerSnapshot({}, sessions=sessions))
     return [str(each) for each in paused_sessions(replace(seen, views=replace(seen.views, flame=flame)))]
 
 

@@ -74,7 +74,9 @@ class ModelFlame:
         if target != self.target:
             now = self._world.clock.boottime()
             self.target = target
-            self.known = Knowledge(since=now) if target is None else Knowledge(Phase.ASKING, target.life, since=now)
+            self.known = (
+                Knowledge(since=now) if target is None else Knowledge(Phase.ASKING, target.incarnation, since=now)
+            )
 
     def poll(self) -> None:
         if self.target is None or (self.asleep and not self.busy and self.known.phase is Phase.KNOWN):
@@ -85,7 +87,7 @@ class ModelFlame:
             others = [name for name, state in snapshot.nodes.items() if state is not NodeState.READY]
             self.known = Knowledge(
                 Phase.KNOWN,
-                known.life,
+                known.incarnation,
                 since=known.since,
                 snapshot=snapshot,
                 asked_at=now,
@@ -97,7 +99,7 @@ class ModelFlame:
         believed = known.phase is Phase.KNOWN and now - known.said_at <= BELIEVED
         self.known = Knowledge(
             Phase.KNOWN if believed else Phase.UNKNOWN,
-            known.life,
+            known.incarnation,
             since=known.since,
             snapshot=known.snapshot if believed else None,
             asked_at=known.asked_at,

@@ -51,7 +51,7 @@ NEW_EXECUTORS = {"executorManager": {"image": "new"}}
 NEW_SESSION_MANAGER = {"sessionManager": {"image": "new"}}
 
 
-def _life(world: StepHarness, executor_id: int) -> str:
+def _incarnation(world: StepHarness, executor_id: int) -> str:
     found = world.api.find("pods", executor_name(executor_id))
     assert found is not None
     return str(found["metadata"]["annotations"][SESSION_MANAGER_ANNOTATION])
@@ -177,7 +177,7 @@ async def test_nothing_is_replaced_while_the_storage_that_somebody_edited_cannot
     await world.converge()
 
     assert world.executor_ids == [0, 1, 2]
-    assert {_life(world, each) for each in world.executor_ids} == {store}
+    assert {_incarnation(world, each) for each in world.executor_ids} == {store}
 
 
 async def test_claim_that_was_made_anew_beside_the_session_manager_is_another_storage() -> None:
@@ -204,7 +204,7 @@ async def test_waiting_executors_are_rebound_and_stay() -> None:
     await world.run_pass()
 
     assert world.leaving_ids == [0, 1]
-    assert _life(world, 2) == f"{_uid(world)}.{container_id(SESSION_MANAGER, 1)}"
+    assert _incarnation(world, 2) == f"{_uid(world)}.{container_id(SESSION_MANAGER, 1)}"
 
 
 async def test_slow_rebinding_continues_in_the_next_pass() -> None:
@@ -218,10 +218,10 @@ async def test_slow_rebinding_continues_in_the_next_pass() -> None:
     world.api.interference["patch", "pods"] = partial(take_long, world)
     result = await world.run_pass()
     assert ("NextBatch", 0) in [(each.reason, each.delay) for each in result.outcomes]
-    assert sorted(_life(world, number)[-2:] for number in (1, 2)) == [".0", ".1"]
+    assert sorted(_incarnation(world, number)[-2:] for number in (1, 2)) == [".0", ".1"]
 
     await world.run_pass()
-    assert sorted(_life(world, number)[-2:] for number in (1, 2)) == [".1", ".1"]
+    assert sorted(_incarnation(world, number)[-2:] for number in (1, 2)) == [".1", ".1"]
 
 
 async def test_executor_that_started_meanwhile_is_not_rebound() -> None:
@@ -433,7 +433,7 @@ async def test_failed_dry_run_keeps_only_stale_pods(error: Callable[[], Kubernet
 
     result = await world.run_pass()
 
-    assert world.leaving_ids == [0], "it started under the session manager's earlier life"
+    assert world.leaving_ids == [0], "it started under the session manager's earlier incarnation"
     waiting: Any = world.api.find("pods", executor_name(1))
     assert (
         waiting["metadata"]["annotations"]["flame.xflops.io/rebound"]
@@ -577,17 +577,17 @@ async def test_changed_operator_settings_replace_nothing_and_are_counted(setting
     assert [write for write in world.writes if write[0] != "status"] == []
 
 
-@pytest.mark.parametrize("life", ["nonsense", ""])
-async def test_executors_whose_marks_somebody_changed_stay_and_get_them_back(life: str) -> None:
+@pytest.mark.parametrize("incarnation", ["nonsense", ""])
+async def test_executors_whose_marks_somebody_changed_stay_and_get_them_back(incarnation: str) -> None:
     world = StepHarness(replicas(6))
     await world.converge()
-    present = _life(world, 0)
+    present = _incarnation(world, 0)
     for executor_id in (0, 1, 2):
         world.change(
-            "pods", executor_name(executor_id), {"metadata": {"annotations": {SESSION_MANAGER_ANNOTATION: life}}}
+            "pods", executor_name(executor_id), {"metadata": {"annotations": {SESSION_MANAGER_ANNOTATION: incarnation}}}
         )
 
     await world.converge()
 
     assert world.executor_ids == [0, 1, 2, 3, 4, 5]
-    assert {_life(world, each) for each in world.executor_ids} == {present}
+    assert {_incarnation(world, each) for each in world.executor_ids} == {present}

@@ -385,12 +385,12 @@ async def test_executor_is_bound_to_the_session_manager_at_its_creation() -> Non
     world.api.interference["create", "pods"] = restart
     await ScaleExecutors().run(await world.recorded())
 
-    lives = {}
+    incarnations = {}
     for number in world.executor_ids:
         made = world.api.find("pods", executor_name(number))
         assert made is not None
-        lives[number] = made["metadata"]["annotations"][SESSION_MANAGER_ANNOTATION][-2:]
-    assert lives == {0: ".0", 1: ".1", 2: ".1"}
+        incarnations[number] = made["metadata"]["annotations"][SESSION_MANAGER_ANNOTATION][-2:]
+    assert incarnations == {0: ".0", 1: ".1", 2: ".1"}
 
 
 @pytest.mark.parametrize(

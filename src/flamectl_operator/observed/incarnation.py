@@ -1,11 +1,12 @@
-"""The life of a session manager, to which executors belong: Flame's session manager knows only executors that it saw start.
+"""The incarnation of a session manager that executors belong to: a session manager knows only executors that it saw start.
 
-A life is one container. Its identity is the container's id, or the time of its start where there is none. The count of restarts
-is no identity, because a kubelet that lost a container, as after a cleanup of the container runtime, counts from zero again.
+An incarnation is one container. Its identity is the container's id, or the time of its start where there is none. The count of
+restarts is no identity, because a kubelet that lost a container, as after a cleanup of the container runtime, counts from zero
+again.
 
 Executors are created before the first container exists. They get `<uid>.0`, which stands for the first container of the Pod. As
-soon as that container runs, an annotation of the Pod records its identity, so that `<uid>.0` stays unambiguous. Every later life
-is `<uid>.<identity>`. Earlier versions wrote `<uid>.<restarts>`, which holds while both agree.
+soon as that container runs, an annotation of the Pod records its identity, so that `<uid>.0` stays unambiguous. Every later
+incarnation is `<uid>.<identity>`. Earlier versions wrote `<uid>.<restarts>`, which holds while both agree.
 
 Anybody who may write Pods may edit these annotations. An annotation in another form than the operator writes is ignored.
 The spec and the claim also say which storage a session manager uses, and they take precedence over the annotation.
@@ -90,10 +91,10 @@ class WantedSessionManager:
 UNKNOWN_SESSION_MANAGER = WantedSessionManager()
 
 
-def life_of(manager: Component | None, store: str = "") -> str:
-    """Return the life of a session manager; empty without one that is live.
+def incarnation_of(manager: Component | None, store: str = "") -> str:
+    """Return the incarnation of a session manager; empty without one that is live.
 
-    A session manager whose sessions persist goes on where the one before it ended, so its life is that of its storage.
+    A session manager whose sessions persist goes on where the one before it ended, so its incarnation is that of its storage.
 
     Args:
         store: The storage that the session manager keeps its sessions in; empty when they do not persist.
@@ -109,7 +110,7 @@ def life_of(manager: Component | None, store: str = "") -> str:
 
 
 def other_names(manager: Component | None, store: str) -> tuple[str, ...]:
-    """Return what else stands for the present life of a session manager; see `life_of`.
+    """Return what else stands for the present incarnation of a session manager; see `incarnation_of`.
 
     Earlier versions wrote a count of restarts. The identity of the present container is true even where it seems to be the first
     one, because somebody took off the record of that one and the kubelet has lost its count.

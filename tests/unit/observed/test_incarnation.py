@@ -1,4 +1,4 @@
-"""The lives of a session manager, and the executors that belong to each."""
+"""The incarnations of a session manager, and the executors that belong to each."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from flamectl_operator.kube.pod_views import (
     PodView,
 )
 from flamectl_operator.observed.component import Component
-from flamectl_operator.observed.life import life_of
+from flamectl_operator.observed.incarnation import incarnation_of
 from tests.unit.builders import (
-    LIFE,
+    INCARNATION,
     container_id,
     executor_pod,
     observed,
@@ -49,12 +49,12 @@ def _recorded(pod: PodView, first: str | None) -> PodView:
 
 
 @pytest.mark.parametrize(
-    ("view", "life"),
+    ("view", "incarnation"),
     [
-        pytest.param(session_manager("unscheduled"), LIFE, id="not started"),
-        pytest.param(_manager(), LIFE, id="first container"),
-        pytest.param(_manager(first=None), LIFE, id="first container, not recorded yet"),
-        pytest.param(_manager("", first=EARLY), LIFE, id="first container without an id"),
+        pytest.param(session_manager("unscheduled"), INCARNATION, id="not started"),
+        pytest.param(_manager(), INCARNATION, id="first container"),
+        pytest.param(_manager(first=None), INCARNATION, id="first container, not recorded yet"),
+        pytest.param(_manager("", first=EARLY), INCARNATION, id="first container without an id"),
         pytest.param(_manager(SECOND, restarts=1), f"sm-uid.{SECOND}", id="restarted"),
         pytest.param(
             _manager(SECOND, restarts=1, first=None), f"sm-uid.{SECOND}", id="restarted before it was recorded"
@@ -65,14 +65,14 @@ def _recorded(pod: PodView, first: str | None) -> PodView:
             f"sm-uid.{LATE}",
             id="restarted without an id, and the count is lost",
         ),
-        pytest.param(_manager(first="nonsense"), LIFE, id="somebody edited what was recorded"),
-        pytest.param(_manager(first=""), LIFE, id="somebody emptied what was recorded"),
+        pytest.param(_manager(first="nonsense"), INCARNATION, id="somebody edited what was recorded"),
+        pytest.param(_manager(first=""), INCARNATION, id="somebody emptied what was recorded"),
         pytest.param(
             _manager(SECOND, restarts=1, first="nonsense"), f"sm-uid.{SECOND}", id="restarted, and somebody edited it"
         ),
         pytest.param(
             session_manager(annotations={SESSION_STORE_ANNOTATION: "nonsense"}),
-            LIFE,
+            INCARNATION,
             id="somebody wrote a storage that there is not",
         ),
         pytest.param(session_manager("ready", uid="other"), "other.0", id="another Pod"),
@@ -80,14 +80,14 @@ def _recorded(pod: PodView, first: str | None) -> PodView:
         pytest.param(terminating(session_manager("ready")), "", id="terminating"),
     ],
 )
-def test_life_of_a_session_manager_changes_with_its_container(view: PodView, life: str) -> None:
-    assert life_of(Component(view)) == life
+def test_life_of_a_session_manager_changes_with_its_container(view: PodView, incarnation: str) -> None:
+    assert incarnation_of(Component(view)) == incarnation
 
 
 def test_only_the_restarts_of_its_own_container_begin_a_new_life() -> None:
     view = session_manager(containers=[running("sidecar", restarts=7), running(SESSION_MANAGER, restarts=1)])
 
-    assert life_of(Component(view)) == f"sm-uid.{SECOND}"
+    assert incarnation_of(Component(view)) == f"sm-uid.{SECOND}"
 
 
 @pytest.mark.parametrize("container", [FIRST, ""], ids=["with an id", "without an id"])
@@ -100,14 +100,14 @@ def test_container_that_ended_is_still_the_same_life(container: str) -> None:
         ContainerStatus(SESSION_MANAGER, state=waits, last_state=ended, container_id=container),
     ):
         crashed = replace(view, status=replace(view.status, container_statuses=(status,)))
-        assert life_of(Component(crashed)) == LIFE
+        assert incarnation_of(Component(crashed)) == INCARNATION
 
 
 @pytest.mark.parametrize(
     ("annotation", "manager", "follows"),
     [
-        pytest.param(LIFE, _manager(), True, id="first container"),
-        pytest.param(LIFE, _manager(first=None), True, id="first container, before this version saw it"),
+        pytest.param(INCARNATION, _manager(), True, id="first container"),
+        pytest.param(INCARNATION, _manager(first=None), True, id="first container, before this version saw it"),
         pytest.param("sm-uid.3", _manager(SECOND, restarts=3), True, id="the count of an earlier version agrees"),
         pytest.param(
             "sm-uid.2", _manager(SECOND, restarts=3), False, id="the count of an earlier version does not agree"
@@ -118,14 +118,14 @@ def test_container_that_ended_is_still_the_same_life(container: str) -> None:
             True,
             id="the count is lost, and somebody edited the record",
         ),
-        pytest.param(LIFE, _manager(SECOND, restarts=1), False, id="restarted"),
-        pytest.param(LIFE, _manager(SECOND), False, id="restarted, and the kubelet lost the count"),
+        pytest.param(INCARNATION, _manager(SECOND, restarts=1), False, id="restarted"),
+        pytest.param(INCARNATION, _manager(SECOND), False, id="restarted, and the kubelet lost the count"),
         pytest.param(f"sm-uid.{SECOND}", _manager("containerd://third"), False, id="the second container is gone"),
         pytest.param(f"sm-uid.{SECOND}", _manager(SECOND), True, id="second container"),
     ],
 )
 def test_executor_follows_the_container_in_its_annotation(annotation: str, manager: PodView, *, follows: bool) -> None:
-    found = observed(manager, executor_pod(0, life=annotation))
+    found = observed(manager, executor_pod(0, incarnation=annotation))
 
     assert found.follows(found.executors[0]) is follows
 
@@ -134,8 +134,8 @@ def test_session_manager_whose_sessions_persist_has_the_life_of_its_storage() ->
     stored = {SESSION_STORE_ANNOTATION: "fs.claim"}
     view = session_manager("ready", restarts=4, annotations=stored)
 
-    found = observed(view, executor_pod(0, life="sm-uid.4"))
-    assert found.session_manager_life == "fs.claim"
+    found = observed(view, executor_pod(0, incarnation="sm-uid.4"))
+    assert found.session_manager_incarnation == "fs.claim"
     assert not found.follows(found.executors[0])
 
 
