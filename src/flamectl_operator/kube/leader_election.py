@@ -205,7 +205,7 @@ class LeaderElector:
         held = self._held
         if held is not None and held.spec.holder_identity != self._identity:
             self._log_once(
-                "the answer to the claim of the Lease names another process", holder=held.spec.holder_identity
+                "the answer to the write of the Lease names another process", holder=held.spec.holder_identity
             )
             self._held = None
         if self._held is not None:

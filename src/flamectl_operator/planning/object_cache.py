@@ -51,19 +51,19 @@ def plan_object_caches(compared: Comparison, now: ClockReading) -> ObjectCachePl
         delete = [each for each in delete if each not in kept]
         waits.append(KEEPS_CLAIM)
     missing = tuple(each for each in wanted if each not in caches.ours and each not in caches.foreign)
-    hold = _creation_wait(compared) if missing else None
+    deferral = _creation_wait(compared) if missing else None
     claims = {each: object_cache_claim(observed.owner, effective.desired.spec, each) for each in missing}
-    if hold is None and (holds := [each for each in missing if claim_wait(observed, claims[each]) is not None]):
-        missing = tuple(each for each in missing if each not in holds)
+    if deferral is None and (blocked := [each for each in missing if claim_wait(observed, claims[each]) is not None]):
+        missing = tuple(each for each in missing if each not in blocked)
         waits.append(wait("ClaimNotReady"))
     unseen = range(effective.desired.cache_replicas) if effective.suspended else ()
     return ObjectCachePlan(
-        create=missing if hold is None else (),
+        create=missing if deferral is None else (),
         look=tuple(each for each in unseen if each not in caches.ours and each not in caches.foreign),
         repair=tuple(repair),
         delete=tuple(delete),
         taken=tuple(caches.foreign[ordinal] for ordinal in wanted if ordinal in caches.foreign),
-        waits=(*waits, *(() if hold is None else (hold,))),
+        waits=(*waits, *(() if deferral is None else (deferral,))),
     )
 
 

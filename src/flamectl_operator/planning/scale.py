@@ -53,8 +53,8 @@ def plan_scale(compared: Comparison, now: ClockReading, limit: int) -> ScalePlan
     missing = target - occupied(observed)
     if missing <= 0:
         return plan
-    if (hold := _creation_wait(compared, now)) is not None:
-        return replace(plan, waits=(*waits, hold))
+    if (deferral := _creation_wait(compared, now)) is not None:
+        return replace(plan, waits=(*waits, deferral))
     return replace(plan, create=min(missing, limit), missing=missing)
 
 
@@ -111,14 +111,14 @@ def ids_to_reserve(compared: Comparison, target: int, now: ClockReading, limit: 
 def _creation_wait(compared: Comparison, now: ClockReading) -> Outcome | None:
     """Return why missing executors are not created in this pass."""
     observed, effective = compared.observed, compared.effective
-    if (hold := creation_wait(observed, effective, now)) is not None:
-        return hold
+    if (deferral := creation_wait(observed, effective, now)) is not None:
+        return deferral
     if not compared.config_map_current:
         return wait("ConfigMapNotReady")
     if observed.session_manager_quota_refused:
         return wait("WaitingForSessionManager")  # freed quota is for the session manager
-    if (hold := _session_manager_first(observed, effective, now.wall)) is not None:
-        return hold
+    if (deferral := _session_manager_first(observed, effective, now.wall)) is not None:
+        return deferral
     if any(_uncounted(executor, effective) for executor in observed.terminal_executors):
         return wait("Changed", delay=0)
     return None
@@ -126,10 +126,10 @@ def _creation_wait(compared: Comparison, now: ClockReading) -> Outcome | None:
 
 def creation_wait(observed: ObservedCluster, effective: EffectiveSpec, now: ClockReading) -> Outcome | None:
     """Return why missing executors are not created yet, unless an earlier step of the pass can change that."""
-    hold = effective.executor_backoff.back_off("executors", now.wall)
-    if hold is None and effective.update_strategy.type == "Recreate":
+    deferral = effective.executor_backoff.back_off("executors", now.wall)
+    if deferral is None and effective.update_strategy.type == "Recreate":
         return _recreate_wait(observed, effective, now)
-    return hold
+    return deferral
 
 
 def _session_manager_first(observed: ObservedCluster, effective: EffectiveSpec, now: datetime) -> Outcome | None:

@@ -59,8 +59,8 @@ def _missing(compared: Comparison, now: datetime) -> SessionManagerPlan:
         return SessionManagerPlan(SessionManagerAction.LOOK)
     if not compared.config_map_current:
         return SessionManagerPlan(SessionManagerAction.LOOK, wait=wait("ConfigMapNotReady"))
-    if (hold := claim_wait(observed, effective.desired.session_manager_claim)) is not None:
-        return SessionManagerPlan(SessionManagerAction.LOOK, wait=hold)
+    if (deferral := claim_wait(observed, effective.desired.session_manager_claim)) is not None:
+        return SessionManagerPlan(SessionManagerAction.LOOK, wait=deferral)
     back_off = effective.session_manager_backoff.back_off("session manager", now)
     return SessionManagerPlan(
         SessionManagerAction.CREATE if back_off is None else SessionManagerAction.LOOK, wait=back_off

@@ -218,12 +218,8 @@ class ClusterIO(ClusterReads):
 
         Kubernetes refuses each creation in such a namespace before it looks at the object. Another refusal says that it is not.
         """
-        name = names.config_map(self.owner.name)
-        manifest = {
-            "apiVersion": "v1",
-            "kind": "ConfigMap",
-            "metadata": {"name": name, "namespace": self.owner.namespace},
-        }
+        metadata = {"name": names.config_map(self.owner.name), "namespace": self.owner.namespace}
+        manifest = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata}
         try:
             await self.client.dry_run_create(CONFIG_MAPS, self.owner.namespace, manifest)
         except NamespaceTerminatingError:

@@ -245,7 +245,7 @@ class DeletionLock:
             body = leases.acquired(lease, self._hold.identity, self._duration, now)
         written = await self._write(lease, body)
         if written is not None and written.spec.holder_identity != self._hold.identity:
-            written = None  # a webhook or a proxy has put something else in the place of the claim
+            written = None  # a webhook or a proxy has put something else in the place of the lock
         if written is not None:
             self._hold.held = HeldLease.taken(written, sent, self._duration, informed=informed)
             self._acquired_for = self._generation

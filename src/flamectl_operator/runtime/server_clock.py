@@ -30,7 +30,7 @@ _RESOLUTION = 1.0
 
 
 @dataclass(frozen=True)
-class _Claim:
+class _Candidate:
     """Another time than expected, on which the last answers agree.
 
     Args:
@@ -55,7 +55,7 @@ class ServerClock:
         #: The server's time, and that of this machine, at `boottime` 0, in seconds since 1970.
         self._origin: float | None = None
         self._own: float | None = None
-        self._claim: _Claim | None = None
+        self._candidate: _Candidate | None = None
         self._steady_since = ALWAYS
         self._subscribers: list[Callable[[], None]] = []
         self._log = structlog.get_logger(component="clock")
@@ -102,15 +102,17 @@ class ServerClock:
             return
         fitted = min(max(self._origin, least), most)
         if abs(fitted - self._origin) <= TOLERANCE:
-            self._origin, self._claim = fitted, None
+            self._origin, self._candidate = fitted, None
             return
-        claim = self._claim
-        if claim is None or not least - TOLERANCE <= claim.origin <= most + TOLERANCE:
-            self._claim = _Claim(fitted, now, 1)
+        candidate = self._candidate
+        if candidate is None or not least - TOLERANCE <= candidate.origin <= most + TOLERANCE:
+            self._candidate = _Candidate(fitted, now, 1)
             return
-        self._claim = claim = _Claim(min(max(claim.origin, least), most), claim.since, claim.answers + 1)
-        if now - claim.since >= CONFIRM_AFTER and claim.answers >= CONFIRM_BY:
-            self._jump(claim.origin - self._origin, now)
+        self._candidate = candidate = _Candidate(
+            min(max(candidate.origin, least), most), candidate.since, candidate.answers + 1
+        )
+        if now - candidate.since >= CONFIRM_AFTER and candidate.answers >= CONFIRM_BY:
+            self._jump(candidate.origin - self._origin, now)
 
     def _begin(self, origin: float, now: float) -> None:
         self._origin = origin
@@ -124,7 +126,7 @@ class ServerClock:
 
     def _jump(self, seconds: float, now: float) -> None:
         present = self.now() + timedelta(seconds=seconds)
-        self._origin, self._claim = present.timestamp() - now, None
+        self._origin, self._candidate = present.timestamp() - now, None
         # A jump back makes every wait longer by itself, but no wait may count from the future.
         self._steady_since = present if seconds > 0 else min(self._steady_since, present)
         self._log.warning("the API server's clock jumped", seconds=round(seconds, 1))

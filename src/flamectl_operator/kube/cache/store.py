@@ -63,9 +63,7 @@ Handler = Callable[[Change[T]], None]
 
 
 class Store(Generic[T]):
-    """The objects of one resource.
-
-    A store may be fed by one reflector for all namespaces, or by one for each of several namespaces, not by both kinds.
+    """The objects of one resource, fed by one reflector for all namespaces, or by one for each of several namespaces.
 
     Args:
         index: Returns the value under which `by_index` finds an object, or None for no value, as by default.
