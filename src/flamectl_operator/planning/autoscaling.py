@@ -59,7 +59,7 @@ def plan_scaling(
     suspended: bool,
     askable: bool,
 ) -> Scaling | None:
-    """Decide how many executors there should be; None where the spec says it.
+    """Decide how many executors there should be; None if the spec sets the number.
 
     Args:
         suspended: Whether no Pods are wanted.

@@ -1,7 +1,7 @@
 """The children that are kept as their manifests say: one row for each.
 
 The stores, the snapshot, the needs of the status, the common metadata and the steps follow the rows. Pods and
-PersistentVolumeClaims are no rows, because what happens to them is planned.
+PersistentVolumeClaims are no rows, because planners decide about them.
 """
 
 from __future__ import annotations

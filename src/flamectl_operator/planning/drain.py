@@ -1,8 +1,8 @@
 """How executors end their work before they are deleted.
 
 A scale-down or a rollout marks an executor by annotations on its Pod, which survive the operator. From then on the executor does
-not count any more, and whatever happens it is not taken back. Flame is told to release its node: the executor goes on with its
-sessions and gets no new ones. When nothing runs on it, or the time is over, the Pod is deleted.
+not count, and the mark is never taken back. The operator asks Flame to release its node: the executor continues its sessions
+and gets no new ones. When nothing runs on it, or the time is over, the Pod is deleted.
 
 Without an answer of the session manager nothing is marked, and marked executors are deleted after a while: an operator that
 cannot reach Flame deletes what it would delete if there were no drains.
@@ -38,7 +38,7 @@ CONFIRM_AFTER = 1.0
 CLOCKS_DIFFER = timedelta(seconds=5)
 
 
-#: Reasons for which a deletion takes nothing away that serves.
+#: Reasons for deletions that remove no serving executor.
 _NO_LOSS = frozenset({Deletion.LOST, Deletion.SUSPENDED})
 
 
@@ -137,7 +137,7 @@ def _begin(executor: Executor, since: datetime, observed: ObservedCluster, now: 
 
 
 def _held(observed: ObservedCluster, effective: EffectiveSpec) -> set[str]:
-    """Return the executors that serve on although they are marked, because too few others are ready.
+    """Return the executors that keep serving although they are marked, because too few others are ready.
 
     The operator marks no more than the budget allows. Somebody may have written marks by hand, and executors may have failed
     since. An executor whose node was released serves no more.

@@ -62,7 +62,7 @@ def service_patch(observed: ServiceView, desired: dict[str, Any]) -> dict[str, A
 
 
 def network_policy_patch(observed: NetworkPolicyView, desired: dict[str, Any]) -> dict[str, Any] | None:
-    """Return the patch for a NetworkPolicy: whom it selects and lets in. It keeps the rule of other operators."""
+    """Return the patch for a NetworkPolicy: its Pods and the peers that it lets in. It keeps the rule of other operators."""
     wanted, found = desired["spec"], observed.spec
     found = found if isinstance(found, dict) else {}
     ingress = _with_operators(wanted["ingress"], network_policy.operators(found))

@@ -1,4 +1,4 @@
-"""At which address the operator asks a session manager, and for which name its certificate must be valid."""
+"""The address at which the operator asks a session manager, and the name for which its certificate must be valid."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""When a cluster without open sessions suspends itself, and until when.
+"""Decides when a cluster without open sessions suspends itself, and until when.
 
 The spec is never written, because tools that apply it from Git would write it back. The status remembers since when no session
 has been open, and the generation of the spec for which the cluster suspended itself. Any other generation ends that.

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 #: second it stops deleting. The rest is for requests in flight and for clocks that run at different speeds.
 EXTEND_AFTER = 0.5
 DELETE_UNTIL = 0.75
-#: Seconds of waiting after which users are told. A lock of the default duration whose holder is gone expires before.
+#: Seconds of waiting after which the status reports it. A lock of the default duration whose holder is gone expires before.
 TELL_AFTER = 120.0
 
 
@@ -110,7 +110,7 @@ class Waiting:
     Args:
         since: When it began, or when a Pod was last seen to be deleted, which shows that the holder works.
         pods: uids of the Pods that nobody had deleted at the latest look.
-        why: The obstacle as it was first told. It stays, so that the status does not waver.
+        why: The obstacle as first reported. It stays, so that the status does not waver.
     """
 
     since: float
@@ -122,7 +122,7 @@ class Waiting:
 
         Args:
             pods: uids of the Pods that nobody has deleted.
-            at_once: Whether the obstacle is no operator, so that users are told of it without a wait.
+            at_once: Whether the obstacle is no operator, so that the status reports it without a wait.
         """
         if not self.pods <= pods:
             return Waiting(now, pods)

@@ -1,7 +1,7 @@
 """Decides which object caches are created, repaired, removed and replaced. There are never two of one name.
 
 Each object cache holds data of its own, and references to objects name the cache that holds them. So an object cache comes
-back under its name; surplus ones go from the highest ordinal down; and stale ones are replaced one at a time.
+back under its name; surplus ones are deleted from the highest ordinal down; and stale ones are replaced one at a time.
 """
 
 from __future__ import annotations

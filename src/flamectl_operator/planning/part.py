@@ -39,7 +39,7 @@ class Part:
 
 
 def removing(verb: str, executors: Sequence[Executor], why: str) -> Iterator[str]:
-    """Yield a line about executors that go, if there are any."""
+    """Yield a line about executors that are removed, if there are any."""
     if executors:
         yield f"{verb} {listed(executors)}: {why}"
 

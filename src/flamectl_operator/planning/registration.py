@@ -131,7 +131,7 @@ def holds_rollout(observed: ObservedCluster, effective: EffectiveSpec, now: Cloc
 
 
 def superseded(observed: ObservedCluster, effective: EffectiveSpec, now: ClockReading) -> frozenset[str]:
-    """Return the names of stale executors that are ready, do not register and are of no use, so that they go without a budget.
+    """Return the names of stale executors that are ready, do not register and do no work, so that their deletion needs no budget.
 
     There are none while fewer than half of the executors are registered, because the session manager itself is in doubt then.
     """
@@ -150,9 +150,9 @@ def unregistered_to_delete(
 ) -> tuple[Executor, ...]:
     """Return the executors that are replaced now because they did not register.
 
-    At most `maxUnavailable` go at once. Only one goes while fewer than half are registered, or after a restart of the session
-    manager, because the session manager may be the cause. Each failure counts like the end of a Pod, and delays the next
-    replacement alike. In a rollout none goes any more after its replacement did not register either.
+    At most `maxUnavailable` are deleted at once. Only one is deleted while fewer than half are registered, or after a restart of
+    the session manager, because the session manager may be the cause. Each failure counts like the end of a Pod, and delays the
+    next replacement alike. In a rollout no further one is deleted after its replacement did not register either.
     """
     snapshot = observed.flame.fresh
     late = overdue(observed, effective.settings, now)

@@ -1,4 +1,4 @@
-"""Patches of Pods and PersistentVolumeClaims, and whose they are.
+"""Patches of Pods and PersistentVolumeClaims, and the check of their owner.
 
 A Pod gets back its labels, because the rest of it cannot change. A claim gets its labels and its owner, and it may grow.
 """

@@ -193,7 +193,8 @@ def executors_reset_at(
 
     Executors created since the last failure show whether the fault is fixed, once one of them has been ready for
     `stableAfterSeconds`. If none was needed, or none has found a node yet, all others must have been ready for that long, and the
-    oldest executor that waits for a node must have existed for that long. One that Flame says is not registered shows nothing.
+    oldest executor that waits for a node must have existed for that long. An executor that Flame does not list as registered
+    shows nothing.
 
     Args:
         surge: The most executors beyond that while stale ones are replaced.

@@ -63,7 +63,7 @@ def _surplus(
 ) -> tuple[list[Executor], tuple[Outcome, ...]]:
     """Return so many executors to delete, but no registered one without which fewer would serve than must stay, and the wait.
 
-    The others may still come back to their work. If they do not, they are overdue in the end, and go first.
+    The others may still come back to their work. If they do not, they become overdue, and are deleted first.
     """
     useless = of_no_use(observed) | {each.name for each in overdue(observed, effective.settings, now)}
     order = deletion_order(observed.deletable(observed.live_executors), effective, observed.work, useless)[:count]

@@ -80,7 +80,7 @@ def _terminating(
     """Wait for the Pod to terminate, or force its deletion when its time is over, because its name is needed."""
     until = given_up_at(observed, manager, effective, now)
     forced = manager.pod.metadata.deletion_grace_period_seconds == 0
-    # The status says that the session manager terminates, so here is only what keeps its Pod.
+    # The status says that the session manager terminates, so this message only names what keeps its Pod.
     finalizers = manager.pod.metadata.finalizers
     message = f'Pod "{manager.name}" is held by finalizer {", ".join(finalizers)}' if finalizers else ""
     if manager.pod.claim_names:

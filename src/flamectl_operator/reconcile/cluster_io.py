@@ -85,7 +85,7 @@ class ClusterIO(ClusterReads):
         self.deleted: set[str] = set()
         #: The number of objects that this process created.
         self.creations = 0
-        #: Whether the namespace is being deleted, so that no person has to hear of what vanishes.
+        #: Whether the namespace is being deleted, so that children that vanish need no warning.
         self.namespace_going = False
         #: The labels and annotations that all children have in common.
         self.common = CommonMetadata()
@@ -117,7 +117,7 @@ class ClusterIO(ClusterReads):
             if await self._exists(resource, name):
                 raise _already_exists(resource, name) from error
             refusal = RefusedError.of(error, template)
-            # Room does not help a Pod that lacks a limit that the quota asks for.
+            # More room does not help a Pod that lacks a limit that the quota asks for.
             if isinstance(error, ForbiddenError) and error.quota and names.executor_id(self.owner.name, name) is None:
                 self._quota_refused, self._refused_now = self._quota_refused | {name}, self._refused_now | {name}
             raise refusal from error

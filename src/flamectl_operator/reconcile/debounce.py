@@ -129,13 +129,13 @@ def awaited_executors(
 
 
 def _in_table(observed: ObservedCluster, ending: Sequence[Component]) -> bool:
-    """Return whether the session manager has to be told when one of these executors is gone."""
+    """Return whether the session manager must be informed when one of these executors is gone."""
     snapshot = observed.flame.snapshot
     return snapshot is not None and any(each.name in snapshot.nodes or each.name in snapshot.by_node for each in ending)
 
 
 def only_starts(owner: Identity, old: PodView, new: PodView) -> bool:
-    """Return whether an executor only came closer to being ready, or nothing happened that anybody reads."""
+    """Return whether an executor only came closer to being ready, or nothing happened that a decision reads."""
     if not _same_executor(owner, old, new) or _marks(old) != _marks(new):
         return False
     placed = old.spec.node_name in {"", new.spec.node_name}
@@ -143,7 +143,7 @@ def only_starts(owner: Identity, old: PodView, new: PodView) -> bool:
 
 
 def only_ends(owner: Identity, old: PodView, new: PodView | None) -> bool:
-    """Return whether an executor that was terminating only came closer to being gone. Nobody reads how far it has come.
+    """Return whether an executor that was terminating only came closer to being gone. No decision reads its progress.
 
     Args:
         new: The Pod after; None when it is gone.

@@ -85,7 +85,7 @@ async def delete_executors(
 
 
 async def mark_for_draining(io: ClusterIO, executors: Sequence[Executor], mark: DrainReason, why: str) -> Outcome:
-    """Mark executors that go when their work is done.
+    """Mark executors that are deleted when their work is done.
 
     Returns:
         How the step ends.

@@ -1,7 +1,7 @@
 """Requests that fail in pass after pass. The status reports them after a while, because they may not end by themselves.
 
-A refusal is told at once. Other errors wait, because a lasting failure, such as a webhook that does not answer, looks like a
-failure that ends in a moment.
+The status reports a refusal at once. Other errors wait, because a lasting failure, such as a webhook that does not answer, looks
+like a failure that ends in a moment.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class Failing:
     since: float
 
     def outcome(self, now: float) -> Outcome:
-        """Return the outcome for the status, or the wait for the time at which the status must tell it.
+        """Return the outcome for the status, or the wait for the time at which the status must report it.
 
         The queue would look again much later, because it waits longer after each pass that fails.
 

@@ -54,7 +54,7 @@ def claim_size(words: str) -> str:
 def _fields(complaint: re.Match[str], template: ComponentTemplate) -> list[str]:
     """Return the fields of the containers beyond a bound; that of the component where only a default can be beyond it.
 
-    Of a bound on whole Pods it is the field that asks for most.
+    For a bound on whole Pods it is the field that asks for most.
     """
     if complaint["kind"] == "Pod":
         kind: Kind = "requests" if complaint["bound"] == "minimum" else "limits"

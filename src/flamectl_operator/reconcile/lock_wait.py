@@ -51,7 +51,7 @@ class LockWait:
         self._waiting, self._logged = None, False
 
     def for_holder(self, holder: str, delay: float) -> Outcome:
-        """Return the wait for another operator, which the log tells once."""
+        """Return the wait for another operator, which is logged once."""
         shown = one_line(holder, MAX_HOLDER)
         self.obstacle = f'"{shown}" holds the deletion lock'
         if not self._logged:
@@ -65,7 +65,7 @@ class LockWait:
         Args:
             pods: uids of the Pods that nobody has deleted.
             now: The time as `boottime`.
-            no_operator: Whether the holder is certainly no operator, so that users are told at once.
+            no_operator: Whether the holder is certainly no operator, so that the status reports it at once.
         """
         if deferral.attention:
             return deferral

@@ -16,7 +16,7 @@ _LOG = structlog.get_logger(component="controller")
 
 
 class PresentPlan:
-    """Keeps a plan for as long as the snapshot and the facts stay the same, and tells those who debug what a new one says."""
+    """Keeps a plan for as long as the snapshot and the facts stay the same, and logs a new one at debug."""
 
     def __init__(self) -> None:
         self._plan: ClusterPlan | None = None

@@ -42,7 +42,7 @@ class Pass:
     Args:
         io: Reads and writes the FlameCluster's objects.
         dry_runs: Asks the API server about Pod templates.
-        session_manager: Tells the session manager of nodes that go.
+        session_manager: Informs the session manager about nodes of removed executors.
         report: The reports of the steps that have run.
         generation: `metadata.generation` that the pass is about.
         spec: The effective spec; None when the spec is invalid.

@@ -30,14 +30,14 @@ AT_ONCE = 8
 PASS_LIMIT = 2.0
 #: Seconds until a call that failed is repeated, and the most seconds after calls that took too long again and again.
 RETRY, LONGEST_RETRY = 2.0, 30.0
-#: The most nodes that a pass tells of by one kind of call, and nodes of which it is remembered when they were told of.
+#: The most nodes in one kind of call of a pass, and the most nodes whose last call is remembered.
 MOST, MOST_REMEMBERED = 200, 20_000
 #: The reason of an outcome for a call that failed.
 NOT_REACHED = "SessionManagerNotReached"
 
 
 class SessionManagerIO:
-    """Tells one session manager of nodes that go.
+    """Informs one session manager about nodes of executors that are removed.
 
     Between passes it remembers which nodes were released and reported since the operator started. It may forget all of it without
     harm, because both calls are idempotent.
@@ -77,7 +77,7 @@ class SessionManagerIO:
         return wait(NOT_REACHED, "", max(RETRY, early)) if self._left <= 0 or early > 0 else None
 
     def turn(self, nodes: Iterable[str]) -> list[str]:
-        """Return the nodes that this pass tells of: those that were tried least recently."""
+        """Return the nodes that this pass calls about: the ones tried least recently."""
         return sorted(nodes, key=lambda node: self._tried_at.get(node, float("-inf")))[:MOST]
 
     async def release(self, nodes: Iterable[str]) -> Outcome | None:
@@ -92,7 +92,7 @@ class SessionManagerIO:
         return deferral
 
     async def report_lost(self, nodes: Iterable[str]) -> Outcome | None:
-        """Tell that nodes are gone.
+        """Report nodes as lost.
 
         Returns:
             Why the pass must be repeated; None when all calls succeeded.

@@ -59,7 +59,7 @@ class StepHooks(Hooks["Pass"]):
         self._unbind()
 
     def skipped(self, workflow: Workflow[Pass], why: str) -> None:
-        """Tell those who debug which stages or parts do not run, and why."""
+        """Log at debug which stages or parts do not run, and why."""
         if not is_logged("debug"):
             return
         places = [Place(stage.name, phase=stage.phase) for stage in workflow.stages()]
@@ -106,7 +106,7 @@ class StepHooks(Hooks["Pass"]):
                 log = log.bind(error=str(error), reason=getattr(error, "reason", type(error).__name__))
         for outcome in result.outcomes:
             log = log.bind(reason=outcome.reason, message=outcome.message, delay=outcome.delay)
-        # Steps and the status writer log each change by itself, so a step that only did its work is for those who debug.
+        # Steps and the status writer log each change by itself, so a step that only did its work is logged at debug.
         quiet = all(isinstance(error, NamespaceTerminatingError) for error in result.errors)
         level = log.warning if not quiet else log.info if news else log.debug
         level("subreconciler", outcome=ended, writes=writes.sent, duration_ms=round(seconds * 1000, 1))

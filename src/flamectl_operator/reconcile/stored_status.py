@@ -1,4 +1,4 @@
-"""Writes the status with optimistic locking, and as seldom as its readers can bear."""
+"""Writes the status with optimistic locking, and no more often than its readers need."""
 
 from __future__ import annotations
 
