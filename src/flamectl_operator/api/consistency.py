@@ -28,7 +28,7 @@ _GI = 1024**3
 _POLICIES = ("priority", "drf")
 #: The default of `maxExecutors`, about which nothing has to be said.
 _MAX_EXECUTORS = 10
-#: Where an executor of Flame 0.7 finds its own certificate.
+#: The path of an executor's own certificate in Flame 0.7.
 _NODE_CERTIFICATE = "/etc/flame-tls/cluster"
 
 

@@ -83,7 +83,7 @@ CONFIG_GENERATION_ANNOTATION: Final = f"{OWN_PREFIX}config-generation"
 CONFIG_HASH_ANNOTATION: Final = f"{OWN_PREFIX}config-hash"
 #: On children: the keys of labels and annotations that come from `commonLabels` and `commonAnnotations`.
 COMMON_KEYS_ANNOTATION: Final = f"{OWN_PREFIX}common-keys"
-#: Annotations of others by which the operator decides: which executor goes first, and which addresses may reach a Service.
+#: Annotations of others by which the operator decides: which executor is deleted first, and which addresses may reach a Service.
 DELETION_COST_ANNOTATION: Final = "controller.kubernetes.io/pod-deletion-cost"
 SOURCE_RANGES_ANNOTATION: Final = "service.beta.kubernetes.io/load-balancer-source-ranges"
 

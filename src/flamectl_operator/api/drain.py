@@ -1,4 +1,4 @@
-"""`drain`: how executors end their work before they go."""
+"""`drain`: how executors end their work before they are deleted."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Digests in place of large content that is only compared.
 
 A user who creates objects with the names and owners of a FlameCluster's decides how large they are. The content of the operator's
-own ones has some KiB, and up to 64 KiB where the author of the FlameCluster wants it so. So of large content a digest is kept.
+own objects has some KiB, at most 64 KiB. So the store keeps only a digest of large content.
 """
 
 from __future__ import annotations

@@ -136,7 +136,7 @@ def _allowed(field: str, key: str, patterns: Sequence[str]) -> bool:
         return True
     if "*" not in patterns or _matches(key, WELL_KNOWN):
         return False
-    # A key without a prefix is private to the users of the cluster. Those with dots are names of container runtimes.
+    # A key without a prefix is private to the users of the cluster. Keys with dots belong to container runtimes.
     return field == "labels" or not ("/" in key or "." in key) or _matches(key, HARMLESS_ANNOTATIONS)
 
 

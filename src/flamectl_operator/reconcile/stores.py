@@ -81,7 +81,7 @@ class Stores:
 
     @property
     def changes(self) -> tuple[int, ...]:
-        """The number of changes of each store with child objects. While these stay the same, so does every child."""
+        """The number of changes of each store with child objects. While these are unchanged, all children are unchanged."""
         return tuple([store.changes for store in self._of_children])
 
     def of(self, resource: Resource[T]) -> Store[T]:

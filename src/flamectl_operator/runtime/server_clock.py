@@ -19,10 +19,10 @@ if TYPE_CHECKING:
 
     from flamectl_operator.runtime.clock import Clock
 
-#: Seconds that two clocks may be apart until they count as different. Clocks that are kept right differ by less than one.
+#: Seconds that two clocks may be apart until they count as different. Synchronized clocks differ by less than one.
 TOLERANCE = 5.0
-#: Seconds for which all answers must agree about another time until it is believed, and the fewest answers that must. Of several
-#: servers behind one address, one may have a wrong clock, and a proxy may answer now and then.
+#: Seconds for which all answers must agree about another time until it is believed, and the fewest answers that must. One of
+#: several servers behind one address may have a wrong clock, and a proxy may answer now and then.
 CONFIRM_AFTER = 10.0
 CONFIRM_BY = 3
 #: Seconds that a time in whole seconds leaves open.
@@ -36,7 +36,7 @@ class _Candidate:
     Args:
         origin: The server's time at `boottime` 0 by these answers, in seconds since 1970.
         since: The `boottime` of the first of them.
-        answers: How many they are.
+        answers: The number of these answers.
     """
 
     origin: float

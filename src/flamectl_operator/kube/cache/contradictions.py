@@ -42,7 +42,7 @@ class Known(Generic[T]):
 
 @dataclass
 class Doubts:
-    """Passes on what contradicts the cache to whoever can list everything again."""
+    """Reports contradictions of the cache to subscribers, which list everything again."""
 
     _handlers: list[Callable[[str], None]] = field(default_factory=list)
 

@@ -67,7 +67,7 @@ class OutdatedStates(Generic[T]):
         self._listed[value] = _Horizon(namespace, version)
 
     def end(self, obj: T) -> bool:
-        """Take the reflector's report of a deletion; return whether a response has already told of it."""
+        """Take the reflector's report of a deletion; return whether a response has already shown it."""
         tombstone = self.tombstones.get(obj.uid)
         # An event older than the tombstone means that the object lost its label for a while; its deletion is still to come.
         if tombstone is not None and version_of(obj) >= tombstone.version:

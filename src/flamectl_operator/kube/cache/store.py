@@ -81,7 +81,7 @@ class Store(Generic[T]):
         self._selects = selects
         self._transform = transform
         self._objects: dict[Key, T] = {}
-        #: The number of changes so far. While it stays the same, so does every object.
+        #: The number of changes so far. While it is unchanged, all objects are unchanged.
         self.changes = 0
         self._by_index: Index[T] = Index(index)
         self._past: OutdatedStates[T] = OutdatedStates(index)
