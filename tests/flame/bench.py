@@ -6,18 +6,19 @@ All calls go over real sockets, to the fake session manager or to a real one.
 from __future__ import annotations
 
 import asyncio
+import json
 import time
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from grpclib import GRPCError
-from grpclib.client import Channel, StreamStreamMethod, UnaryUnaryMethod
+from grpclib.client import Channel, StreamStreamMethod, UnaryStreamMethod, UnaryUnaryMethod
 
 from flamectl_operator.flame.client import GrpcSessionManager
 from flamectl_operator.flame.messages import BACKEND, FRONTEND
 from flamectl_operator.flame.snapshot import ExecutorState, NodeState
-from tests.flame.protocol import CLIENT_CALLS, EXECUTOR_CALLS, message_class
+from tests.flame.protocol import CLIENT_CALLS, EXECUTOR_CALLS, TASK_STATES, message_class
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Collection
@@ -50,6 +51,13 @@ class Executor(NamedTuple):
     node: str
     state: ExecutorState
     session: str
+
+
+class ListedTask(NamedTuple):
+    """A task in the answer of a session manager, with how often it was begun."""
+
+    state: str
+    runs: int
 
 
 @dataclass
@@ -234,14 +242,28 @@ class Bench:
 
     # -- clients
 
-    async def open_session(self, suffix: str, tasks: int = 0, *, priority: int = 0) -> str:
-        """Open a session of executors of one core with some tasks; returns its name."""
+    async def open_session(self, suffix: str, tasks: int = 0, *, priority: int = 0, seconds: float = 0.0) -> str:
+        """Open a session of executors of one core with some tasks of so many seconds; returns its name."""
         name, resources = self.name(suffix), {"cpu": 1, "memory": MEMORY}
         spec = {"application": APPLICATION, "batch_size": 1, "priority": priority, "resreq": resources}
         await self.call("CreateSession", session_id=name, session=spec)
         for _ in range(tasks):
-            await self.call("CreateTask", task={"session_id": name})
+            task = {"session_id": name, "input": json.dumps({"duration": round(seconds * 1000)})}
+            await self.call("CreateTask", task=task)
         return name
+
+    async def tasks(self, suffix: str) -> list[ListedTask]:
+        """The tasks of a session. Flame tells the events of a task to those who ask for that task alone."""
+        session, request = self.name(suffix), message_class("ListTaskRequest")
+        channel = Channel(self.host, self.port)
+        method: Any = UnaryStreamMethod(channel, f"/{FRONTEND}/ListTask", request, message_class("Task"))
+        try:
+            ids = [each.metadata.id for each in await method(request(session_id=session), timeout=SOON)]
+        finally:
+            channel.close()
+        told = [(await self.call("GetTask", task_id=each, session_id=session)).status for each in ids]
+        begun = TASK_STATES.index("running")
+        return [ListedTask(TASK_STATES[each.state], sum(event.code == begun for event in each.events)) for each in told]
 
     async def events(self, suffix: str) -> list[tuple[int, str]]:
         """The codes and messages of a session's events, in their order."""

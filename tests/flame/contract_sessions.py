@@ -34,6 +34,23 @@ async def executor_runs_tasks_of_its_session_and_ends_with_it(bench: Bench) -> N
         assert await bench.executors() == []
 
 
+async def task_tells_each_time_that_it_was_begun(bench: Bench) -> None:
+    async with bench.executor_manager(bench.name("a")):
+        await bench.open_session("s", tasks=2)
+        assert await bench.launch(await bench.bound())
+    async with bench.client() as client:
+        await client.report_lost(bench.name("a"))
+        assert await bench.becomes(bench.name("a"), NodeState.NOT_READY, LOST)
+        await client.release_node(bench.name("a"))
+    assert sorted(await bench.tasks("s")) == [("pending", 0), ("pending", 1)]
+    async with bench.executor_manager(bench.name("b")):
+        executor = await bench.bound()
+        for _ in range(2):
+            assert await bench.launch(executor)
+            await bench.complete(executor)
+        assert sorted(await bench.tasks("s")) == [("succeeded", 1), ("succeeded", 2)]
+
+
 async def session_gets_one_executor_at_a_time(bench: Bench) -> None:
     async with bench.executor_manager(bench.name("a"), capacity=3):
         await bench.open_session("s", tasks=3)
@@ -251,6 +268,7 @@ async def idle_executor_of_a_released_node_stops_the_scheduler_until_its_node_is
 
 RULES: tuple[Rule, ...] = (
     executor_runs_tasks_of_its_session_and_ends_with_it,
+    task_tells_each_time_that_it_was_begun,
     session_gets_one_executor_at_a_time,
     executors_go_to_any_node_with_room,
     session_waits_for_an_executor_on_a_dead_node_though_another_has_room,

@@ -29,17 +29,24 @@ message_class = classes(
         "TaskResult": "int32 return_code = 1; optional string message = 3",
         "Application": "Metadata metadata = 1",
         "ApplicationList": "repeated Application applications = 1",
-        "Task": "Metadata metadata = 1; TaskSpec spec = 2",
-        "TaskSpec": "string session_id = 2",
+        # The state is an enumeration. The events have its values as their codes.
+        "TaskStatus": "int32 state = 1; repeated Event events = 4",
+        "Task": "Metadata metadata = 1; TaskSpec spec = 2; TaskStatus status = 3",
+        # The input consists of bytes; that of `flmping` is JSON.
+        "TaskSpec": "string session_id = 2; optional string input = 3",
         "ListApplicationRequest": "",
         "ListExecutorRequest": "",
         "ListSessionRequest": "",
         "CreateSessionRequest": "string session_id = 1; SessionSpec session = 2",
         "CloseSessionRequest": "string session_id = 1",
         "CreateTaskRequest": "TaskSpec task = 1",
+        "ListTaskRequest": "string session_id = 1",
+        "GetTaskRequest": "string task_id = 1; string session_id = 2",
     }
 )
 
+#: States of tasks, by their numbers.
+TASK_STATES = ("pending", "running", "succeeded", "failed", "cancelled")
 #: The calls of executor managers for their executors, with what answers them.
 EXECUTOR_CALLS = {
     call: {"BindExecutor": "BindExecutorResponse", "LaunchTask": "LaunchTaskResponse"}.get(call, "Result")
@@ -50,6 +57,7 @@ CLIENT_CALLS = {
     "CreateSession": "Session",
     "CloseSession": "Session",
     "CreateTask": "Task",
+    "GetTask": "Task",
     "ListApplication": "ApplicationList",
     "ListExecutor": "ExecutorList",
     "ListSession": "SessionList",

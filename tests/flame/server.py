@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import socket
 from contextlib import asynccontextmanager
 from random import SystemRandom
@@ -15,7 +16,7 @@ from grpclib.server import Server
 from flamectl_operator.flame.messages import BACKEND, FRONTEND
 from flamectl_operator.flame.snapshot import ExecutorState, Resources
 from tests.flame.model import RefusedError, Task
-from tests.flame.protocol import CLIENT_CALLS, EXECUTOR_CALLS, message_class
+from tests.flame.protocol import CLIENT_CALLS, EXECUTOR_CALLS, TASK_STATES, message_class
 
 if TYPE_CHECKING:
     import ssl
@@ -101,9 +102,11 @@ class FlameServer:
                     for name, act in (
                         ("CreateSession", self._create_session),
                         ("CreateTask", self._create_task),
+                        ("GetTask", self._get_task),
                         ("CloseSession", self._close_session),
                     )
                 ),
+                self._list_task(),
             ],
             BACKEND: [
                 self._unary(BACKEND, "ReleaseNode", message_class("ReleaseNodeRequest"), "Result", self._release),
@@ -142,6 +145,18 @@ class FlameServer:
             await stream.send_message(answered)
 
         return self._handler(service, name, handle, Cardinality.UNARY_UNARY, request, message_class(answer))
+
+    def _list_task(self) -> tuple[str, Handler]:
+        async def handle(stream: Any) -> None:
+            asked = await stream.recv_message()
+            await self._begin("ListTask")
+            for number, task in enumerate(self.model.sessions[asked.session_id].tasks):
+                answer = message_class("Task")()
+                _tell(answer, asked.session_id, number, task)
+                await stream.send_message(answer)
+
+        types = message_class("ListTaskRequest"), message_class("Task")
+        return self._handler(FRONTEND, "ListTask", handle, Cardinality.UNARY_STREAM, *types)
 
     def _watch(self) -> tuple[str, Handler]:
         async def handle(stream: Any) -> None:
@@ -289,14 +304,26 @@ class FlameServer:
         answer.metadata.id = asked.session_id
 
     def _create_task(self, asked: Any, answer: Any) -> None:
-        self.model.add_task(asked.task.session_id, Task(0.0))
+        told = json.loads(asked.task.input) if asked.task.HasField("input") else {}
+        self.model.add_task(asked.task.session_id, Task(told.get("duration", 0) / 1000))
         answer.spec.session_id = asked.task.session_id
+
+    def _get_task(self, asked: Any, answer: Any) -> None:
+        task = self.model.sessions[asked.session_id].tasks[int(asked.task_id)]
+        _tell(answer, asked.session_id, int(asked.task_id), task)
+        for _ in range(task.runs):
+            answer.status.events.add(code=TASK_STATES.index("running"))
 
     def _close_session(self, asked: Any, answer: Any) -> None:
         if self.model.sessions[asked.session_id].count("running"):
             raise RefusedError("Cannot close session with running tasks")
         self.model.close_session(asked.session_id)
         answer.metadata.id = asked.session_id
+
+
+def _tell(answer: Any, session: str, number: int, task: Task) -> None:
+    answer.metadata.id, answer.spec.session_id = str(number), session
+    answer.status.state = TASK_STATES.index(task.state)
 
 
 def two_free_ports() -> int:

@@ -1,15 +1,22 @@
-"""Executors that somebody else takes amid their work: each of their tasks runs once."""
+"""Executors that somebody else takes amid their work: each of their tasks runs once.
+
+Flame is what `disrupted_images` says. Sessions are opened by its API.
+"""
 
 from __future__ import annotations
 
+import asyncio
 import json
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 
+from flamectl_operator.flame.snapshot import Load
 from tests.e2e.namespace import flame_cluster
+from tests.flame.bench import Bench
 from tests.node import operator as installed
 from tools.installation import NAMESPACE
+from tools.node.images import disrupted_images
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -18,7 +25,7 @@ if TYPE_CHECKING:
     from tools.controlplane import Plane
 
 _MANAGER = "my-flame-session-manager"
-_LOGS = "/usr/local/flame/logs"
+_SESSION = "work"
 #: Tasks of the session, and seconds that each takes.
 _TASKS, _SECONDS = 60, 1
 #: More seconds than the session takes: a hook that ends by its time ends too late for these tests.
@@ -98,31 +105,41 @@ def test_deletion_of_the_cluster_does_not_wait_for_work(world: NodeNamespace) ->
 def _ready(world: NodeNamespace) -> set[str]:
     """Make a cluster of executors that end their work, and return their names."""
     drain = {"drain": {"onTermination": {"enabled": True, "maxSeconds": _MOST}}}
-    storage = {"storage": "fs:///var/lib/flame/session"}
-    world.apply(flame_cluster(replicas=3, sessionManager=storage, executorManager=drain))
+    images = disrupted_images()
+    manager = {"image": images["session-manager"], "storage": "fs:///var/lib/flame/session"}
+    executors = {"image": images["executor-manager"], **drain}
+    world.apply(flame_cluster(replicas=3, sessionManager=manager, executorManager=executors))
     return world.wait_registered(executors=3)
 
 
 def _work(world: NodeNamespace, tasks: int = _TASKS) -> set[str]:
     """Make such a cluster, open a session, and return the executors when each of them works."""
-    executors = _ready(world)
-    world.kubectl("exec", _MANAGER, "--", "sh", "-c", f"echo work {tasks} {_SECONDS} >{_LOGS}/open")
-    world.wait("all executors to work", lambda: _begun(world) >= 2 * len(executors), interval=0.5)
+    executors, bench = _ready(world), _bench(world)
+    asyncio.run(bench.open_session(_SESSION, tasks, seconds=_SECONDS))
+    world.wait("all executors to work", lambda: _working(bench) == executors, interval=0.5)
     return executors
 
 
-def _tasks(world: NodeNamespace) -> list[dict[str, Any]]:
-    told = json.loads(world.kubectl("exec", _MANAGER, "--", "cat", f"{_LOGS}/sessions.json"))
-    return list(told.get("work", []))
+def _bench(world: NodeNamespace) -> Bench:
+    """Return what plays the clients of the session manager; the test runs in the node's network, so Pods can be reached."""
+    return Bench(world.existing("pod", _MANAGER)["status"]["podIP"], 8080, 1.0, "")
 
 
-def _begun(world: NodeNamespace) -> int:
-    return sum(task["runs"] for task in _tasks(world))
+def _working(bench: Bench) -> set[str]:
+    snapshot = asyncio.run(bench.snapshot())
+    return {node for node in snapshot.by_node if snapshot.load(node)[0] is Load.BUSY}
 
 
 def _each_task_runs_once(world: NodeNamespace) -> None:
-    world.wait("all tasks to succeed", lambda: {task["state"] for task in _tasks(world)} == {"succeeded"}, interval=0.5)
-    assert [task["runs"] for task in _tasks(world)] == [1] * _TASKS
+    """Wait for the end of the session, and close it as its client does."""
+    bench = _bench(world)
+
+    def succeeded() -> bool:
+        return {each.state for each in asyncio.run(bench.tasks(_SESSION))} == {"succeeded"}
+
+    world.wait("all tasks to succeed", succeeded, interval=0.5)
+    asyncio.run(bench.call("CloseSession", session_id=_SESSION))
+    assert [each.runs for each in asyncio.run(bench.tasks(_SESSION))] == [1] * _TASKS
 
 
 def _live(world: NodeNamespace) -> set[str]:

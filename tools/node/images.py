@@ -3,6 +3,8 @@
 - `base`: what `python:slim` is elsewhere, a Debian with Python, made by debootstrap.
 - `operator`: the project's own Dockerfile on that base, and `operator_next`, the same of another revision.
 - `flame`: stand-ins for Flame's binaries, from `tests/node/standins`, on the operator's image, whose packages speak gRPC.
+- `flame_real`: the same with Flame's own binaries in place of the stand-ins, where `FLAME_HOME` names a directory with
+  `bin/` and `migrations/` of Flame 0.6. They must run on Debian 12.
 
 An archive is named by the hash of everything that goes into it, so what has not changed is not built again.
 """
@@ -24,7 +26,7 @@ from tools.node.binaries import cache_directory
 from tools.node.errors import ImageError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 STANDINS = ROOT / "tests" / "node" / "standins"
@@ -39,6 +41,11 @@ FLAME = {
     "executor-manager": "xflops/flame-executor-manager:v0.6.0",
     "object-cache": "xflops/flame-object-cache:v0.6.0",
 }
+
+#: Those with Flame's own binaries.
+FLAME_REAL = {part: f"{FLAME[part]}-real" for part in ("session-manager", "executor-manager")}
+#: What these take from `FLAME_HOME`; the last one serves sessions of the application `flmping`.
+_REAL_FILES = ("migrations", *(f"bin/flame-{part}" for part in FLAME_REAL), "bin/flmping-service")
 
 # Raise it when the instructions below change what an image is made of.
 _RECIPE = "1"
@@ -61,7 +68,7 @@ class Images:
     Attributes:
         pause: The container that holds a Pod's network.
         operator: The operator, and the same of another revision.
-        flame: Stand-ins for Flame's binaries.
+        flame: Stand-ins for Flame's binaries, and Flame's own where there are any.
     """
 
     pause: Path
@@ -71,6 +78,25 @@ class Images:
     def all(self) -> tuple[Path, ...]:
         """Return all archives."""
         return (self.pause, *self.operator, *self.flame)
+
+
+def flame_home() -> Path | None:
+    """Return the directory of Flame's own binaries; None where the environment names none.
+
+    Raises:
+        ImageError: It lacks something.
+    """
+    if not (named := os.environ.get("FLAME_HOME")):
+        return None
+    home = Path(named).absolute()
+    if missing := [name for name in _REAL_FILES if not (home / name).exists()]:
+        raise ImageError(f"FLAME_HOME names {home}, which lacks {', '.join(missing)}")
+    return home
+
+
+def disrupted_images() -> dict[str, str]:
+    """Return the images of Flame in the scenarios of disruptions, by component: Flame's own binaries where there are any."""
+    return FLAME_REAL if flame_home() is not None else {part: FLAME[part] for part in FLAME_REAL}
 
 
 def ensure_images(report: Callable[[str], None]) -> Images:
@@ -101,6 +127,7 @@ class _Workshop:
         self._recipe = _digest([], _SUITE, *_PACKAGES, *_NOT_NEEDED, _RECIPE)
 
     def images(self) -> Images:
+        home = flame_home()
         operator = _digest((ROOT / name for name in _OPERATOR_SOURCES), self._recipe)
         standins = _digest([STANDINS, FLAME_MODEL], operator)
         return Images(
@@ -109,11 +136,19 @@ class _Workshop:
                 self._archive(OPERATOR, operator, self._commit_operator),
                 self._archive(OPERATOR_NEXT, operator, self._commit_operator_next),
             ),
-            flame=tuple(
-                self._archive(image, standins, partial(self._commit_standin, part, image))
-                for part, image in FLAME.items()
+            flame=(
+                *(
+                    self._archive(image, standins, partial(self._commit_flame, part, image, None))
+                    for part, image in FLAME.items()
+                ),
+                *(() if home is None else self._real(home, standins)),
             ),
         )
+
+    def _real(self, home: Path, standins: str) -> Iterator[Path]:
+        key = _digest((home / name for name in _REAL_FILES), standins)
+        for part, image in FLAME_REAL.items():
+            yield self._archive(image, key, partial(self._commit_flame, part, image, home))
 
     def _archive(self, image: str, key: str, commit: Callable[[], None]) -> Path:
         name = image.rpartition("/")[2].replace(":", "-")
@@ -160,7 +195,7 @@ class _Workshop:
         self._buildah("config", "--label", "org.opencontainers.image.revision=next", container)
         self._buildah("commit", "--rm", container, _local(OPERATOR_NEXT))
 
-    def _commit_standin(self, part: str, image: str) -> None:
+    def _commit_flame(self, part: str, image: str, home: Path | None) -> None:
         if not self._has(_local(OPERATOR)):
             self._commit_operator()
         container = self._buildah("from", "--pull-never", _local(OPERATOR))
@@ -171,9 +206,13 @@ class _Workshop:
         self._buildah(
             "run", container, "--", "mkdir", "-p", "/usr/local/flame/work", "/usr/local/flame/migrations/sqlite"
         )
-        home = "/usr/local/flame/work" if part == "executor-manager" else "/usr/local/flame"
+        if home is not None:
+            for name in _REAL_FILES:
+                self._buildah("copy", container, str(home / name), f"/usr/local/flame/{name}")
+        directory = "/usr/local/flame/work" if part == "executor-manager" else "/usr/local/flame"
         entrypoint = f'["/usr/local/flame/bin/flame-{part}"]'
-        self._buildah("config", "--workingdir", home, "--entrypoint", entrypoint, "--cmd", "", container)
+        self._buildah("config", "--env", "FLAME_HOME=/usr/local/flame", container)
+        self._buildah("config", "--workingdir", directory, "--entrypoint", entrypoint, "--cmd", "", container)
         self._buildah("commit", "--rm", container, _local(image))
 
     def _commit(self, image: str, *, entrypoint: Sequence[str], user: str) -> None:
@@ -243,7 +282,8 @@ def _digest(paths: Iterable[Path], *more: str) -> str:
         files = sorted(file for file in path.rglob("*") if file.is_file()) if path.is_dir() else [path]
         for file in files:
             if "__pycache__" not in file.parts:
-                digest.update(f"{file.relative_to(ROOT)}\0{file.stat().st_mode}\0".encode())
+                name = file.relative_to(ROOT) if file.is_relative_to(ROOT) else file
+                digest.update(f"{name}\0{file.stat().st_mode}\0".encode())
                 digest.update(file.read_bytes())
     digest.update("\0".join(more).encode())
     return digest.hexdigest()[:12]
