@@ -204,17 +204,18 @@ async def _follow(
 async def _watch(
     client: ApiServerClient, namespace: str, version: str, resource: Resource[T], label_selector: str = ""
 ) -> AsyncIterator[WatchEvent[T]]:
-    """Watch, and raise an error if the watch ends, because the loader would wait for ever."""
-    async for event in client.watch(
-        resource,
-        namespace,
-        label_selector=label_selector,
-        resource_version=version,
-        timeout_seconds=PATIENCE,
-        read_timeout=PATIENCE,
-    ):
-        yield event
-    raise RuntimeError(f"the watch of {resource.plural} ended too early")
+    """Watch on and on, because the API server ends a watch at any time, for example when its reader is slow."""
+    while True:
+        async for event in client.watch(
+            resource,
+            namespace,
+            label_selector=label_selector,
+            resource_version=version,
+            timeout_seconds=PATIENCE,
+            read_timeout=PATIENCE,
+        ):
+            version = event.object.metadata.resource_version
+            yield event
 
 
 async def _record(

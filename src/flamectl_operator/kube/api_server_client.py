@@ -138,10 +138,14 @@ class ApiServerClient:
                 event = wire.decode(wire.Event, line)
                 if event.type == "ERROR":
                     raise error_from_status(wire.decode(Status, event.object))
-                changed = wire.decode(resource.view, event.object)
-                if not (
-                    _is_stored(changed) if event.type != "BOOKMARK" else changed.metadata.resource_version.isdecimal()
-                ):
+                if event.type == "BOOKMARK":
+                    # An empty object, and that of a Pod has null where a Pod has its containers.
+                    changed = resource.view(metadata=wire.decode(KubernetesObject, event.object).metadata)
+                    valid = changed.metadata.resource_version.isdecimal()
+                else:
+                    changed = wire.decode(resource.view, event.object)
+                    valid = _is_stored(changed)
+                if not valid:
                     raise UndecodableError(f"an event of the API server is not about {resource.plural}")
                 yield WatchEvent(EventType(event.type), changed)
 

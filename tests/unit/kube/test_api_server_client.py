@@ -283,6 +283,18 @@ async def test_answer_that_is_not_the_object_leaves_the_outcome_unknown(
     assert caught.value.outcome_unknown
 
 
+async def test_bookmark_of_pods_is_read_although_its_pod_has_no_list_of_containers(
+    client: ApiServerClient, transport: RecordingTransport
+) -> None:
+    """The API server sends an empty Pod, and Go writes an empty list that must not be left out as null."""
+    metadata = {"resourceVersion": "12", "creationTimestamp": None}
+    transport.lines = [event("BOOKMARK", {"metadata": metadata, "spec": {"containers": None}, "status": {}})]
+    events = client.watch(PODS, "ns", resource_version="5", timeout_seconds=300, read_timeout=90)
+    async with aclosing(events):
+        found = [(each.type.value, each.object.metadata.resource_version) async for each in events]
+    assert found == [("BOOKMARK", "12")]
+
+
 @pytest.mark.parametrize(
     "line",
     [
