@@ -22,6 +22,7 @@ from flamectl_operator.reconcile.transform import (
     keep_pod,
     keep_service,
 )
+from flamectl_operator.runtime.slow_start import Acceptances
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -58,6 +59,8 @@ class Stores:
     flame: Flame
     claim_reservations: ClaimReservations = field(default_factory=ClaimReservations)
     doubts: Doubts = field(default_factory=Doubts)
+    #: Namespaces in which executors were created lately, and for which FlameCluster.
+    executors_accepted: Acceptances = field(default_factory=Acceptances)
 
     @classmethod
     def empty(cls, flame: Flame | None = None) -> Stores:

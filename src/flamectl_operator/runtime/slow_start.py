@@ -16,8 +16,10 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
 
+from flamectl_operator.runtime.lru_cache import LRUCache
+
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Sequence
+    from collections.abc import Awaitable, Callable, Hashable, Sequence
 
 T = TypeVar("T")
 
@@ -25,6 +27,11 @@ T = TypeVar("T")
 QUEUED = 4.0
 #: Seconds that a call may take in any case, because shorter waits harm nobody.
 QUICK = 0.005
+#: Calls in flight at first when another one like them was accepted so many seconds ago at most.
+AFTER_ACCEPTANCE = 4
+ACCEPTANCE_LASTS = 2.0
+#: The most groups whose acceptances are remembered.
+GROUPS = 1024
 #: The window does not shrink below this size, because calls may have become slow for another reason.
 LEAST = 16
 
@@ -79,8 +86,12 @@ class SlowStart:
         self.reset()
 
     def reset(self) -> None:
-        """Start with few calls again."""
+        """Start with one call again."""
         self.window = Window(1)
+
+    def expect_success(self) -> None:
+        """Start with a few calls, because the server has just accepted others like them."""
+        self.window.size = max(self.window.size, AFTER_ACCEPTANCE)
 
     async def run(
         self,
@@ -103,6 +114,32 @@ class SlowStart:
         if result.errors or not result.skipped:
             self.reset()
         return result
+
+
+class Acceptances:
+    """Who made the latest call of each group, such as a namespace in which Pods are created, if the call succeeded.
+
+    All times are of one clock.
+    """
+
+    def __init__(self) -> None:
+        self._latest: LRUCache[tuple[Hashable, float]] = LRUCache(GROUPS)
+
+    def note(self, group: Hashable, caller: Hashable, now: float) -> None:
+        """Note that calls of somebody succeeded."""
+        self._latest.put(group, (caller, now))
+
+    def note_refusal(self, group: Hashable) -> None:
+        """Forget earlier successes, because a call has failed since."""
+        self._latest.put(group, (None, -math.inf))
+
+    def by_another(self, group: Hashable, caller: Hashable, now: float) -> bool:
+        """Return whether the latest call of a group succeeded for another caller, and not long ago.
+
+        A caller knows by its own window how its own calls went.
+        """
+        latest, at = self._latest.find(group) or (None, -math.inf)
+        return latest != caller and now - at <= ACCEPTANCE_LASTS
 
 
 async def in_parallel(

@@ -64,6 +64,9 @@ class ScaleExecutors(PlannedStep["ScalePlan"]):
         ids = pass_.ids.take(plan.create)
         before = len(pass_.observe().live_executors)
         creation = _Creation(pass_)
+        accepted, owner = pass_.io.stores.executors_accepted, pass_.io.owner
+        if accepted.by_another(owner.namespace, owner.uid, pass_.clock.monotonic()):
+            pass_.slow_start.expect_success()
 
         async def create(index: int) -> None:
             await creation.create(ids[index])
@@ -76,7 +79,10 @@ class ScaleExecutors(PlannedStep["ScalePlan"]):
                 f"Created {span(pass_.io.owner.name, creation.created)} ({before} -> {before + len(creation.created)})",
             )
         if result.errors:
+            accepted.note_refusal(owner.namespace)
             raise primary_error(result.errors)
+        if creation.created:
+            accepted.note(owner.namespace, owner.uid, pass_.clock.monotonic())
         if creation.taken:
             return wait("Creating", "", outcomes.CHANGED_RECHECK_SECONDS)
         # The next pass follows at once and creates the rest, because no event would trigger it.

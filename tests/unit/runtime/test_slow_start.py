@@ -5,7 +5,16 @@ from collections import Counter
 
 import pytest
 
-from flamectl_operator.runtime.slow_start import LEAST, QUEUED, QUICK, SlowStart, Window
+from flamectl_operator.runtime.slow_start import (
+    ACCEPTANCE_LASTS,
+    AFTER_ACCEPTANCE,
+    LEAST,
+    QUEUED,
+    QUICK,
+    Acceptances,
+    SlowStart,
+    Window,
+)
 
 
 class Calls:
@@ -52,6 +61,40 @@ async def test_no_call_follows_when_the_first_one_fails() -> None:
     result = await SlowStart().run(500, lambda: 100, calls)
     assert calls.batches == [1]
     assert (result.succeeded, len(result.errors), result.skipped) == (0, 1, 499)
+
+
+async def test_few_calls_begin_together_when_one_like_them_was_accepted() -> None:
+    calls, start = Calls(), SlowStart()
+    start.expect_success()
+    await start.run(20, lambda: 100, calls)
+    assert calls.batches == [AFTER_ACCEPTANCE, 2 * AFTER_ACCEPTANCE, 8]
+
+
+async def test_acceptance_does_not_slow_down_a_window_that_has_grown() -> None:
+    start = _grown(50)
+    start.expect_success()
+    assert start.window.size == 50
+
+
+async def test_calls_begin_one_by_one_when_one_like_them_was_refused_after_the_acceptance() -> None:
+    start = SlowStart()
+    start.expect_success()
+    await start.run(20, lambda: 100, Calls(failing=frozenset({0})))
+    calls = Calls()
+    await start.run(3, lambda: 100, calls)
+    assert calls.batches == [1, 2]
+
+
+def test_acceptance_holds_for_others_in_its_group_until_a_refusal_or_for_a_short_time() -> None:
+    accepted = Acceptances()
+    accepted.note("here", "one", 10.0)
+    assert accepted.by_another("here", "two", 10.0 + ACCEPTANCE_LASTS)
+    assert not accepted.by_another("here", "two", 10.1 + ACCEPTANCE_LASTS)
+    assert not accepted.by_another("here", "one", 10.0)
+    assert not accepted.by_another("there", "two", 10.0)
+
+    accepted.note_refusal("here")
+    assert not accepted.by_another("here", "two", 10.0)
 
 
 async def test_calls_in_flight_are_finished_after_an_error_and_none_follows() -> None:

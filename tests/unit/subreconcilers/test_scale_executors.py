@@ -19,6 +19,7 @@ from flamectl_operator.reconcile.outcomes import CHANGED_RECHECK_SECONDS
 from flamectl_operator.reconcile.refusals import RefusedError
 from flamectl_operator.reconcile.stores import FLAME_CLUSTERS
 from flamectl_operator.runtime.outcome import DONE
+from flamectl_operator.runtime.slow_start import AFTER_ACCEPTANCE
 from flamectl_operator.subreconcilers.add_session_manager import AddSessionManager
 from flamectl_operator.subreconcilers.scale_executors import ScaleExecutors, span
 from flamectl_operator.subreconcilers.update_config_map import UpdateConfigMap
@@ -35,7 +36,7 @@ from tests.unit.subreconcilers.errors import (
     refusal_of,
     unreachable,
 )
-from tests.unit.subreconcilers.harness import CM_NAME, SM_NAME, StepHarness, converged, executor_name, take_long
+from tests.unit.subreconcilers.harness import CM_NAME, KEY, SM_NAME, StepHarness, converged, executor_name, take_long
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -132,6 +133,49 @@ async def test_slow_start_stops_at_the_first_refusal(error: Callable[[], Kuberne
 
     assert (raised.value.reason, str(raised.value)) == (reason, refusal_of(error(), desired().executor))
     assert len(_creates(world)) == 1
+
+
+def _accept_another(world: StepHarness) -> None:
+    """Another FlameCluster in the namespace has just got an executor."""
+    world.stores.executors_accepted.note(KEY[0], "another", world.clock.monotonic())
+
+
+@pytest.mark.parametrize(("accepted", "together"), [(False, 1), (True, 3)], ids=["first", "after others"])
+async def test_few_executors_are_created_together_after_others_in_the_namespace(
+    mocker: MockerFixture, *, accepted: bool, together: int
+) -> None:
+    world = StepHarness(replicas(3))
+    if accepted:
+        _accept_another(world)
+    asked: list[str] = []
+    before_the_first_answer: list[int] = []
+    create = world.api.create
+
+    async def noted(resource: Any, namespace: str, body: Any, **options: Any) -> Any:
+        asked.append(body["metadata"]["name"])
+        await asyncio.sleep(0)
+        if body["metadata"]["name"] == executor_name(0):
+            before_the_first_answer.append(sum("executor" in each for each in asked))
+        return await create(resource, namespace, body, **options)
+
+    mocker.patch.object(world.api, "create", noted)
+    await world.run_pass()
+
+    assert before_the_first_answer == [together]
+    assert world.executor_ids == [0, 1, 2]
+
+
+async def test_few_executors_are_refused_after_others_were_accepted_and_then_one_at_a_time() -> None:
+    world = StepHarness(replicas(100))
+    _accept_another(world)
+    for number in range(100):
+        world.api.fail("create", "pods", quota(), name=executor_name(number), times=10)
+
+    await world.run_pass()
+    assert len(_creates(world)) == AFTER_ACCEPTANCE
+    await world.run_pass()
+
+    assert len(_creates(world)) == AFTER_ACCEPTANCE + 1
 
 
 async def test_ids_of_refused_creates_are_used_later() -> None:
