@@ -1,7 +1,7 @@
 """KubeRay beside this operator: a RayCluster of as many workers as a FlameCluster has executors.
 
-Nothing of KubeRay is part of this project: its operator and its CRDs are given by path. It runs with sixteen workers as this
-operator does, and without its limit of requests, so that it is measured at its best.
+Nothing of KubeRay is part of this project: its operator and its CRDs are given by path. It runs with as many workers as this
+operator, and without its limit of requests, so that it is measured at its best.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ import msgspec
 
 from flamectl_operator.kube.resources import Resource
 from flamectl_operator.kube.views import KubernetesObject
+from flamectl_operator.settings import OperatorConfig
 from tools.controlplane.supervisor import bound_to_this_process
 from tools.controlplane.waiting import PATIENCE
 
@@ -83,7 +84,7 @@ def _arguments(kubeconfig: Path, namespace: str) -> list[str]:
     return [
         f"--kubeconfig={kubeconfig}",
         f"--watch-namespace={namespace}",
-        "--reconcile-concurrency=16",
+        f"--reconcile-concurrency={OperatorConfig().controller.workers}",
         "--qps=5000",
         "--burst=10000",
         "--enable-leader-election=false",

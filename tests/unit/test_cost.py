@@ -354,3 +354,48 @@ def test_small_flame_cluster_waits_for_few_writes_of_a_large_one() -> None:
         await running
 
     virtually(main())
+
+
+# --- Many small FlameClusters at once
+
+
+class _LateApi(FakeApi):
+    """An API server whose answer to a create takes ten milliseconds, and when each Pod was asked for."""
+
+    def __init__(self, clock: VirtualClock) -> None:
+        super().__init__(clock)
+        self.asked: dict[str, float] = {}
+
+    async def create(
+        self, resource: Resource[T], namespace: str, body: Mapping[str, Any], *, strict: bool = False
+    ) -> T:
+        self.asked[body["metadata"]["name"]] = self.clock.monotonic()
+        await asyncio.sleep(0.01)
+        return await super().create(resource, namespace, body, strict=strict)
+
+
+def test_executors_of_each_small_flame_cluster_are_asked_for_at_once_while_many_start() -> None:
+    count = 40
+
+    async def main() -> _LateApi:
+        clock, stop = VirtualClock(), asyncio.Event()
+        api = _LateApi(clock)
+        running = asyncio.create_task(Operator(api, OperatorConfig(), clock, Random(0), "test", "us").run(stop))
+        for number in range(count):
+            metadata = {"name": f"small-{number}", "namespace": KEY[0], "generation": 1}
+            api.put("flameclusters", {"metadata": metadata, "spec": raw_spec(replicas(3))})
+        await asyncio.sleep(5)
+        stop.set()
+        await running
+        return api
+
+    api = virtually(main())
+    times = [{api.asked[f"small-{number}-executor-manager-{each}"] for each in range(3)} for number in range(count)]
+
+    # As many as there are workers begin before any executor was accepted, one executor each. The others ask for three at once.
+    assert sum(len(each) == 1 for each in times) >= count - OperatorConfig().controller.workers
+    assert all(len(each) <= 2 for each in times)
+    # An object and a status need one request each: a ConfigMap, two Services, four Pods, the ids, and the state once or twice.
+    requests = Counter(f"{verb} {plural}" for verb, plural, _ in api.writes if plural != "events")
+    assert requests.total() <= 9 * count
+    assert requests["status flameclusters"] == 2 * count
