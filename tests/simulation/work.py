@@ -387,11 +387,17 @@ class Work(Check):
         return released and condition(cluster, "Degraded").get("reason") == "SessionPaused"
 
     def in_the_way(self, cluster: Obj) -> list[Obj]:
-        """The Pods that left a cluster and whose executors leave their session for ever, so that other sessions wait."""
+        """The Pods that left a cluster and whose executors hold up sessions.
+
+        Such an executor leaves its session for ever, or is on a node that cannot reach the session manager.
+        """
         model = self._model(cluster)
-        leaving = {each.node for each in model.executors.values() if each.forgotten} if model is not None else set()
+        if model is None:
+            return []
+        ready_nodes = {name for name, node in model.nodes.items() if node.state is NodeState.READY}
+        waiting = {each.node for each in model.executors.values() if each.forgotten or each.node not in ready_nodes}
         return [
-            pod for pod in self._server.tables[PODS].values() if name_of(pod) in leaving and not _is_ours(cluster, pod)
+            pod for pod in self._server.tables[PODS].values() if name_of(pod) in waiting and not _is_ours(cluster, pod)
         ]
 
     def serves(self, pod: Obj) -> bool:
