@@ -68,16 +68,10 @@ def differences(scenario: Scenario, server: ApiServer, ideal: ApiServer) -> Iter
         (each.kind == "settings" and each.args[0] == "flame") or (each.kind == "edit" and "objectCache" in each.args[1])
         for each in scenario.actions
     )
-    # Pods that became ready before the API server's clock went back are ready since a time that has yet to come, so failures are
-    # forgotten that much later.
-    went_back = any(each.kind == "server_jump" and each.args[0] < 0 for each in scenario.actions)
     for cluster in _comparable(server):
         other = ideal.find(FLAME_CLUSTERS, (cluster["metadata"]["namespace"], name_of(cluster)))
         assert other is not None, "it was created"
-        here, there = (
-            _portrait(*each, same_settings=same_settings, went_back=went_back)
-            for each in ((server, cluster), (ideal, other))
-        )
+        here, there = (_portrait(*each, same_settings=same_settings) for each in ((server, cluster), (ideal, other)))
         for part in sorted(here.keys() | there.keys()):
             if here.get(part) != there.get(part):
                 yield f"{name_of(cluster)}: {part} {here.get(part)}, without any trouble {there.get(part)}"
@@ -120,7 +114,7 @@ def _has_left(cluster: Obj, pod: Obj) -> bool:
     return cache_ordinal(name_of(cluster), name_of(pod)) is not None and not is_cache(cluster, pod, caches)
 
 
-def _portrait(server: ApiServer, cluster: Obj, *, same_settings: bool, went_back: bool) -> dict[str, Any]:
+def _portrait(server: ApiServer, cluster: Obj, *, same_settings: bool) -> dict[str, Any]:
     """Return the state of a FlameCluster without its history and without annotations."""
     portrait: dict[str, Any] = {}
     for config_map in _owned(server, CONFIG_MAPS, cluster):
@@ -144,8 +138,7 @@ def _portrait(server: ApiServer, cluster: Obj, *, same_settings: bool, went_back
     for component in ("sessionManager", "executorManager", "objectCache"):
         told = status.get(component, {})
         # A suspended session manager cannot show that it works.
-        unproven = went_back or cluster["spec"].get("suspend")
-        past = _COMPONENT_HISTORY | ({"failures", "nextAttempt"} if unproven else set())
+        past = _COMPONENT_HISTORY | ({"failures", "nextAttempt"} if cluster["spec"].get("suspend") else set())
         status[component] = {name: value for name, value in told.items() if name not in past}
     status["conditions"] = sorted(
         (each["type"], each["status"], each["reason"], each.get("message"))
