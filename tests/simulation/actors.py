@@ -196,6 +196,15 @@ class Actors:
         if (pod := self._pick(self._executors(name), pick)) is not None:
             self._server.delete(PODS, key_of(pod), USER)
 
+    def lose_newest(self, name: str, count: int) -> None:
+        """The executors with the highest ids go by force."""
+        executors = sorted(self._executors(name), key=lambda pod: executor_number(name, name_of(pod)) or 0)
+        for pod in executors[-count:]:
+            self._server.delete(PODS, key_of(pod), USER, grace=0)
+
+    def lose_status(self, name: str) -> None:
+        self._server.patch(FLAME_CLUSTERS, (NAMESPACE, name), {"status": None}, USER, "status")
+
     def evict_worker(self, name: str, pick: int) -> None:
         """Delete an executor as the eviction API does, one that has work if there is any."""
         flame = self._world.flame

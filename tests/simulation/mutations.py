@@ -82,6 +82,7 @@ from flamectl_operator.reconcile.cluster_reads import ClusterReads
 from flamectl_operator.reconcile.debounce import Debounce
 from flamectl_operator.reconcile.deletion_lock import DeletionLock
 from flamectl_operator.reconcile.dry_run import DryRuns
+from flamectl_operator.reconcile.executor_ids import ExecutorIds
 from flamectl_operator.reconcile.lock_hold import LockHold
 from flamectl_operator.reconcile.named_pod import NamedPod
 from flamectl_operator.reconcile.present_plan import PresentPlan
@@ -1619,6 +1620,11 @@ def a_session_manager_that_restarted_is_not_asked() -> None:
             original(self, key, target, busy=busy)
 
     _set(watcher.Watcher, "follow", follow)
+
+
+@_mutation_of_flame
+def names_that_flame_knows_are_given_again() -> None:
+    _set(ExecutorIds, "_hear", lambda *_args: None)
 
 
 def _promising(name: str) -> Iterator[int]:

@@ -222,6 +222,11 @@ class Promises:
         number = _number(cluster, pod)
         if number is not None and uid_of(cluster) in client.knowledge.suspending:
             self._blame(f"{client.name} creates {name_of(pod)} before the suspension that it announced is over")
+        heard, born = client.knowledge.heard.get(name_of(cluster)), moment(cluster["metadata"]["creationTimestamp"])
+        # An earlier FlameCluster of this name had a session manager of its own.
+        answers = heard.answers[:1] if heard is not None and heard.begun >= born and number is not None else []
+        if any(each.said < pass_begun() and name_of(pod) in each.snapshot.nodes for each in answers):
+            self._blame(f"{client.name} creates {name_of(pod)}, a name that Flame had known before")
         known = client.knowledge.attempts.get(uid_of(cluster))
         if known is None or not (known.own or known.since < pass_begun()):
             return

@@ -168,6 +168,7 @@ class Scenario:
             draw.mute_rollouts(child_random(seed, "mute rollouts"))
             draw.corrections(child_random(seed, "corrections"))
             draw.patient_updates(child_random(seed, "patient updates"))
+            draw.lost_ids(child_random(seed, "lost ids"))
         else:
             draw.set_back(child_random(seed, "set back"))
             draw.other_crd(child_random(seed, "other crd"))
@@ -723,6 +724,22 @@ class _Draw:
             self._add(at, "failing_session", name, random.choice((1, 4, 9)))
             if random.random() < 0.3:
                 self._add(at + random.choice((1.0, 5.0, 30.0)), "delete_session_manager", name, 0)
+
+    def lost_ids(self, random: Random) -> None:
+        """The status and the newest executors are lost while no operator runs, and more executors are wanted later.
+
+        Evictions are rare and have a world of their own.
+        """
+        if random.random() < 0.9 or any(each.kind == "evict_worker" for each in self.actions):
+            return
+        name, at = random.choice(self.names), min(35.0 + random.random() * self._length, self._settled)
+        executors = {"replicas": 4, "autoscaling": None}
+        self._add(at - 20.0, "edit", name, {"executorManager": executors})
+        self._add(at, "kill", 20.0)
+        self._add(at + 1.0, "scale", name, 2)
+        self._add(at + 2.0, "lose_newest", name, 2)
+        self._add(at + 3.0, "lose_status", name)
+        self._add(at + random.choice((40.0, 90.0)), "scale", name, 5)
 
     def mute_rollouts(self, random: Random) -> None:
         """A rollout or a scale-up to executors that never register, and then a scale-down or another rollout."""

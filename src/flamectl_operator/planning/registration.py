@@ -14,7 +14,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from flamectl_operator.api.constants import SESSION_MANAGER
-from flamectl_operator.flame.snapshot import NodeState
+from flamectl_operator.flame.snapshot import Load, NodeState
 from flamectl_operator.observed import pods
 from flamectl_operator.planning.budget import Budget
 from flamectl_operator.planning.replacement_backoff import executor_uncounted
@@ -85,7 +85,7 @@ def unregistered(observed: ObservedCluster, settings: FlameSettings, now: ClockR
             word = "NotReady" if state is NodeState.NOT_READY else "Unknown"
             message = f"{executor.name} runs, but Flame reports its node as {word}"
             found.append(Unregistered(executor, since, since + timedelta(seconds=lost_after), message, known=True))
-        elif not snapshot.known(executor.name):
+        elif snapshot.load(executor.name)[0] is Load.NONE:
             # An executor that was there before this incarnation of the session manager has to register again.
             seen = observed.first_seen.running[executor.pod.uid]
             again = seen < flame.known_since
@@ -116,7 +116,7 @@ def of_no_use(observed: ObservedCluster) -> frozenset[str]:
     unknown = [
         each
         for each in observed.ready_executors
-        if not snapshot.registered(each.name) and each.name not in snapshot.by_node
+        if not snapshot.registered(each.name) and snapshot.load(each.name)[0] is Load.NONE
     ]
     early = [each for each in unknown if seen.get(each.pod.uid, flame.known_since) < flame.known_since]
     returning = {each.name for each in early if _started_before(observed, each)}

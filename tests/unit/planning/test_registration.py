@@ -63,6 +63,15 @@ def test_executor_is_overdue_when_this_process_has_seen_it_run_for_the_whole_tim
     assert overdue(seen, _SETTINGS, ClockReading(NOW, BOOTTIME)) == seen.live_executors
 
 
+def test_executor_does_not_register_although_processes_of_an_earlier_one_of_its_name_have_left_their_sessions() -> None:
+    pod = executor_pod(0, since=ago(130))
+    left = (FlameExecutor(pod.name, ExecutorState.UNBINDING), FlameExecutor(pod.name, ExecutorState.RELEASING))
+    seen = _answered(pod, registered=[], listed=left, seen=130)
+
+    assert overdue(seen, _SETTINGS, ClockReading(NOW, BOOTTIME)) == seen.live_executors
+    assert of_no_use(seen) == {pod.name}
+
+
 def test_executor_that_was_there_before_the_session_manager_answered_has_less_time() -> None:
     pod = executor_pod(0, since=ago(600))
     flame = Knowledge(Phase.KNOWN, INCARNATION, snapshot=SessionManagerSnapshot({}, ()), known_since=BOOTTIME - 61)
