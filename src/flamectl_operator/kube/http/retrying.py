@@ -9,9 +9,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import tenacity
+
 from flamectl_operator.kube.errors import (
     ConnectionFailedError,
     ConnectionLostError,
+    KubernetesError,
     ServerError,
     TooManyRequestsError,
 )
@@ -20,7 +23,6 @@ from flamectl_operator.kube.http.transport import WrappedTransport
 if TYPE_CHECKING:
     from random import Random
 
-    from flamectl_operator.kube.errors import KubernetesError
     from flamectl_operator.kube.http.request import Request
     from flamectl_operator.kube.http.transport import Transport
     from flamectl_operator.runtime.clock import Clock
@@ -56,22 +58,30 @@ class RetryingTransport(WrappedTransport):
 
     async def send(self, request: Request) -> bytes:
         """See `Transport.send`."""
-        safe = _SAFE_TO_READ_AGAIN if request.changes_nothing else _SAFE_TO_REPEAT
-        attempt, waited = 1, 0.0
-        while True:
-            try:
-                return await self._transport.send(request)
-            except safe as error:
-                delay = self._delay(attempt, error)
-                if attempt == MAX_ATTEMPTS or waited + delay > MAX_TOTAL_WAIT:
-                    raise
-            await self._clock.sleep(delay)
-            attempt, waited = attempt + 1, waited + delay
+        # One object per request, because tenacity keeps the state of an attempt in it.
+        retrying = tenacity.AsyncRetrying(
+            sleep=self._clock.sleep,
+            stop=_give_up,
+            wait=self._delay,
+            retry=tenacity.retry_if_exception_type(_SAFE_TO_READ_AGAIN if request.changes_nothing else _SAFE_TO_REPEAT),
+            reraise=True,
+        )
+        return await retrying(self._transport.send, request)
 
-    def _delay(self, attempt: int, error: KubernetesError) -> float:
+    def _delay(self, state: tenacity.RetryCallState) -> float:
         """Return the seconds until the next attempt: as long as the server asks for, and at least the backoff.
 
         The server asks all clients for the same delay, so jitter keeps them from returning together.
         """
-        asked = min(error.retry_after or 0.0, MAX_RETRY_AFTER)
-        return max(BASE_DELAY * 2.0 ** (attempt - 1), asked) * (1 + JITTER * self._random.random())
+        seconds = max(BASE_DELAY * 2.0 ** (state.attempt_number - 1), min(_retry_after(state), MAX_RETRY_AFTER))
+        return seconds * (1 + JITTER * self._random.random())
+
+
+def _retry_after(state: tenacity.RetryCallState) -> float:
+    error = state.outcome.exception() if state.outcome is not None else None
+    return (error.retry_after or 0.0) if isinstance(error, KubernetesError) else 0.0
+
+
+def _give_up(state: tenacity.RetryCallState) -> bool:
+    """Return whether to stop; tenacity's own limit on time reads the real clock."""
+    return state.attempt_number >= MAX_ATTEMPTS or state.idle_for + state.upcoming_sleep > MAX_TOTAL_WAIT
