@@ -8,6 +8,8 @@ INSTALLED := .venv/.installed
 TESTS ?= tests
 # Of the control plane, see tools/controlplane/README.md; the default is the newest.
 export KUBERNETES_VERSION
+# Compiled modules are kept, even where the environment forbids it: each process of a test run would compile all of them anew.
+export PYTHONDONTWRITEBYTECODE :=
 # End-to-end tests mostly wait, so there are more of them at a time than there are cores.
 WORKERS ?= 8
 # What runs the tests; tools.retry runs those that failed once more.
