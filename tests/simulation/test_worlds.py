@@ -71,7 +71,7 @@ def test_failing_world_is_shrunk(monkeypatch: pytest.MonkeyPatch) -> None:
         return parse_spec(raw, name).model_copy(update={"paused": False})
 
     monkeypatch.setattr(spec_renderer, "parse_spec", ignore_pausing)
-    short = (each for each in map(Scenario.of, FIXED) if 6 <= len(each.actions) < 20)
+    short = (each for each in map(Scenario.of, FIXED) if 6 <= len(each.actions) < 12)
     scenario = next(each for each in short if failure(each))
     shorter = shrink(scenario)
     assert failure(shorter) == failure(scenario)
@@ -92,12 +92,14 @@ def test_each_kind_of_fault_occurs() -> None:
     missing = {"crash_init", "crash_newest_executor", "session_manager_out_of_memory", *REQUEST_FAULTS}
     missing |= {f"standstill at {request}" for request in STANDSTILLS}
     missing |= {f"crash {when} {verb or 'any write'}" for when in ("before", "after") for verb in crashes}
-    for seed in FIXED:
-        scenario = Scenario.of(seed)
-        if missing & set(map(_fault, scenario.actions)):
-            world = World(scenario)
-            world.run()
-            missing -= world.faults.happened.keys()
+    drawn = {seed: set(map(_fault, Scenario.of(seed).actions)) for seed in FIXED[:400]}
+    while missing and drawn:
+        # The world that may have most of the kinds comes next, so that few worlds run.
+        seed = max(drawn, key=lambda each: len(drawn[each] & missing))
+        del drawn[seed]
+        world = World(Scenario.of(seed))
+        world.run()
+        missing -= world.faults.happened.keys()
     assert not missing
 
 
@@ -112,23 +114,23 @@ def _fault(action: Action) -> str:
     return action.kind
 
 
-@pytest.mark.parametrize("seed", [3, 7, 12])
-def test_same_seed_gives_the_same_trace_under_any_hash_seed(seed: int) -> None:
+def test_same_seed_gives_the_same_trace_under_any_hash_seed() -> None:
     listen_to_logs(logging.ERROR)
-    here = World(Scenario.of(seed)).run()
+    seeds = (3, 7, 12)
+    here = [World(Scenario.of(seed)).run().digest for seed in seeds]
     program = (
         "import logging\n"
         "from tests.simulation.scenario import Scenario\n"
         "from tests.simulation.world import World, listen_to_logs\n"
         "listen_to_logs(logging.ERROR)\n"
-        f"print(World(Scenario.of({seed})).run().digest)"
+        f"for seed in {seeds[::-1]}:\n"  # in another order, because a world leaves nothing behind
+        "    print(World(Scenario.of(seed)).run().digest)"
     )
-    environment = {**os.environ, "PYTHONHASHSEED": str(seed + 1)}
+    environment = {**os.environ, "PYTHONHASHSEED": "4"}
     answer = subprocess.run(
         [sys.executable, "-c", program], env=environment, capture_output=True, text=True, check=True
     )
-    assert answer.stdout.strip() == here.digest
-    assert World(Scenario.of(seed)).run().digest == here.digest
+    assert answer.stdout.split() == here[::-1]
 
 
 def test_story_can_be_read() -> None:
