@@ -128,7 +128,7 @@ async def test_sessions_of_two_workspaces_with_one_name_are_told_apart() -> None
 async def test_answer_of_many_small_entries_is_refused_before_it_takes_memory(list_of: int, unit: str) -> None:
     entry = bytes.fromhex(unit)
     lists = [b"", b"", b""]
-    lists[list_of] = entry * (4 * MIB // len(entry))
+    lists[list_of] = entry * (MIB // len(entry))
     tracemalloc.start()
     try:
         with pytest.raises(TooLargeError):
@@ -136,7 +136,7 @@ async def test_answer_of_many_small_entries_is_refused_before_it_takes_memory(li
         _, peak = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
-    assert peak < 16 * MIB
+    assert peak < 8 * MIB
 
 
 @pytest.mark.parametrize("text", ["a", "é", "語", "😀"])
