@@ -29,7 +29,7 @@ SESSIONS_PAUSE = 10.0
 #: The pause between a write and a status that only says "created, not ready yet", in times that a creation took, and at most in
 #: seconds. There is no pause shorter than `FIRST_PAUSE`.
 CREATED_FACTOR = 30
-LAST_CREATED_PAUSE = 15.0
+LAST_CREATED_PAUSE = 5.0
 #: A shorter time in seconds counts as over, because timers may fire a little early.
 PRECISION = 0.001
 
