@@ -16,9 +16,9 @@ from flamectl_operator.reconcile.refusals import RefusedError
 from flamectl_operator.reconcile.spec_renderer import SpecRenderer
 from flamectl_operator.reconcile.step_hooks import StepHooks
 from flamectl_operator.reconcile.write_count import WRITES, WriteCount
-from flamectl_operator.runtime.observer import UNOBSERVED
 from flamectl_operator.runtime.outcome import NOTHING, Result
 from flamectl_operator.runtime.share import Shares
+from flamectl_operator.runtime.telemetry import UNMEASURED
 from flamectl_operator.status.events import first_ready
 from flamectl_operator.subreconcilers import OBSERVE, PIPELINE
 
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from flamectl_operator.reconcile.reconcile_pass import Pass
     from flamectl_operator.reconcile.stores import Stores
     from flamectl_operator.runtime.clock import Clock
-    from flamectl_operator.runtime.observer import Observer
+    from flamectl_operator.runtime.telemetry import Telemetry
     from flamectl_operator.settings import OperatorConfig
 
 Key = tuple[str, str]
@@ -46,7 +46,7 @@ class Controller:
     Args:
         config: The operator's settings at the start.
         lock_identity: The identity of this operator in deletion locks: the same for all processes of a deployment.
-        observer: Receives the results of steps.
+        telemetry: Receives the results of steps.
         renderer: Computes the desired objects. It may outlive this controller.
     """
 
@@ -58,7 +58,7 @@ class Controller:
         clock: Clock,
         config: OperatorConfig,
         lock_identity: str,
-        observer: Observer = UNOBSERVED,
+        telemetry: Telemetry = UNMEASURED,
         renderer: SpecRenderer | None = None,
     ) -> None:
         self._renderer = renderer or SpecRenderer()
@@ -68,7 +68,7 @@ class Controller:
         self._clock = clock
         self._config = config
         self._lock_identity = lock_identity
-        self._observer = observer
+        self._telemetry = telemetry
         self._states: dict[Key, ClusterState] = {}
         self._shares: Shares[Key] = Shares()
         self._log: FilteringBoundLogger = structlog.get_logger(component="controller")
@@ -104,7 +104,7 @@ class Controller:
             self._log.warning("subreconciler", **OBSERVE.labels, outcome="error", error=str(error))
             return Result(errors=(error,))
         before = pass_.status.stored
-        result = await PIPELINE.run(pass_, StepHooks(self._clock, self._observer, self._log, state.last_logged))
+        result = await PIPELINE.run(pass_, StepHooks(self._clock, self._telemetry, self._log, state.last_logged))
         self._observe_first_ready(cluster, before, pass_)
         newest = self._stores.flame_clusters.get(*key)
         if newest is not None and newest.metadata.resource_version != pass_.status.cluster.metadata.resource_version:
@@ -121,7 +121,7 @@ class Controller:
     def _observe_first_ready(self, cluster: FlameClusterView, before: FlameClusterStatus, pass_: Pass) -> None:
         created = cluster.metadata.creation_timestamp
         if created is not None and first_ready(before, pass_.status.stored):
-            self._observer.first_ready((self._clock.now() - created).total_seconds())
+            self._telemetry.first_ready((self._clock.now() - created).total_seconds())
 
     def _state(self, key: Key, cluster: FlameClusterView) -> ClusterState:
         """Return the state of this FlameCluster; a recreated FlameCluster of the same name starts with a new state."""
@@ -137,7 +137,7 @@ class Controller:
                 self._clock,
                 self._events,
                 self._lock_identity,
-                self._observer,
+                self._telemetry,
                 self._renderer,
             )
         return state

@@ -18,10 +18,10 @@ from flamectl_operator.observed import pods
 from flamectl_operator.reconcile.affected_keys import keys_of, keys_of_child, own_key
 from flamectl_operator.reconcile.stores import CHILDREN, FLAME_CLUSTERS, Stores
 from flamectl_operator.runtime.backoff import ExponentialBackoff
-from flamectl_operator.runtime.observer import UNOBSERVED
 from flamectl_operator.runtime.outcome import Result
 from flamectl_operator.runtime.progress import UnderWay
 from flamectl_operator.runtime.tasks import racing, run_forever
+from flamectl_operator.runtime.telemetry import UNMEASURED
 from flamectl_operator.runtime.workqueue import Priority, QueueShutDown, WorkQueue
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from flamectl_operator.kube.views import KubernetesObject
     from flamectl_operator.reconcile.spec_renderer import SpecRenderer
     from flamectl_operator.runtime.clock import Clock
-    from flamectl_operator.runtime.observer import Ended, Observer
+    from flamectl_operator.runtime.telemetry import Ended, Telemetry
     from flamectl_operator.settings import OperatorConfig
 
 #: Retries of a failed pass, in seconds: soon at first, and at least once a minute, because the obstacle (a quota, a webhook) may
@@ -58,7 +58,7 @@ class Operator:
     Args:
         lock_identity: The identity of this operator in deletion locks: the same for all processes of a deployment,
             because at most one of them works.
-        observer: Receives reports about its work.
+        telemetry: Receives reports about its work.
         renderer: Computes the desired objects. It may outlive this operator.
         connect: Returns the client of a session manager; None when no session manager is asked.
     """
@@ -71,7 +71,7 @@ class Operator:
         random: Random,
         identity: str,
         lock_identity: str,
-        observer: Observer = UNOBSERVED,
+        telemetry: Telemetry = UNMEASURED,
         renderer: SpecRenderer | None = None,
         *,
         connect: Callable[[Target], SessionManager] | None = None,
@@ -82,11 +82,11 @@ class Operator:
         self._random = random
         self._lock_identity = lock_identity
         self._log = structlog.get_logger(component="operator")
-        self._observer = observer
+        self._telemetry = telemetry
         self._triggers: dict[Key, set[str]] = {}
         self.queue: WorkQueue[Key] = WorkQueue(
             ExponentialBackoff(base=RETRY_BASE, limit=RETRY_LIMIT, jitter=0.2, random=random),
-            observer,
+            telemetry,
             group=_namespace,
         )
         self.passes: UnderWay[Key] = UnderWay()
@@ -105,7 +105,7 @@ class Operator:
         #: Records events about the operator's actions.
         self.events = EventRecorder(client, MANAGED_BY, identity, clock, self.queue.drained)
         self._controller = Controller(
-            self.stores, client, self.events, clock, config, lock_identity, observer, renderer
+            self.stores, client, self.events, clock, config, lock_identity, telemetry, renderer
         )
         self._subscribe()
 
@@ -231,7 +231,7 @@ class Operator:
             self.queue.forget(key)
         if result.delay is not None:
             self.queue.add_after(key, result.delay)
-        self._observer.pass_ended(_how_ended(result), self._clock.monotonic() - started)
+        self._telemetry.pass_ended(_how_ended(result), self._clock.monotonic() - started)
 
     async def _reconcile(self, key: Key) -> Result:
         """Run one pass; an unexpected exception fails only this pass, which is retried."""
@@ -239,7 +239,7 @@ class Operator:
             return await self._controller.reconcile(key)
         except Exception as error:  # noqa: BLE001 - the other FlameClusters must not suffer from any error
             self._log.exception("pass failed")
-            self._observer.pass_crashed()
+            self._telemetry.pass_crashed()
             return Result(errors=(error,))
 
     async def _resync(self) -> None:
@@ -259,7 +259,7 @@ class Operator:
     def _doubt(self, what: str) -> None:
         """List everything again. If etcd was set back, the lists show it, and the process ends."""
         self._log.warning("everything is listed again", why=what)
-        self._observer.cache_doubted()
+        self._telemetry.cache_doubted()
         for reflector in self.reflectors:
             reflector.doubt()
 

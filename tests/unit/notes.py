@@ -1,18 +1,18 @@
-"""An observer that writes everything down."""
+"""A telemetry object that writes everything down."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from flamectl_operator.runtime.observer import Observer
+from flamectl_operator.runtime.telemetry import Telemetry
 
 if TYPE_CHECKING:
-    from flamectl_operator.runtime.observer import Ended
+    from flamectl_operator.runtime.telemetry import Ended
     from flamectl_operator.runtime.workflow import Place
 
 
-class Notes(Observer):
-    """An observer that records all reports in their order."""
+class Notes(Telemetry):
+    """A telemetry object that records all reports in their order."""
 
     def __init__(self) -> None:
         self.keys: list[tuple[str, float]] = []
@@ -42,7 +42,7 @@ class Notes(Observer):
     def pass_crashed(self) -> None:
         self.crashes += 1
 
-    def step_ended(self, place: Place, outcome: str, seconds: float, conflicts: int) -> None:  # noqa: ARG002 - the contract of Observer
+    def step_ended(self, place: Place, outcome: str, seconds: float, conflicts: int) -> None:  # noqa: ARG002 - the contract of Telemetry
         self.steps.append((place.part or place.subreconciler, outcome, conflicts))
         self.places.append(place)
 

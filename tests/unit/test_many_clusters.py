@@ -19,8 +19,8 @@ from flamectl_operator.operator import Operator
 from flamectl_operator.process.monitoring.cluster_samples import ClusterSamples
 from flamectl_operator.reconcile.spec_renderer import SpecRenderer
 from flamectl_operator.reconcile.stores import Stores
-from flamectl_operator.runtime.observer import UNOBSERVED
 from flamectl_operator.runtime.outcome import Result
+from flamectl_operator.runtime.telemetry import UNMEASURED
 from flamectl_operator.settings import OperatorConfig
 from tests.unit.builders import SETTINGS, raw_spec
 from tests.unit.runtime.virtual_time import VirtualClock
@@ -94,10 +94,10 @@ async def test_planned_flame_clusters_take_some_tens_of_kilobytes_each() -> None
     renderer, count = SpecRenderer(), 50
     clusters = [_cluster(f"c{number}", "crowd", number + 1) for number in range(count)]
     first = _cluster("first", "crowd", 1)
-    await renderer.render(Identity(first.name, "crowd", first.uid), first, SETTINGS, UNOBSERVED)
+    await renderer.render(Identity(first.name, "crowd", first.uid), first, SETTINGS, UNMEASURED)
     with _bytes_for_each(count, PLANNED):
         for each in clusters:
-            planned = await renderer.render(Identity(each.name, "crowd", each.uid), each, SETTINGS, UNOBSERVED)
+            planned = await renderer.render(Identity(each.name, "crowd", each.uid), each, SETTINGS, UNMEASURED)
             assert planned.desired is not None
 
 

@@ -20,9 +20,9 @@ from flamectl_operator.kube.views import ConfigMapView, KubernetesObject, Object
 from flamectl_operator.operator import Operator
 from flamectl_operator.reconcile.stores import FLAME_CLUSTERS
 from flamectl_operator.runtime.logs import set_level
-from flamectl_operator.runtime.observer import UNOBSERVED
 from flamectl_operator.runtime.outcome import Result, wait
 from flamectl_operator.runtime.tasks import TaskDiedError
+from flamectl_operator.runtime.telemetry import UNMEASURED
 from flamectl_operator.settings import OperatorConfig
 from tests.unit.builders import controller_reference, flame_cluster, raw_spec, replicas, session_manager
 from tests.unit.notes import Notes
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from flamectl_operator.controller import Key
     from flamectl_operator.flame.snapshot import SessionManagerSnapshot
     from flamectl_operator.kube.resources import Resource
-    from flamectl_operator.runtime.observer import Observer
+    from flamectl_operator.runtime.telemetry import Telemetry
 
 T = TypeVar("T", bound=KubernetesObject)
 LABEL = "flame.xflops.io/cluster"
@@ -52,11 +52,11 @@ def _quiet() -> Iterator[None]:
 
 
 def _operator(
-    config: dict[str, Any] | None = None, api: FakeApi | None = None, observer: Observer = UNOBSERVED
+    config: dict[str, Any] | None = None, api: FakeApi | None = None, telemetry: Telemetry = UNMEASURED
 ) -> tuple[Operator, FakeApi]:
     clock = VirtualClock()
     api = api or FakeApi(clock)
-    return Operator(api, OperatorConfig.model_validate(config or {}), clock, Random(0), "test", "us", observer), api
+    return Operator(api, OperatorConfig.model_validate(config or {}), clock, Random(0), "test", "us", telemetry), api
 
 
 def _meta(
@@ -397,7 +397,7 @@ def _passes(operator: Operator) -> list[float]:
 
 async def test_quota_refusal_is_retried_with_backoff_up_to_a_minute() -> None:
     notes = Notes()
-    operator, api = _operator(observer=notes)
+    operator, api = _operator(telemetry=notes)
     api.fail("create", PODS.plural, quota(), times=10_000)
     passes = _passes(operator)
 
@@ -414,7 +414,7 @@ async def test_quota_refusal_is_retried_with_backoff_up_to_a_minute() -> None:
 
 async def test_postponed_replacement_causes_no_busy_loop() -> None:
     notes = Notes()
-    operator, api = _operator(observer=notes)
+    operator, api = _operator(telemetry=notes)
     passes = _passes(operator)
     series: list[list[float]] = []
 
@@ -580,7 +580,7 @@ async def test_failed_task_ends_the_process() -> None:
 )
 async def test_observer_receives_result_and_duration_of_each_pass(result: Result, told: str) -> None:
     notes = Notes()
-    operator, _ = _operator(observer=notes)
+    operator, _ = _operator(telemetry=notes)
 
     async def reconcile(key: Key) -> Result:
         await asyncio.sleep(2)
@@ -599,7 +599,7 @@ async def test_observer_receives_result_and_duration_of_each_pass(result: Result
 
 async def test_unexpected_exception_in_a_pass_is_reported_as_a_crash() -> None:
     notes = Notes()
-    operator, _ = _operator(observer=notes)
+    operator, _ = _operator(telemetry=notes)
 
     async def reconcile(key: Key) -> Result:
         raise RecursionError("a spec that nobody thought of")

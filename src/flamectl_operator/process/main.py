@@ -110,7 +110,7 @@ async def _serve(where: ConfigLocations, stop: asyncio.Event, output: LogWriter)
             await monitor.serve(first, provisional=True)
         # The Lease and the settings use their own connections, which the work cannot exhaust, without rate limit and without
         # retries, because both repeat their requests anyway.
-        lifeline = await connect(where.kubeconfig, where.context, observer=monitor.metrics, server_clock=clock)
+        lifeline = await connect(where.kubeconfig, where.context, telemetry=monitor.metrics, server_clock=clock)
         stack.push_async_callback(lifeline.close)
         live = LiveConfig(where.source(ApiServerClient(lifeline)), where.overrides, clock)
         if not await _unless_stopped(startup.take(live.load), stop):
@@ -120,9 +120,9 @@ async def _serve(where: ConfigLocations, stop: asyncio.Event, output: LogWriter)
         await monitor.serve(settings)
         monitor.metrics.watch_config(lambda: live.last_error, lambda: live.restart_needed)
         log = structlog.get_logger(component="process")
-        transport = await connect(where.kubeconfig, where.context, observer=monitor.metrics, server_clock=clock)
+        transport = await connect(where.kubeconfig, where.context, telemetry=monitor.metrics, server_clock=clock)
         limited = LimitedTransport(
-            transport, clock, **settings.client_connection.model_dump(), observer=monitor.metrics
+            transport, clock, **settings.client_connection.model_dump(), telemetry=monitor.metrics
         )
         stack.push_async_callback(limited.close)
         retrying = RetryingTransport(limited, clock, entropy)

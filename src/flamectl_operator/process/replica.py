@@ -10,7 +10,7 @@ from flamectl_operator.kube.http.credentials import own_namespace
 from flamectl_operator.kube.leader_election import Candidate, LeaderElector, LeaseTiming
 from flamectl_operator.operator import Operator
 from flamectl_operator.reconcile.spec_renderer import SpecRenderer
-from flamectl_operator.runtime.observer import UNOBSERVED
+from flamectl_operator.runtime.telemetry import UNMEASURED
 
 if TYPE_CHECKING:
     import asyncio
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from flamectl_operator.kube.http.request import Guard
     from flamectl_operator.process.container import Host
     from flamectl_operator.runtime.clock import Clock
-    from flamectl_operator.runtime.observer import Observer
+    from flamectl_operator.runtime.telemetry import Telemetry
     from flamectl_operator.settings import LeaderElectionSettings, OperatorConfig
 
 
@@ -41,7 +41,7 @@ class Replica:
             before the renew deadline.
         random: The source of jitter and names.
         host: Where this process runs.
-        observer: Receives reports about its work.
+        telemetry: Receives reports about its work.
         connect: Returns the client of a session manager; None when no session manager is asked.
 
     Raises:
@@ -56,7 +56,7 @@ class Replica:
         clock: Clock,
         random: Random,
         host: Host,
-        observer: Observer = UNOBSERVED,
+        telemetry: Telemetry = UNMEASURED,
         connect: Callable[[Target], SessionManager] | None = None,
     ) -> None:
         self._client = client
@@ -64,7 +64,7 @@ class Replica:
         self._clock = clock
         self._random = random
         self._host = host.name
-        self._observer = observer
+        self._telemetry = telemetry
         self._connect = connect
         self._fence = Fence(clock)
         predecessors = f"{host.name}_{host.pod_uid}_" if host.pod_uid else ""
@@ -134,7 +134,7 @@ class Replica:
             self._random,
             self._host,
             identity,
-            self._observer,
+            self._telemetry,
             self._renderer,
             connect=self._connect,
         )

@@ -42,8 +42,8 @@ if TYPE_CHECKING:
     from flamectl_operator.reconcile.stores import Stores
     from flamectl_operator.runtime.clock import Clock
     from flamectl_operator.runtime.clock_reading import ClockReading
-    from flamectl_operator.runtime.observer import Observer
     from flamectl_operator.runtime.outcome import Result
+    from flamectl_operator.runtime.telemetry import Telemetry
     from flamectl_operator.settings import FlameSettings, OperatorConfig
 
 
@@ -51,7 +51,7 @@ class ClusterState:
     """The state that one process keeps of one FlameCluster. Its parts describe themselves; all may be lost without harm.
 
     Args:
-        observer: Receives reports about bugs.
+        telemetry: Receives reports about bugs.
         renderer: Computes the desired objects.
     """
 
@@ -63,12 +63,12 @@ class ClusterState:
         clock: Clock,
         events: EventRecorder,
         lock_identity: str,
-        observer: Observer,
+        telemetry: Telemetry,
         renderer: SpecRenderer,
     ) -> None:
         self.owner = owner
         self._clock = clock
-        self._observer = observer
+        self._telemetry = telemetry
         hold = LockHold(lock_identity, clock)
         self._io = ClusterIO(owner, client, stores, clock, events, hold.check)
         self._lock = DeletionLock(hold, self._io, clock)
@@ -187,7 +187,7 @@ class ClusterState:
         spec = self._renderer.known(self.owner.uid, cluster, settings)
         if spec is None:
             whole = await self._io.read_spec(cluster) if cluster.spec_left_out else cluster
-            spec = await self._renderer.render(self.owner, whole, settings, self._observer)
+            spec = await self._renderer.render(self.owner, whole, settings, self._telemetry)
         if self._rendered is None or not spec.same_as(self._rendered):
             self._rendered = replace(spec, desired=None)
             if spec.desired is not None:

@@ -18,7 +18,7 @@ from flamectl_operator.desired.pod_policy import check_pod_policy
 if TYPE_CHECKING:
     from flamectl_operator.desired.metadata import Identity
     from flamectl_operator.observed.flame_cluster import FlameClusterView
-    from flamectl_operator.runtime.observer import Observer
+    from flamectl_operator.runtime.telemetry import Telemetry
     from flamectl_operator.settings import FlameSettings
 
 #: Bytes of a spec that is validated and rendered in the event loop, which takes a few milliseconds. A larger spec, up to
@@ -101,19 +101,19 @@ class SpecRenderer:
         return rendered
 
     async def render(
-        self, owner: Identity, cluster: FlameClusterView, settings: FlameSettings, observer: Observer
+        self, owner: Identity, cluster: FlameClusterView, settings: FlameSettings, telemetry: Telemetry
     ) -> RenderedSpec:
         """Return the desired objects of a spec, or the reason why the spec is invalid, and keep the result.
 
         Args:
-            observer: Receives reports about bugs.
+            telemetry: Receives reports about bugs.
         """
         if cluster.spec_size > MAX_SIZE_IN_LOOP:
             # Meanwhile the event loop serves the other FlameClusters and renews the Lease.
             loop = asyncio.get_running_loop()
-            rendered = await loop.run_in_executor(_RENDERER, self._render, owner, cluster, settings, observer)
+            rendered = await loop.run_in_executor(_RENDERER, self._render, owner, cluster, settings, telemetry)
         else:
-            rendered = self._render(owner, cluster, settings, observer)
+            rendered = self._render(owner, cluster, settings, telemetry)
         self._keep(owner.uid, rendered)
         return rendered
 
@@ -126,7 +126,7 @@ class SpecRenderer:
             self.forget(next(iter(self._specs)))
 
     def _render(
-        self, owner: Identity, cluster: FlameClusterView, settings: FlameSettings, observer: Observer
+        self, owner: Identity, cluster: FlameClusterView, settings: FlameSettings, telemetry: Telemetry
     ) -> RenderedSpec:
         """Compute the desired objects, or the reason why the spec is invalid."""
         generation, digest = cluster.metadata.generation, cluster.spec_digest
@@ -143,7 +143,7 @@ class SpecRenderer:
             return RenderedSpec(generation, settings, digest, None, str(error))
         except Exception as error:  # noqa: BLE001 - no step has run yet, so nothing else would tell users of it
             _LOG.exception("planning failed")
-            observer.pass_crashed()
+            telemetry.pass_crashed()
             problem = (
                 f"the operator cannot process this spec, because the operator has a bug: {error!r}; "
                 "the operator's log has the details"

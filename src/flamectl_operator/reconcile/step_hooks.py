@@ -23,13 +23,13 @@ if TYPE_CHECKING:
     from flamectl_operator.reconcile.base import Subreconciler
     from flamectl_operator.reconcile.reconcile_pass import Pass
     from flamectl_operator.runtime.clock import Clock
-    from flamectl_operator.runtime.observer import Observer
     from flamectl_operator.runtime.outcome import Result
+    from flamectl_operator.runtime.telemetry import Telemetry
     from flamectl_operator.runtime.workflow import Action, Stage, Workflow
 
 
 class StepHooks(Hooks["Pass"]):
-    """Writes a log line for each step that did something or waits, and reports to the observer and the report.
+    """Writes a log line for each step that did something or waits, and adds the result to the telemetry and the report.
 
     Every line that a step causes, also one of the tools that it uses, names its stage, its part and its phase.
 
@@ -38,10 +38,10 @@ class StepHooks(Hooks["Pass"]):
     """
 
     def __init__(
-        self, clock: Clock, observer: Observer, log: FilteringBoundLogger, last_logged: dict[str, str]
+        self, clock: Clock, telemetry: Telemetry, log: FilteringBoundLogger, last_logged: dict[str, str]
     ) -> None:
         self._clock = clock
-        self._observer = observer
+        self._telemetry = telemetry
         self._log = log
         self._last_logged = last_logged
         self._stage: Stage[Pass] | None = None
@@ -82,7 +82,7 @@ class StepHooks(Hooks["Pass"]):
         subject.report.add(action.name, result, acts=action.acts)
         ended = _how_ended(result)
         self._log_result(self._place, ended, result, writes, seconds)
-        self._observer.step_ended(self._place, ended, seconds, writes.conflicts)
+        self._telemetry.step_ended(self._place, ended, seconds, writes.conflicts)
         record_progress()
 
     def _unbind(self) -> None:
@@ -100,7 +100,7 @@ class StepHooks(Hooks["Pass"]):
         for error in result.errors:
             if is_unforeseen(error):
                 log.error("subreconciler failed", exc_info=error)
-                self._observer.pass_crashed()
+                self._telemetry.pass_crashed()
                 log = log.bind(error=repr(error), reason=INTERNAL_ERROR)
             else:
                 log = log.bind(error=str(error), reason=getattr(error, "reason", type(error).__name__))

@@ -15,13 +15,13 @@ from enum import IntEnum
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 from flamectl_operator.runtime.fair_queue import FairQueue
-from flamectl_operator.runtime.observer import UNOBSERVED
+from flamectl_operator.runtime.telemetry import UNMEASURED
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Mapping
 
     from flamectl_operator.runtime.backoff import ExponentialBackoff
-    from flamectl_operator.runtime.observer import Observer
+    from flamectl_operator.runtime.telemetry import Telemetry
 
 K = TypeVar("K", bound="Hashable")
 
@@ -53,7 +53,7 @@ class WorkQueue(Generic[K]):
 
     Args:
         backoff: The delays of `add_rate_limited`.
-        observer: Receives reports about keys.
+        telemetry: Receives reports about keys.
         group: Returns the group of a key. Groups take turns, so that a group with many keys does not delay the others. By default
             all keys are in one group.
     """
@@ -61,11 +61,11 @@ class WorkQueue(Generic[K]):
     def __init__(
         self,
         backoff: ExponentialBackoff,
-        observer: Observer = UNOBSERVED,
+        telemetry: Telemetry = UNMEASURED,
         group: Callable[[K], Hashable] = lambda _key: None,
     ) -> None:
         self._backoff = backoff
-        self._observer = observer
+        self._telemetry = telemetry
         self._ready: dict[Priority, FairQueue[K]] = {priority: FairQueue(group) for priority in Priority}
         self._processing: dict[K, float] = {}  # the time since when
         self._dirty: dict[K, Priority] = {}  # added again while a worker holds them
@@ -97,7 +97,7 @@ class WorkQueue(Generic[K]):
             return
         if key not in self._added:
             self._added[key] = _now()
-            self._observer.key_added()
+            self._telemetry.key_added()
         if key in self._processing:
             self._dirty[key] = max(priority, self._dirty.get(key, priority))
         else:
@@ -110,7 +110,7 @@ class WorkQueue(Generic[K]):
         due, waiting = _now() + delay, self._timers.get(key)
         if delay > 0 and waiting is not None and waiting.handle.when() <= due and waiting.priority >= priority:
             return
-        self._observer.key_retried()
+        self._telemetry.key_retried()
         if delay <= 0:
             self.add(key, priority)
             return
@@ -143,7 +143,7 @@ class WorkQueue(Generic[K]):
             if len(self):
                 key = self._pick()
                 self._processing[key] = now = _now()
-                self._observer.key_taken(now - self._added.pop(key))
+                self._telemetry.key_taken(now - self._added.pop(key))
                 self._idle.clear()
                 return key
             await self._wait_for_key()
@@ -156,7 +156,7 @@ class WorkQueue(Generic[K]):
         """
         if key not in self._processing:
             raise ValueError(f"done() for a key that no worker holds: {key!r}")
-        self._observer.key_done(_now() - self._processing.pop(key))
+        self._telemetry.key_done(_now() - self._processing.pop(key))
         if not self._processing:
             self._idle.set()
         priority = self._dirty.pop(key, None)

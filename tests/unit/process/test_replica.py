@@ -14,7 +14,7 @@ from flamectl_operator.process import replica as replica_module
 from flamectl_operator.process.container import Host
 from flamectl_operator.process.replica import Replica, lock_identity
 from flamectl_operator.reconcile.spec_renderer import SpecRenderer
-from flamectl_operator.runtime.observer import UNOBSERVED
+from flamectl_operator.runtime.telemetry import UNMEASURED
 from flamectl_operator.settings import FlameSettings, OperatorConfig
 from tests.unit.builders import NOW, OWNER, flame_cluster, raw_spec
 from tests.unit.subreconcilers.fake_api import FakeApi, ManualClock
@@ -114,7 +114,7 @@ async def test_plans_know_the_namespace_of_the_operator(terms: list[Term], monke
     assert isinstance(renderer, SpecRenderer)
     metadata = ObjectMeta(OWNER.name, OWNER.namespace, OWNER.uid, "1", 1)
     cluster = flame_cluster(metadata, raw_spec({"networkPolicy": {}}))
-    planned = await renderer.render(OWNER, cluster, FlameSettings(), UNOBSERVED)
+    planned = await renderer.render(OWNER, cluster, FlameSettings(), UNMEASURED)
 
     assert planned.desired is not None
     assert planned.desired.network_policy is not None

@@ -16,7 +16,7 @@ from flamectl_operator.kube.views import ObjectMeta
 from flamectl_operator.observed.flame_cluster import WholeFlameClusterView
 from flamectl_operator.reconcile import spec_renderer
 from flamectl_operator.reconcile.spec_renderer import MAX_SIZE_IN_LOOP, RenderedSpec, SpecRenderer
-from flamectl_operator.runtime.observer import UNOBSERVED
+from flamectl_operator.runtime.telemetry import UNMEASURED
 from flamectl_operator.settings import FlameSettings
 from tests.unit.builders import OWNER, SETTINGS, flame_cluster, raw_spec, replicas
 
@@ -37,7 +37,7 @@ async def _plan(
     renderer: SpecRenderer, cluster: FlameClusterView, settings: FlameSettings = SETTINGS, owner: Identity = OWNER
 ) -> RenderedSpec:
     known = renderer.known(owner.uid, cluster, settings)
-    return known or await renderer.render(owner, cluster, settings, UNOBSERVED)
+    return known or await renderer.render(owner, cluster, settings, UNMEASURED)
 
 
 async def test_plan_is_kept_while_generation_and_settings_are_equal() -> None:
@@ -116,12 +116,12 @@ _VARIABLES = [{"name": f"V{number}", "value": "1"} for number in range(256)]
 )
 async def test_plan_takes_no_more_memory_than_it_is_counted_for(changes: dict[str, Any]) -> None:
     renderer, cluster = SpecRenderer(), _cluster(changes)
-    first = await renderer.render(OWNER, _cluster(changes), SETTINGS, UNOBSERVED)
+    first = await renderer.render(OWNER, _cluster(changes), SETTINGS, UNMEASURED)
     assert first.desired is not None, first.problem
     gc.collect()
     tracemalloc.start()
     try:
-        await renderer.render(replace(OWNER, uid="another"), cluster, SETTINGS, UNOBSERVED)
+        await renderer.render(replace(OWNER, uid="another"), cluster, SETTINGS, UNMEASURED)
         gc.collect()
         taken, _peak = tracemalloc.get_traced_memory()
     finally:

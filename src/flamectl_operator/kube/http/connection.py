@@ -9,22 +9,22 @@ from flamectl_operator.kube.http.credentials import load_credentials
 from flamectl_operator.kube.http.session import RenewedConnection
 from flamectl_operator.kube.http.transport import AiohttpTransport
 from flamectl_operator.runtime.clock import SystemClock
-from flamectl_operator.runtime.observer import UNOBSERVED
+from flamectl_operator.runtime.telemetry import UNMEASURED
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from flamectl_operator.kube.http.credentials import Credentials
     from flamectl_operator.kube.http.transport import Transport
-    from flamectl_operator.runtime.observer import Observer
     from flamectl_operator.runtime.server_clock import ServerClock
+    from flamectl_operator.runtime.telemetry import Telemetry
 
 
 async def connect(
     kubeconfig: Path | None = None,
     context: str | None = None,
     *,
-    observer: Observer = UNOBSERVED,
+    telemetry: Telemetry = UNMEASURED,
     server_clock: ServerClock | None = None,
 ) -> Transport:
     """Load credentials and return a transport that uses them; send no request.
@@ -33,7 +33,7 @@ async def connect(
         kubeconfig: A kubeconfig. Without one: the service account of this Pod, else the default kubeconfig
             ($KUBECONFIG, ~/.kube/config).
         context: The context of the kubeconfig; by default its current one. Without `kubeconfig`, of the default kubeconfig.
-        observer: Receives reports about requests.
+        telemetry: Receives reports about requests.
         server_clock: Receives the time of the API server.
 
     Raises:
@@ -44,4 +44,4 @@ async def connect(
     async def load() -> Credentials:
         return await load_credentials(kubeconfig, context, os.environ)
 
-    return AiohttpTransport(RenewedConnection(load, await load(), clock), clock, observer, server_clock)
+    return AiohttpTransport(RenewedConnection(load, await load(), clock), clock, telemetry, server_clock)

@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING
 
 from flamectl_operator.kube.http.transport import WrappedTransport
 from flamectl_operator.runtime.limits import Slots
-from flamectl_operator.runtime.observer import UNOBSERVED
+from flamectl_operator.runtime.telemetry import UNMEASURED
 
 if TYPE_CHECKING:
     from flamectl_operator.kube.http.request import Request
     from flamectl_operator.kube.http.transport import Transport
     from flamectl_operator.runtime.clock import Clock
-    from flamectl_operator.runtime.observer import Observer
+    from flamectl_operator.runtime.telemetry import Telemetry
 
 
 class LimitedTransport(WrappedTransport):
@@ -27,7 +27,7 @@ class LimitedTransport(WrappedTransport):
 
     Args:
         max_in_flight: The most concurrent requests.
-        observer: Receives the waits of requests.
+        telemetry: Receives the waits of requests.
     """
 
     def __init__(
@@ -36,11 +36,11 @@ class LimitedTransport(WrappedTransport):
         clock: Clock,
         *,
         max_in_flight: int,
-        observer: Observer = UNOBSERVED,
+        telemetry: Telemetry = UNMEASURED,
     ) -> None:
         super().__init__(transport)
         self._clock = clock
-        self._observer = observer
+        self._telemetry = telemetry
         self._slots = Slots(max_in_flight)
 
     def resize(self, *, max_in_flight: int) -> None:
@@ -51,5 +51,5 @@ class LimitedTransport(WrappedTransport):
         """See `Transport.send`; the timeout begins after the wait, and the guard is called after the wait."""
         asked = self._clock.monotonic()
         async with self._slots.slot():
-            self._observer.request_held_back(request.method, self.host, self._clock.monotonic() - asked)
+            self._telemetry.request_held_back(request.method, self.host, self._clock.monotonic() - asked)
             return await self._transport.send(request)

@@ -22,8 +22,8 @@ from flamectl_operator.kube.errors import (
 )
 from flamectl_operator.kube.http.request import Request
 from flamectl_operator.kube.http.status import error_from_response, parse_date, parse_retry_after
-from flamectl_operator.runtime.observer import UNOBSERVED
 from flamectl_operator.runtime.progress import record_progress
+from flamectl_operator.runtime.telemetry import UNMEASURED
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Iterator, Mapping
@@ -31,8 +31,8 @@ if TYPE_CHECKING:
 
     from flamectl_operator.kube.http.session import Connection, RenewedConnection
     from flamectl_operator.runtime.clock import Clock
-    from flamectl_operator.runtime.observer import Observer
     from flamectl_operator.runtime.server_clock import ServerClock
+    from flamectl_operator.runtime.telemetry import Telemetry
 
 #: Seconds for DNS, TCP connection and TLS handshake. Nothing has been sent by then, so a retry is safe.
 CONNECT_TIMEOUT = 10.0
@@ -109,7 +109,7 @@ class AiohttpTransport:
     Args:
         connections: Returns a working connection, and a new one when its credentials stop working.
         clock: The time, for `Retry-After` dates and the durations of requests.
-        observer: Receives the results of attempts.
+        telemetry: Receives the results of attempts.
         server_clock: Receives the time that each successful response names.
     """
 
@@ -117,13 +117,13 @@ class AiohttpTransport:
         self,
         connections: RenewedConnection,
         clock: Clock,
-        observer: Observer = UNOBSERVED,
+        telemetry: Telemetry = UNMEASURED,
         server_clock: ServerClock | None = None,
     ) -> None:
         self._connections = connections
         self._server_clock = server_clock
         self._clock = clock
-        self._observer = observer
+        self._telemetry = telemetry
 
     @property
     def host(self) -> str:
@@ -187,17 +187,17 @@ class AiohttpTransport:
     async def _answer(
         self, connection: Connection, stack: AsyncExitStack, request: Request, limits: aiohttp.ClientTimeout
     ) -> aiohttp.ClientResponse:
-        """Send a request, wait for the head of its response, and report the result to the observer."""
+        """Send a request, wait for the head of its response, and report the result to the telemetry."""
         sent = self._clock.boottime()
         try:
             with _translated(request):
                 response = await stack.enter_async_context(await connection.request(request, limits))
         except (ConnectionFailedError, ConnectionLostError):
-            self._observer.request_answered(request.method, connection.host, None)
+            self._telemetry.request_answered(request.method, connection.host, None)
             raise
         finally:
             record_progress()
-        self._observer.request_answered(request.method, connection.host, response.status)
+        self._telemetry.request_answered(request.method, connection.host, response.status)
         time = parse_date(response.headers.get("Date"))
         # A proxy on the way writes errors of its own, with its own time.
         if self._server_clock is not None and time is not None and response.status < _FIRST_ERROR:
@@ -210,7 +210,7 @@ class AiohttpTransport:
         try:
             yield
         finally:
-            self._observer.request_ended(method, self.host, self._clock.monotonic() - started)
+            self._telemetry.request_ended(method, self.host, self._clock.monotonic() - started)
 
 
 async def _read(response: aiohttp.ClientResponse, request: Request) -> bytes:

@@ -2,7 +2,7 @@
 
 `checks` has the health, `metrics` the counters and histograms, and `collector` the values that are read at each scrape.
 
-The operator does not depend on this package. It reports to an observer (`runtime.observer`).
+The operator does not depend on this package. It reports to a telemetry object (`runtime.telemetry`).
 """
 
 from flamectl_operator.process.monitoring.monitor import Monitor

@@ -26,7 +26,7 @@ from prometheus_client import (
     disable_created_metrics,
 )
 
-from flamectl_operator.runtime.observer import Ended, Observer
+from flamectl_operator.runtime.telemetry import Ended, Telemetry
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -56,7 +56,7 @@ READY_BUCKETS = (1.0, 2.5, 5.0, 10.0, 20.0, 30.0, 60.0, 120.0, 300.0, 600.0, 180
 NO_ANSWER = "<error>"
 
 
-class Metrics(Observer):
+class Metrics(Telemetry):
     """The counters and histograms of a process.
 
     Args:
@@ -196,55 +196,55 @@ class Metrics(Observer):
         self._restart_needed.set_function(lambda: bool(restart_needed()))
 
     def key_added(self) -> None:
-        """See `Observer`."""
+        """See `Telemetry`."""
         self._adds.inc()
 
     def key_retried(self) -> None:
-        """See `Observer`."""
+        """See `Telemetry`."""
         self._retries.inc()
 
     def key_taken(self, waited: float) -> None:
-        """See `Observer`."""
+        """See `Telemetry`."""
         self._waited.observe(waited)
 
     def key_done(self, worked: float) -> None:
-        """See `Observer`."""
+        """See `Telemetry`."""
         self._worked.observe(worked)
 
     def pass_ended(self, result: Ended, seconds: float) -> None:
-        """See `Observer`."""
+        """See `Telemetry`."""
         self._passes[result].inc()
         self._pass_seconds.observe(seconds)
         if result == "error":
             self._errors.inc()
 
     def pass_crashed(self) -> None:
-        """See `Observer`."""
+        """See `Telemetry`."""
         self._crashes.inc()
 
     def step_ended(self, place: Place, outcome: str, seconds: float, conflicts: int) -> None:
-        """See `Observer`."""
+        """See `Telemetry`."""
         names = (place.subreconciler, place.part, place.phase)
         self._step_seconds(*names).observe(seconds)
         self._step_outcomes(*names, outcome).inc()
         self._conflicts(*names).inc(conflicts)
 
     def cache_doubted(self) -> None:
-        """See `Observer`."""
+        """See `Telemetry`."""
         self._doubts.inc()
 
     def first_ready(self, seconds: float) -> None:
-        """See `Observer`."""
+        """See `Telemetry`."""
         self._ready_seconds.observe(seconds)
 
     def request_answered(self, method: str, host: str, code: int | None) -> None:
-        """See `Observer`."""
+        """See `Telemetry`."""
         self._requests.labels(NO_ANSWER if code is None else code, method, host).inc()
 
     def request_held_back(self, method: str, host: str, seconds: float) -> None:
-        """See `Observer`."""
+        """See `Telemetry`."""
         self._held_back_seconds.labels(method, host).observe(seconds)
 
     def request_ended(self, method: str, host: str, seconds: float) -> None:
-        """See `Observer`."""
+        """See `Telemetry`."""
         self._request_seconds.labels(method, host).observe(seconds)

@@ -11,7 +11,7 @@ from flamectl_operator.kube.errors import TooManyRequestsError
 from flamectl_operator.kube.http.limiting import LimitedTransport
 from flamectl_operator.kube.http.request import Request
 from flamectl_operator.kube.http.retrying import RetryingTransport
-from flamectl_operator.runtime.observer import Observer
+from flamectl_operator.runtime.telemetry import Telemetry
 from tests.unit.runtime.virtual_time import VirtualClock
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ class SlowTransport:
         self.closed = True
 
 
-class Listener(Observer):
+class Listener(Telemetry):
     """Remembers how long requests were held back."""
 
     def __init__(self) -> None:
@@ -86,7 +86,7 @@ async def test_concurrent_requests_are_limited(inner: SlowTransport) -> None:
 
 async def test_waits_of_requests_are_reported(inner: SlowTransport) -> None:
     listener = Listener()
-    await _ask(LimitedTransport(inner, VirtualClock(), max_in_flight=1, observer=listener), 3)
+    await _ask(LimitedTransport(inner, VirtualClock(), max_in_flight=1, telemetry=listener), 3)
 
     assert listener.held_back == [("GET", inner.host, seconds) for seconds in (0, 1, 2)]
 

@@ -1,7 +1,7 @@
 """The interface through which parts of the operator report on their work.
 
-Each part calls the observer that it was given; the metrics are one. A part does not report values that can be read from it at any
-time, such as the length of a queue.
+Each part calls the telemetry object that it was given, such as the metrics. A part does not report values that can be read from it
+at any time, such as the length of a queue.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 Ended = Literal["success", "error", "requeue", "requeue_after"]
 
 
-class Observer:
+class Telemetry:
     """Receives all reports and ignores them; subclasses override what they need. Durations are in seconds."""
 
     def key_added(self) -> None:
@@ -60,5 +60,5 @@ class Observer:
         """Note that an attempt at a request ended, successfully or not; streams are not reported."""
 
 
-#: The observer of parts that need none.
-UNOBSERVED = Observer()
+#: The telemetry of parts that need none.
+UNMEASURED = Telemetry()
