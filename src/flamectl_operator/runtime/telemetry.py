@@ -1,7 +1,7 @@
 """The interface through which parts of the operator report on their work.
 
-Each part calls the telemetry object that it was given, such as the metrics. A part does not report values that can be read from it
-at any time, such as the length of a queue.
+Each part calls the telemetry object that it was given, such as the metrics. A part does not report values that can be read from
+it at any time, such as the length of a queue.
 """
 
 from __future__ import annotations

@@ -1,0 +1,127 @@
+"""The decisions about PersistentVolumeClaims."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+import pytest
+
+from flamectl_operator.kube.views import PersistentVolumeClaimView
+from flamectl_operator.planning.claims import claim_wait, plan_claims
+from tests.unit.builders import OWNER, effective, merged, object_cache_pod, observed
+
+if TYPE_CHECKING:
+    from flamectl_operator.kube.pod_views import PodView
+    from flamectl_operator.planning.effective_spec import EffectiveSpec
+    from flamectl_operator.planning.parts import ClaimPlan
+
+CACHE = {"objectCache": {"image": "xflops/flame-object-cache:v0.6.0", "replicas": 1, "persistence": {"size": "10Gi"}}}
+CLAIM = f"{OWNER.name}-object-cache-0"
+
+
+def _persistence(**fields: Any) -> dict[str, Any]:
+    return merged(CACHE, {"objectCache": {"persistence": fields}})
+
+
+def _claim(spec: dict[str, Any] = CACHE, phase: str = "Bound", **metadata: Any) -> PersistentVolumeClaimView:
+    """Return the claim of the first object cache as the operator would create it for a spec."""
+    (desired,) = effective(spec).desired.claims
+    manifest = desired.manifest()
+    manifest = {
+        **manifest,
+        "metadata": {**manifest["metadata"], "uid": "claim-uid", "resourceVersion": "7", **metadata},
+        "status": {"phase": phase},
+    }
+    return msgspec.convert(manifest, PersistentVolumeClaimView)
+
+
+def _plan(wanted: EffectiveSpec, *claims: PersistentVolumeClaimView, pods: tuple[PodView, ...] = ()) -> ClaimPlan:
+    seen = observed(*pods, wanted=wanted)
+    views = replace(seen.views, claims=claims)
+    return plan_claims(type(seen).of(OWNER, views, 0.0), wanted)
+
+
+def _names(claims: Any) -> list[str]:
+    return [each.name for each in claims]
+
+
+def test_missing_claim_is_created() -> None:
+    assert _names(_plan(effective(CACHE)).create) == [CLAIM]
+
+
+def test_suspended_cluster_creates_no_claim() -> None:
+    assert _plan(effective(CACHE, suspended=True)).create == ()
+
+
+def test_claim_as_wanted_is_left_alone() -> None:
+    plan = _plan(effective(CACHE), _claim())
+
+    assert (plan.create, plan.patch, plan.delete, plan.taken, plan.waits) == ((), (), (), (), ())
+
+
+def test_claim_of_another_owner_is_not_touched() -> None:
+    foreign = _claim(ownerReferences=[], labels={"flame.xflops.io/cluster": OWNER.name})
+    plan = _plan(effective(CACHE), foreign)
+
+    assert (_names(plan.taken), plan.patch) == ([CLAIM], ())
+
+
+def test_bound_claim_grows_with_the_spec() -> None:
+    (patch,) = _plan(effective(_persistence(size="20Gi")), _claim()).patch
+
+    assert patch[1]["spec"]["resources"]["requests"]["storage"] == "20Gi"
+
+
+@pytest.mark.parametrize(
+    ("fields", "phase", "reason"),
+    [
+        pytest.param({"size": "5Gi"}, "Bound", "ClaimCannotShrink", id="smaller size"),
+        pytest.param({"size": "20Gi"}, "Pending", "ClaimNotBound", id="larger size without a volume"),
+        pytest.param({"storageClassName": "fast"}, "Bound", "ClaimDiffers", id="another storage class"),
+        pytest.param({"accessModes": ["ReadWriteMany"]}, "Bound", "ClaimDiffers", id="other access modes"),
+    ],
+)
+def test_change_that_a_claim_cannot_take_is_reported(fields: dict[str, Any], phase: str, reason: str) -> None:
+    plan = _plan(effective(_persistence(**fields)), _claim(phase=phase))
+
+    assert reason in [each.reason for each in plan.waits]
+
+
+def test_claim_that_lost_its_volume_is_reported() -> None:
+    assert [each.attention for each in _plan(effective(CACHE), _claim(phase="Lost")).waits] == [True]
+
+
+@pytest.mark.parametrize(
+    ("policy", "pods", "deleted", "released"),
+    [
+        pytest.param("Delete", (), [CLAIM], [], id="policy Delete"),
+        pytest.param("Delete", (object_cache_pod(),), [], [], id="policy Delete, used by a Pod"),
+        pytest.param("Retain", (), [], [CLAIM], id="policy Retain"),
+    ],
+)
+def test_surplus_claim_follows_its_policy(
+    policy: str, pods: tuple[PodView, ...], deleted: list[str], released: list[str]
+) -> None:
+    fewer = merged(_persistence(deletionPolicy=policy), {"objectCache": {"replicas": 0}})
+    plan = _plan(effective(fewer), _claim(_persistence(deletionPolicy="Delete")), pods=pods)
+
+    assert (_names(plan.delete), _names(claim for claim, _ in plan.patch)) == (deleted, released)
+
+
+@pytest.mark.parametrize(
+    ("claims", "reason"),
+    [
+        pytest.param((), "ClaimNotReady", id="missing"),
+        pytest.param((_claim(deletionTimestamp="2026-01-01T00:00:00Z"),), "ClaimNotReady", id="terminating"),
+        pytest.param((_claim(),), None, id="as wanted"),
+    ],
+)
+def test_pod_waits_for_its_claim(claims: tuple[PersistentVolumeClaimView, ...], reason: str | None) -> None:
+    wanted = effective(CACHE)
+    seen = observed(wanted=wanted)
+    seen = type(seen).of(OWNER, replace(seen.views, claims=claims), 0.0)
+    wait = claim_wait(seen, wanted.desired.claims[0])
+
+    assert (None if wait is None else wait.reason) == reason
