@@ -366,7 +366,7 @@ def only_what_pods_depend_on_reads_differently() -> None:
 
 @_mutation
 def own_writes_are_not_taken_into_the_store() -> None:
-    _set(store.Store, "observe", _nothing)
+    _set(store.Store, "absorb", _nothing)
 
 
 @_mutation
