@@ -436,7 +436,7 @@ def _told(world: StepHarness) -> list[tuple[str, str, int]]:
     return world.notes.steps.copy()
 
 
-async def test_observer_receives_the_outcome_of_each_step(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_telemetry_receives_the_outcome_of_each_step(monkeypatch: pytest.MonkeyPatch) -> None:
     ran: list[str] = []
     ends: dict[str, Outcome | Exception] = {
         "done": DONE,

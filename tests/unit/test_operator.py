@@ -1,4 +1,4 @@
-"""The whole operator: queue, start, stop, settings, observers and log."""
+"""The whole operator: queue, start, stop, settings, telemetry and log."""
 
 from __future__ import annotations
 
@@ -578,7 +578,7 @@ async def test_failed_task_ends_the_process() -> None:
     ],
     ids=lambda each: each if isinstance(each, str) else "",
 )
-async def test_observer_receives_result_and_duration_of_each_pass(result: Result, told: str) -> None:
+async def test_telemetry_receives_result_and_duration_of_each_pass(result: Result, told: str) -> None:
     notes = Notes()
     operator, _ = _operator(telemetry=notes)
 

@@ -139,7 +139,7 @@ class Parts:
     def clock_jumped(self) -> None:
         """No answer tells a time here."""
 
-    def tell(self, *_event: object) -> None:
+    def record_event(self, *_event: object) -> None:
         """There are none for a file."""
 
 

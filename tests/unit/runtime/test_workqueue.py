@@ -208,7 +208,7 @@ def observed(notes: Notes) -> WorkQueue[str]:
     return WorkQueue(ExponentialBackoff(base=1, limit=60, jitter=0, random=Random(1)), notes)
 
 
-async def test_observer_receives_wait_since_first_add_and_duration_of_work(
+async def test_telemetry_receives_wait_since_first_add_and_duration_of_work(
     observed: WorkQueue[str], notes: Notes
 ) -> None:
     observed.add("a", Priority.LOW)
