@@ -1,6 +1,6 @@
-"""Whether an executor's mark of the session manager's incarnation can be true, and what the times say where it cannot.
+"""Decides whether an executor's mark of the session manager's incarnation can be true, and by times where it cannot.
 
-The mark is an annotation, which anybody may edit or take off who may write Pods.
+The mark is an annotation, and anybody who may write Pods may edit or remove it.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""When this process first saw what it observes. Clocks of two machines are never compared, so no API object has these times."""
+"""The times at which this process first saw what it observes: clocks of two machines are never compared."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Why a Pod with nothing wrong is not ready yet: no scheduler looks at it, or one of its containers waits.
+"""The reason why a Pod with nothing wrong is not ready yet: no scheduler looks at it, or one of its containers waits.
 
 All causes are facts of the Pod with the time at which they began, so that a message stays the same while the Pod waits.
 """

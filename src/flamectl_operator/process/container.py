@@ -31,7 +31,7 @@ def restarted_pod_uid(environment: Mapping[str, str], pid: int) -> str:
 
     A kubelet never runs two containers of one name in one Pod at a time: it starts a container again only when the container
     runtime has told it that the former one is dead. So a first process that finds its Pod's uid in the name of another process
-    knows that the other process is dead. A process that somebody starts beside the first one, with `kubectl exec`, knows nothing
-    of that kind, and must not use the uid in its name.
+    knows that the other process is dead. A process started with `kubectl exec` cannot know that, so it must not use
+    the uid.
     """
     return environment.get(POD_UID, "") if pid == _FIRST else ""

@@ -143,14 +143,14 @@ def rendered(plan: PlanResult, output: Output) -> str:
 
 
 class _Events(EventRecorder):
-    """Takes down events instead of writing them."""
+    """Records events instead of writing them."""
 
     def __init__(self, client: Client, clock: Clock, plan: PlanResult) -> None:
         super().__init__(client, _MANAGER, _MANAGER, clock)
         self._plan = plan
 
     def event(self, about: ObjectReference, kind: EventKind, reason: str, message: str) -> None:  # noqa: ARG002 - the contract of EventRecorder
-        """Take an event down, unless it repeats a condition of the status."""
+        """Record an event, unless it repeats a condition of the status."""
         stage, part = _place()
         if stage != "UpdateStatus":
             self._plan.entries.append(Entry(stage, part, message=message))

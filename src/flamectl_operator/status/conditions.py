@@ -199,7 +199,7 @@ def _ready(
     if not health.healthy and not effective.suspended:
         found += [group.reason for group in health.troubles]
     reason = reasons.most_important(found)
-    # What failed lately, and that Flame does not answer, is the message of Degraded.
+    # The message of Degraded names recent failures and a session manager that does not answer.
     message = _ALL_READY if health.healthy and health.recent else health.message
     return writer.make(ConditionType.READY, status=health.healthy, reason=reason, message=message)
 

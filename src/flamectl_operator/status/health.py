@@ -39,7 +39,7 @@ class Health:
 
     Args:
         healthy: Whether all desired objects exist, current and ready.
-        troubles: The unhealthy Pods, in groups, that the recent failures do not tell of.
+        troubles: The unhealthy Pods, in groups, that the recent failures do not report.
         recent: What a person has to look at although all Pods may be ready: a session manager that does not answer, sessions
             that are paused, and the recent failures of each component that does not fail now, because that tells more.
     """

@@ -1,4 +1,4 @@
-"""Sessions to which Flame assigns no more executors, told to a person in Flame's words."""
+"""Sessions to which Flame assigns no more executors, in Flame's words for a person."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _LONGEST_NAME = 60
 
 
 def paused_sessions(observed: ObservedCluster) -> tuple[Notice, ...]:
-    """Return the paused sessions of the last answer as one thing to tell; nothing when there are none."""
+    """Return the paused sessions of the last answer as one notice; nothing when there are none."""
     snapshot = observed.flame.snapshot
     if snapshot is None or not snapshot.paused:
         return ()

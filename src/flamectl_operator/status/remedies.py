@@ -51,7 +51,7 @@ def still_explains(
 
 
 def without_log(message: str) -> str:
-    """Return what is told of a Pod that is gone: its log cannot be read any more."""
+    """Return the message about a Pod that is gone: its log cannot be read any more."""
     return _LOG.sub(" (its log is gone with the Pod)", message)
 
 

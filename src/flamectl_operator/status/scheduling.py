@@ -49,7 +49,7 @@ def remedy(words: str, template: ComponentTemplate) -> str:
 
 
 def asked_before(words: str, spec: PodSpec) -> str:
-    """Return what a Pod of an earlier spec asks for of that which the scheduler does not find; empty where that is not known.
+    """Return the requests of a Pod of an earlier spec that the scheduler cannot satisfy; empty where that is not known.
 
     Args:
         words: What the scheduler says.

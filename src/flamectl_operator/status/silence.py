@@ -1,4 +1,4 @@
-"""A session manager that has not answered for minutes: what the operator leaves undone meanwhile, told to a person.
+"""A session manager that has not answered for minutes: what the operator leaves undone meanwhile, as a notice for a person.
 
 The time is that of the condition `SessionManagerReachable`, which survives a restart of the operator.
 """
@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from flamectl_operator.api.status import Condition
     from flamectl_operator.planning.effective_spec import EffectiveSpec
 
-#: Seconds after which a person is told of a session manager that has answered before. The operator believes its last answer for
-#: longer, and one answer ends the silence, so that single requests that fail are not told.
+#: Seconds after which the status reports a session manager that has answered before. The operator believes its last answer for
+#: longer, and one answer ends the silence, so that single requests that fail are not reported.
 SILENT_AFTER_SECONDS = 60.0
 #: The same for a session manager that has never answered: perhaps this operator is not meant to reach it.
 FIRST_ANSWER_TIMEOUT_SECONDS = 300.0
@@ -42,7 +42,7 @@ def silence(conditions: Iterable[Condition], effective: EffectiveSpec) -> Notice
     left_undone = _left_undone(effective)
     if not left_undone:
         return None
-    # Only an answer brings this condition, or a Pod without an address, of which nothing better is to be expected.
+    # Only an answer brings this condition, or a Pod without an address, which cannot answer.
     patience = SILENT_AFTER_SECONDS if ConditionType.EXECUTORS_REGISTERED in found else FIRST_ANSWER_TIMEOUT_SECONDS
     since = reachable.last_transition_time
     undone = f"Since {since:%Y-%m-%d %H:%M:%S} UTC, and until it answers, {', '.join(left_undone)}"
@@ -52,7 +52,7 @@ def silence(conditions: Iterable[Condition], effective: EffectiveSpec) -> Notice
 
 
 def told_silence(conditions: Iterable[Condition], effective: EffectiveSpec, now: datetime) -> tuple[Notice, ...]:
-    """Return the silence that has lasted long enough to be told, if there is one; see `silence`."""
+    """Return the silence that has lasted long enough to be reported, if there is one; see `silence`."""
     found = silence(conditions, effective)
     return (found,) if found is not None and found.told_at <= now else ()
 

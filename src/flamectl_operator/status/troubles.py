@@ -73,7 +73,7 @@ class TroubleGroup:
 
     @property
     def over(self) -> bool:
-        """Whether all of its Pods have ended for good, so that the recent failures tell of them."""
+        """Whether all of its Pods have ended for good, so that the recent failures report them."""
         return all(component.terminal and component.last_failure is not None for component in self.components)
 
     @property

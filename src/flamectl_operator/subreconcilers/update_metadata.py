@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 #: A child that differs, with its common metadata.
 Change = tuple["Resource[Any]", "KubernetesObject", CommonMetadata]
-#: The most children whose waits the step tells.
+#: The most children whose waits the step reports.
 _TOLD = 3
 #: The part of a child that the step restores; see `Repairs.admit`.
 _PART = "common metadata"
@@ -62,7 +62,7 @@ class UpdateMetadata(Subreconciler):
             return outcomes.next_batch()
         if changed:
             await self._update_lease(pass_)
-        # What undoes the changes of one child undoes those of most others as well.
+        # A writer that undoes the changes of one child undoes those of most others as well.
         waits.sort(key=lambda each: each.message, reverse=True)
         return combine([*waits[:_TOLD], *(replace(each, message="") for each in waits[_TOLD:])])
 

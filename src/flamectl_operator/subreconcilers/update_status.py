@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 class OpenStatus(Subreconciler):
     """Record executor ids, failures, the beginning of a suspension, and a state that has changed, before the pass acts on them.
 
-    Nothing else runs in the pass unless all is stored that must survive a crash. A state that has changed is told early because
-    the other steps may take a while; whether that is stored stops nothing.
+    Nothing else runs in the pass unless all is stored that must survive a crash. The status reports a changed
+    state early because the other steps may take a while; the pass goes on even if that write fails.
     """
 
     name = "UpdateStatus"
@@ -42,7 +42,7 @@ class OpenStatus(Subreconciler):
         ids = pass_.ids.missing(needed)
         required = required_durable_fields(pass_.generation, observed, pass_.spec, ids.stop)
         stored = pass_.status.stored
-        # A failed Pod is told even if the process dies right after it deleted the Pod.
+        # A failed Pod is reported even if the process dies right after it deleted the Pod.
         told = recent_failures(stored, observed, pass_.spec, now.wall) == stored.recent_failures
         if required != durable_fields(stored) or not told:
             status = compute_status(pass_.status_input(observed, ids.stop), now.wall)
