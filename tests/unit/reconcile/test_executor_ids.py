@@ -52,6 +52,16 @@ def test_first_answer_of_a_session_manager_raises_the_next_id_above_every_node_t
     assert ids.incredible == ()
 
 
+def test_reserved_ids_whose_names_the_first_answer_lists_are_not_used() -> None:
+    ids = ExecutorIds()
+    ids.advance(_status(0), observed())
+    ids.reserve(range(3))
+
+    ids.advance(_status(3), _answer(executor_name(1)))
+
+    assert ids.take(3) == [0, 2]
+
+
 @pytest.mark.parametrize(
     "name", ["by-hand", "my-flame-executor-manager-x", "other-executor-manager-9", executor_name(2)]
 )
