@@ -8,11 +8,11 @@ The contract suite of the simulation holds it to that: `test_fake_api.py` names 
 from __future__ import annotations
 
 import asyncio
-import json
-from copy import deepcopy
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, TypeVar, Unpack
+
+import msgspec
 
 from flamectl_operator.api.crd import NOT_OBSERVED
 from flamectl_operator.kube.client import EventType, Page, WatchEvent
@@ -118,7 +118,7 @@ class FakeApi:
 
     def put(self, plural: str, manifest: Mapping[str, Any]) -> Manifest:
         """Store an object as it is, be it new or changed."""
-        stored = deepcopy(dict(manifest))
+        stored = _copy(dict(manifest))
         metadata = stored["metadata"]
         key = (plural, metadata["namespace"], metadata["name"])
         kind = "MODIFIED" if key in self.objects else "ADDED"
@@ -149,7 +149,7 @@ class FakeApi:
     async def create(
         self, resource: Resource[T], namespace: str, body: Mapping[str, Any], *, strict: bool = False
     ) -> T:
-        manifest = deepcopy(dict(body))
+        manifest = _copy(dict(body))
         name = manifest["metadata"]["name"]
 
         def apply() -> Manifest:
@@ -167,7 +167,7 @@ class FakeApi:
         if fault is not None:
             raise fault.error
         self._check_free(resource, namespace, name)
-        manifest = deepcopy({**body, "metadata": {"uid": "uid-of-none", "resourceVersion": "", **body["metadata"]}})
+        manifest = _copy({**body, "metadata": {"uid": "uid-of-none", "resourceVersion": "", **body["metadata"]}})
         self.webhook(resource.plural, manifest)
         return self._view(resource, manifest)
 
@@ -333,7 +333,7 @@ class FakeApi:
 
     def _known(self, status: Manifest) -> Manifest:
         """Return a status without fields that the installed CRD does not have."""
-        known = deepcopy(status)
+        known = _copy(status)
         for path in self.unknown:
             _drop(known, path.split("."))
         return known
@@ -348,11 +348,11 @@ class FakeApi:
         manifest["metadata"]["resourceVersion"] = str(self.version)
 
     def _tell(self, kind: str, plural: str, manifest: Manifest) -> None:
-        self.history.append((self.version, kind, plural, deepcopy(manifest)))
+        self.history.append((self.version, kind, plural, _copy(manifest)))
         self.changed.set()
 
     def _view(self, resource: Resource[T], manifest: Manifest) -> T:
-        return wire.decode(resource.view, json.dumps(manifest).encode())
+        return wire.decode(resource.view, msgspec.json.encode(manifest))
 
 
 def _add_defaults(plural: str, manifest: Manifest) -> None:
@@ -382,6 +382,12 @@ def _as_selected(
         return None
     version = {"resourceVersion": manifest["metadata"]["resourceVersion"]}
     return EventType.DELETED, before | {"metadata": before["metadata"] | version}
+
+
+def _copy(manifest: Mapping[str, Any]) -> Manifest:
+    """Return a deep copy, by way of JSON, which is faster than `deepcopy`."""
+    copied: Manifest = msgspec.json.decode(msgspec.json.encode(manifest))
+    return copied
 
 
 def _selected(manifest: Manifest, selector: str) -> bool:
