@@ -9,13 +9,12 @@ from flamectl_operator.kube.resources import PODS
 from flamectl_operator.planning.marks import drain_annotations
 from flamectl_operator.planning.part import listed
 from flamectl_operator.reconcile import outcomes
-from flamectl_operator.reconcile.batch import time_limit
 from flamectl_operator.reconcile.refusals import primary_error
 from flamectl_operator.runtime.outcome import DONE, Outcome
 from flamectl_operator.runtime.slow_start import in_parallel
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
+    from collections.abc import Callable, Collection, Sequence
 
     from flamectl_operator.observed.executor import Executor
     from flamectl_operator.planning.parts import DrainReason
@@ -52,7 +51,7 @@ class RemovalResult:
 
 
 async def delete_executors(
-    io: ClusterIO, executors: Sequence[Executor], unchanged: Collection[str] = ()
+    io: ClusterIO, executors: Sequence[Executor], in_time: Callable[[], bool], unchanged: Collection[str] = ()
 ) -> RemovalResult:
     """Delete executors in parallel; a failed deletion does not prevent the others.
 
@@ -61,6 +60,7 @@ async def delete_executors(
     next pass chooses again.
 
     Args:
+        in_time: See `time_limit`.
         unchanged: Names of executors to delete only if they have not changed since they were chosen.
     """
     pods, deleted, chosen = io.stores.pods, set[str](), {executor.name for executor in executors}
@@ -80,12 +80,17 @@ async def delete_executors(
         if await io.delete(PODS, pod, unchanged=pod.name in unchanged, still_due=still_due):
             deleted.add(pod.name)
 
-    result = await in_parallel(executors, io.writes_in_flight, delete, time_limit(io.clock))
+    result = await in_parallel(executors, io.writes_in_flight, delete, in_time)
     return RemovalResult(deleted, result.errors, result.skipped, result.succeeded - len(deleted))
 
 
-async def mark_for_draining(io: ClusterIO, executors: Sequence[Executor], mark: DrainReason, why: str) -> Outcome:
+async def mark_for_draining(
+    io: ClusterIO, executors: Sequence[Executor], in_time: Callable[[], bool], mark: DrainReason, why: str
+) -> Outcome:
     """Mark executors that are deleted when their work is done.
+
+    Args:
+        in_time: See `time_limit`. That of the deletions before, because these executors were chosen together with those.
 
     Returns:
         How the step ends.
@@ -104,7 +109,7 @@ async def mark_for_draining(io: ClusterIO, executors: Sequence[Executor], mark: 
         if not io.superseded and await io.patch(PODS, executor.name, patch) is not None:
             marked.append(executor)
 
-    result = await in_parallel(executors, io.writes_in_flight, write, time_limit(io.clock))
+    result = await in_parallel(executors, io.writes_in_flight, write, in_time)
     if marked:
         io.record_event("ExecutorsDraining", f"Draining {listed(marked)}: {why}")
     if result.errors:

@@ -71,14 +71,15 @@ class ReplaceStalePods(PlannedStep["RolloutPlan"]):
             return DONE
         # An unready executor needs no budget, unless it becomes ready before its deletion is sent.
         unchanged = {executor.name for executor, _ in plan.delete if not executor.ready}
-        removal = await delete_executors(pass_.io, [executor for executor, _ in plan.delete], unchanged)
+        in_time = time_limit(pass_.clock)
+        removal = await delete_executors(pass_.io, [executor for executor, _ in plan.delete], in_time, unchanged)
         deleted = removal.deleted
         for reason in dict.fromkeys(reason for executor, reason in plan.delete if executor.name in deleted):
             chosen = [executor for executor, why in plan.delete if why == reason and executor.name in deleted]
             why = because(reason, pass_.changes.executors) if reason == STALE else reason
             pass_.io.record_event("ExecutorsReplaced", f"Deleted {listed(chosen)} for replacement: {why}")
         why = because(STALE, pass_.changes.executors)
-        drained = await mark_for_draining(pass_.io, plan.drain, DrainReason.STALE, why)
+        drained = await mark_for_draining(pass_.io, plan.drain, in_time, DrainReason.STALE, why)
         return combine([removal.outcome(), drained])
 
     async def apply(self, pass_: Pass, plan: RolloutPlan, /) -> Outcome:

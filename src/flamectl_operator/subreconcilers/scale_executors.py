@@ -40,8 +40,8 @@ class ScaleExecutors(PlannedStep["ScalePlan"]):
 
     async def delete(self, pass_: Pass, plan: ScalePlan, /) -> Outcome:
         """Delete surplus and terminal executors, or mark them for draining."""
-        before = len(pass_.observe().live_executors)
-        removal = await delete_executors(pass_.io, plan.deletes)
+        before, in_time = len(pass_.observe().live_executors), time_limit(pass_.clock)
+        removal = await delete_executors(pass_.io, plan.deletes, in_time)
         for gone, why in (
             (plan.delete_terminal, "failed or completed"),
             (plan.delete_unregistered, "not registered with Flame in time"),
@@ -50,7 +50,7 @@ class ScaleExecutors(PlannedStep["ScalePlan"]):
             if removed := [executor for executor in gone if executor.name in removal.deleted]:
                 count = f" ({before} -> {before - len(removed)})" if gone is plan.delete else ""
                 pass_.io.record_event("ExecutorsRemoved", f"Removed {listed(removed)}: {why}{count}")
-        drained = await mark_for_draining(pass_.io, plan.drain, DrainReason.SURPLUS, f"{plan.target} wanted")
+        drained = await mark_for_draining(pass_.io, plan.drain, in_time, DrainReason.SURPLUS, f"{plan.target} wanted")
         return combine([removal.outcome(), drained])
 
     async def apply(self, pass_: Pass, plan: ScalePlan, /) -> Outcome:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from flamectl_operator.api.constants import DRAINING_ANNOTATION, DRAINING_SINCE_ANNOTATION
+from flamectl_operator.reconcile.batch import BATCH_LONGEST_PAUSE
 from tests.unit.builders import replicas
 from tests.unit.subreconcilers.flame_harness import FlameHarness, converged
 from tests.unit.subreconcilers.harness import executor_name
@@ -91,6 +92,29 @@ async def test_busy_executor_is_deleted_when_its_session_has_ended() -> None:
     await world.live(60)
     assert (world.model.nodes, world.model.executors) == ({}, {})
     assert world.events.reasons.count("ExecutorsDraining") == 1
+
+
+@pytest.mark.parametrize("verb", ["patch", "delete"])
+async def test_no_executor_is_marked_after_a_standstill_before_the_next_pass(verb: str) -> None:
+    """The one that must stay may have failed meanwhile, and the operator has not read that yet."""
+    world = await converged(replicas(3), {"controller": {"maxWritesInFlight": 1}})
+    if verb == "delete":  # an executor that has not started goes without a drain, before others are marked
+        world.edit(replicas(2))
+        await world.live(60, until=lambda: world.executor_ids == [0, 1])
+        world.edit(replicas(3))
+        await world.run_pass()
+
+    def stand_still() -> None:
+        world.clock.elapsed += BATCH_LONGEST_PAUSE
+
+    world.edit(replicas(1))
+    world.api.interference[verb, "pods"] = stand_still
+    result = await world.run_pass()
+
+    assert world.draining == ([2] if verb == "patch" else [])
+    assert ("NextBatch", 0) in [(each.reason, each.delay) for each in result.outcomes]
+    await world.live(60)
+    assert world.executor_ids == [0]
 
 
 async def test_scaling_up_while_executors_drain_makes_new_ones() -> None:
