@@ -51,6 +51,7 @@ from tests.simulation.objects import (
 
 if TYPE_CHECKING:
     from tests.simulation.api_server import Copy
+    from tests.simulation.flame import Manager
     from tests.simulation.machines import Run
     from tests.simulation.world import World
 
@@ -207,13 +208,22 @@ class Actors:
 
     def evict_worker(self, name: str, pick: int) -> None:
         """Delete an executor as the eviction API does, one that has work if there is any."""
-        flame = self._world.flame
-        if flame is None:
+        if self._world.flame is None:
             return
-        known = [(flame.managers.get(uid_of(pod)), pod) for pod in self._executors(name) if not terminating(pod)]
-        working = [pod for manager, pod in known if manager is not None and flame.working(manager.run)]
-        if (pod := self._pick(working or [pod for _, pod in known], pick)) is not None:
+        working = {manager.run.uid for manager in self._workers(name)}
+        there = [pod for pod in self._executors(name) if not terminating(pod)]
+        if (pod := self._pick([each for each in there if uid_of(each) in working] or there, pick)) is not None:
             self._server.delete(PODS, key_of(pod), "eviction")
+
+    def strand_worker(self, name: str, pick: int) -> None:
+        """Delete an executor that has work, and silence its node before that hears of it, if no session manager is on it."""
+        machines = self._world.machines
+        managers = {id(run.node) for run in machines.runs.values() if run.session_manager and run.alive}
+        workers = [each.run for each in self._workers(name) if id(each.run.node) not in managers]
+        if workers:
+            run = workers[pick % len(workers)]
+            machines.silence(run.node)
+            self._server.delete(PODS, run.key, USER)
 
     def delete_session_manager(self, name: str, _pick: int) -> None:
         self._server.delete(PODS, (NAMESPACE, f"{name}-session-manager"), USER)
@@ -502,12 +512,27 @@ class Actors:
     def deafen(self, name: str, pick: int, seconds: float) -> None:
         """An executor manager hears nothing of its session manager for a while, or for good, though its Pod is ready."""
         flame = self._world.flame
-        managers = [each for each in flame.managers.values() if each.run.owner == name] if flame is not None else []
+        self._deafen(
+            [each for each in flame.managers.values() if each.run.owner == name] if flame else [], pick, seconds
+        )
+
+    def deafen_worker(self, name: str, pick: int, seconds: float) -> None:
+        """The same for one that has work."""
+        self._deafen(self._workers(name), pick, seconds)
+
+    def _deafen(self, managers: list[Manager], pick: int, seconds: float) -> None:
+        flame = self._world.flame
         if flame is not None and managers:
             manager = managers[pick % len(managers)]
             flame.set_deaf(manager, deaf=True)
             if seconds:
                 self._world.later(seconds, partial(flame.set_deaf, manager, deaf=False))
+
+    def _workers(self, name: str) -> list[Manager]:
+        """The executor managers of a FlameCluster that have work, and whose Pods are not terminating."""
+        flame, pods = self._world.flame, {uid_of(pod) for pod in self._executors(name) if not terminating(pod)}
+        managers = flame.managers.values() if flame is not None else ()
+        return [each for each in managers if flame is not None and each.run.uid in pods and flame.working(each.run)]
 
     def mute(self, count: int) -> None:
         """Some of the next executor managers never register."""

@@ -1096,7 +1096,7 @@ def deletions_go_on_after_the_lock_is_lost() -> None:
     _set(batch, "BATCH_TIME_LIMIT", float("inf"))
 
 
-@_mutation
+@_mutation_of_flame
 def a_batch_of_deletions_goes_on_after_a_standstill() -> None:
     _set(batch, "BATCH_LONGEST_PAUSE", float("inf"))
 

@@ -169,6 +169,9 @@ class Scenario:
             draw.corrections(child_random(seed, "corrections"))
             draw.patient_updates(child_random(seed, "patient updates"))
             draw.lost_ids(child_random(seed, "lost ids"))
+            draw.standing_still(child_random(seed, "standing still"))
+            draw.deaf_workers(child_random(seed, "deaf workers"))
+            draw.lost_workers(child_random(seed, "lost workers"))
         else:
             draw.set_back(child_random(seed, "set back"))
             draw.other_crd(child_random(seed, "other crd"))
@@ -195,7 +198,8 @@ class Scenario:
             page_cap=random.choice((2, 3, 500)),
             namespaced=random.random() < 0.2,
             gc_delay=random.choice((0.5, 2.0, 15.0)),
-            abandoned=random.random() < 0.3,
+            # Where nothing takes the Pod of a stranded worker away, nothing else than the operator gives its tasks to others.
+            abandoned=random.random() < 0.3 or any(each.kind == "strand_worker" for each in actions),
             enforces=random.random() < 0.7,
             resync=random.choice((600.0, NEVER)),
             crowded=child_random(seed, "crowded").random() < 0.3,
@@ -793,6 +797,47 @@ class _Draw:
             self._add(at, "edit", name, random.choice(changes))
             if random.random() < 0.4:
                 self._add(at + 3.0, "edit", name, {"executorManager": {"image": f"executor:{6 + number}"}})
+
+    def standing_still(self, random: Random) -> None:
+        """A process stands still while it takes one surplus executor after the other, and the one that must stay is lost."""
+        if random.random() < 0.94:
+            return
+        name, at = random.choice(self.names), self._settled + random.choice((30.0, 45.0))
+        executors = {"replicas": 4, "autoscaling": None, "drain": {"timeoutSeconds": 60}}
+        self._add(at - 20.0, "edit", name, {"executorManager": executors})
+        self._add(at - 2.0, "settings", "controller", "maxWritesInFlight", 1)
+        kind = random.choice(("patch pods", "delete pods"))
+        if kind == "delete pods":
+            self._add(at - 0.5, "scale", name, 6)  # these go without a drain, before others are marked
+        self._add(at - 0.01, "standstill", kind, random.choice((5.0, 8.0)))
+        self._add(at, "scale", name, 1)
+        lost = random.choice(("strip_owner", "out_of_memory", "crash_executor"))
+        self._add(at + random.choice((2.0, 3.5)), lost, name, 0)
+
+    def deaf_workers(self, random: Random) -> None:
+        """A scale-down while some executors with work are not heard: the idle ones are all that serve."""
+        if random.random() < 0.95:
+            return
+        name, at = random.choice(self.names), self._settled + random.choice((30.0, 45.0))
+        budget = {"rollingUpdate": {"maxUnavailable": random.choice((0, 1)), "maxSurge": 1}}
+        drain = {"timeoutSeconds": random.choice((0, 60))}
+        executors = {"replicas": 5, "autoscaling": None, "drain": drain, "updateStrategy": budget}
+        self._add(at - 25.0, "edit", name, {"executorManager": executors})
+        for _ in range(2):
+            self._add(at - 5.0, "session", name, 1, 90.0, 0, True)  # noqa: FBT003
+        for pick in range(2):
+            self._add(at + 0.1 * pick, "deafen_worker", name, pick, random.choice((35.0, 60.0)))
+        self._add(at + random.choice((18.0, 25.0)), "scale", name, random.choice((2, 3)))
+
+    def lost_workers(self, random: Random) -> None:
+        """Somebody deletes an executor that works, and its node is not heard any more, so that its Pod terminates for ever."""
+        if random.random() < 0.95:
+            return
+        name, at = random.choice(self.names), self._settled + random.choice((30.0, 45.0))
+        executors = {"replicas": random.choice((2, 3)), "autoscaling": None}
+        self._add(at - 20.0, "edit", name, {"executorManager": executors})
+        self._add(at - 5.0, "session", name, 3, random.choice((30.0, 60.0)), 0, True)  # noqa: FBT003
+        self._add(at, "strand_worker", name, random.randrange(100))
 
     def _work(self, random: Random, name: str) -> None:
         """Sessions of one FlameCluster, and what becomes of its executors meanwhile."""
