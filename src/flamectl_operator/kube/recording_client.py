@@ -15,6 +15,7 @@ from flamectl_operator.kube.client import Page
 from flamectl_operator.kube.errors import AlreadyExistsError, ApiError, ConflictError, ForbiddenError, NotFoundError
 from flamectl_operator.kube.http import wire
 from flamectl_operator.kube.pages import list_pages
+from flamectl_operator.kube.pod_views import PodView
 from flamectl_operator.kube.resources import PODS
 from flamectl_operator.kube.views import KubernetesObject
 
@@ -91,7 +92,7 @@ class RecordingClient:
         self._version += 1
         data = merged(wire.to_json(obj), changes)
         data = merged(data, {"metadata": {"resourceVersion": str(self._version)}})
-        return self.hold(resource, wire.decode(resource.view, wire.encode(data)))
+        return self.hold(resource, wire.decode(type(obj), wire.encode(data)))
 
     # --- The verbs of `Client`
 
@@ -135,7 +136,7 @@ class RecordingClient:
         _check(found, "", str(body["metadata"].get("resourceVersion", "")))
         self._record(Write("status", resource, name))
         kept = {**wire.to_json(found), "status": body["status"]}
-        return self.changed(resource, wire.decode(resource.view, wire.encode(kept)), {})
+        return self.changed(resource, wire.decode(type(found), wire.encode(kept)), {})
 
     async def dry_run_replace_status(self, resource: Resource[T], namespace: str, name: str, body: JsonObject) -> T:
         """See `Client.dry_run_replace_status`."""
@@ -158,8 +159,8 @@ class RecordingClient:
         if (guard := options.get("guard")) is not None:
             guard()
         self._record(Write("delete", resource, name))
-        grace = GRACE if (seconds := options.get("grace_period_seconds")) is None else seconds
-        if (resource is PODS and grace) or found.metadata.finalizers:
+        grace = _grace(found, options.get("grace_period_seconds"))
+        if grace or found.metadata.finalizers:
             end = (self._clock.now() + timedelta(seconds=grace)).isoformat(timespec="seconds")
             times = {"deletionTimestamp": end, "deletionGracePeriodSeconds": grace}
             return self.changed(resource, found, {"metadata": times})
@@ -231,6 +232,13 @@ def merged(base: JsonObject, changes: JsonObject) -> dict[str, Any]:
         else:
             result[key] = change
     return result
+
+
+def _grace(obj: KubernetesObject, asked: int | None) -> int:
+    """Return the seconds that a deleted object gets to end. A Pod that has no node, or has ended, is gone at once."""
+    if not isinstance(obj, PodView) or not obj.spec.node_name or obj.status.phase in {"Failed", "Succeeded"}:
+        return 0
+    return GRACE if asked is None else asked
 
 
 def _check(found: KubernetesObject, uid: str, version: str) -> None:

@@ -30,7 +30,7 @@ from flamectl_operator.kube.resources import LEASES
 from flamectl_operator.process.live_settings import LiveConfig
 from flamectl_operator.process.main import CannotStartError
 from flamectl_operator.process.startup import what_to_do
-from flamectl_operator.reconcile.stores import CHILDREN, FLAME_CLUSTERS, Stores
+from flamectl_operator.reconcile.stores import CHILDREN, FLAME_CLUSTERS, WHOLE_FLAME_CLUSTERS, Stores
 from flamectl_operator.runtime.clock import SystemClock
 from flamectl_operator.runtime.logs import configure_logging
 from flamectl_operator.subreconcilers import PIPELINE
@@ -38,6 +38,7 @@ from flamectl_operator.subreconcilers import PIPELINE
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from flamectl_operator.flame.watcher import Flame
     from flamectl_operator.kube.client import Client
     from flamectl_operator.kube.events import EventKind, ObjectReference
     from flamectl_operator.kube.recording_client import Write
@@ -162,6 +163,67 @@ def _place() -> tuple[str, str]:
     return str(bound.get("subreconciler", "")), str(bound.get("part", ""))
 
 
+class Rehearsal:
+    """Passes of a controller whose writes are recorded.
+
+    Args:
+        client: The API server, which is only read.
+        key: Namespace and name of the FlameCluster.
+        flame: The knowledge about the session managers; None when they are not polled.
+    """
+
+    def __init__(self, client: Client, key: tuple[str, str], clock: Clock, flame: Flame | None = None) -> None:
+        self._client = client
+        self._key = key
+        self._plan = PlanResult(key)
+        #: The client of the controller.
+        self.recording = RecordingClient(client, clock, self._record)
+        #: The events of the controller.
+        self.events = _Events(self.recording, clock, self._plan)
+        #: The stores of the controller.
+        self.stores = Stores.empty(flame)
+
+    async def load(self, cluster: FlameClusterView | None = None) -> None:
+        """Fill the stores with the objects as they are.
+
+        Args:
+            cluster: The FlameCluster as it would be applied; None for the stored one.
+
+        Raises:
+            PlanError: There is no such FlameCluster.
+            KubernetesError: The objects cannot be read.
+        """
+        for resource in CHILDREN:
+            page = await self.recording.load(resource, self._key[0], CLUSTER_LABEL)
+            self.stores.of(resource).replace(page.items, page.resource_version)
+        try:
+            # With its spec, which is not read again, because the stored one may be another than the one to be applied.
+            cluster = cluster or await self._client.get(WHOLE_FLAME_CLUSTERS, *self._key)
+        except NotFoundError as error:
+            raise _plan_error(error) from None
+        stored = self.recording.changed(FLAME_CLUSTERS, cluster, {})
+        self.stores.flame_clusters.replace([stored], stored.metadata.resource_version)
+
+    async def run(self, controller: Controller) -> PlanResult:
+        """Run passes for as long as the operator runs one after the other at once, and return what they did.
+
+        That is until one fails, or changes no child and does not ask for the next one.
+        """
+        plan = self._plan
+        for _ in range(MAX_PASSES):
+            before = self.stores.changes
+            result = await controller.reconcile(self._key)
+            if result.errors or (self.stores.changes == before and result.delay != 0):
+                break
+        plan.errors = list(dict.fromkeys(map(str, result.errors)))
+        plan.waits = list(dict.fromkeys(each.message for each in result.outcomes if each.message))
+        return plan
+
+    def _record(self, write: Write) -> None:
+        if write.resource not in {LEASES, FLAME_CLUSTERS}:
+            self._plan.entries.append(Entry(*_place(), write))
+
+
 async def plan_of(
     client: Client,
     namespace: str,
@@ -180,30 +242,11 @@ async def plan_of(
         PlanError: There is no such FlameCluster, or its spec is refused.
         KubernetesError: The objects cannot be read.
     """
-    plan = PlanResult((namespace, name))
-
-    def record(write: Write) -> None:
-        if write.resource not in {LEASES, FLAME_CLUSTERS}:
-            plan.entries.append(Entry(*_place(), write))
-
-    recording, stores = RecordingClient(client, clock, record), Stores.empty()
-    for resource in CHILDREN:
-        page = await recording.load(resource, namespace, CLUSTER_LABEL)
-        stores.of(resource).replace(page.items, page.resource_version)
-    try:
-        cluster = cluster or await client.get(FLAME_CLUSTERS, namespace, name)
-    except NotFoundError as error:
-        raise _plan_error(error) from None
-    stored = recording.changed(FLAME_CLUSTERS, cluster, {})
-    stores.flame_clusters.replace([stored], stored.metadata.resource_version)
-    controller = Controller(stores, recording, _Events(recording, clock, plan), clock, config, _MANAGER)
-    for _ in range(MAX_PASSES):
-        before = len(plan.entries)
-        result = await controller.reconcile((namespace, name))
-        if result.errors or len(plan.entries) == before:
-            break
-    plan.errors = list(dict.fromkeys(map(str, result.errors)))
-    plan.waits = list(dict.fromkeys(each.message for each in result.outcomes if each.message))
+    rehearsal = Rehearsal(client, (namespace, name), clock)
+    await rehearsal.load(cluster)
+    recording = rehearsal.recording
+    controller = Controller(rehearsal.stores, recording, rehearsal.events, clock, config, _MANAGER)
+    plan = await rehearsal.run(controller)
     found = await recording.get(FLAME_CLUSTERS, namespace, name)
     valid = find(FlameClusterStatus.from_wire(found.status), ConditionType.CONFIG_VALID)
     if valid is not None and valid.status == "False":
@@ -281,4 +324,4 @@ async def _as_applied(transport: RetryingTransport, manifest: dict[str, Any]) ->
     path = FLAME_CLUSTERS.path(metadata["namespace"], metadata["name"])
     query = {"dryRun": "All", "fieldManager": _MANAGER, "force": "true"}
     answer = await transport.send(Request("PATCH", path, query, wire.encode(manifest), _APPLY))
-    return wire.decode(FLAME_CLUSTERS.view, answer)
+    return wire.decode(WHOLE_FLAME_CLUSTERS.view, answer)

@@ -9,6 +9,7 @@ import pytest
 import yaml
 
 from flamectl_operator.kube.errors import ForbiddenError, NotFoundError, UnauthorizedError, UntrustedServerError
+from flamectl_operator.observed.flame_cluster import MAX_KEPT_SPEC_SIZE
 from flamectl_operator.process.plan import PlanError, _manifest, _plan_error, plan_of, rendered
 from tests.unit.builders import cached, executor_template, merged, raw_spec, replicas, session_template
 from tests.unit.subreconcilers.harness import CM_NAME, KEY, SM_NAME, StepHarness, converged, executor_name
@@ -66,6 +67,12 @@ SCENARIOS: dict[str, tuple[dict[str, Any], Callable[[StepHarness], Any]]] = {
         replicas(2),
         lambda world: world.edit(session_template({"nodeSelector": {"a": "b"}})),
     ),
+    "a spec that stores leave out": (
+        replicas(1),
+        lambda world: world.edit(
+            merged(executor_template({"nodeSelector": {"a": "b" * MAX_KEPT_SPEC_SIZE}}), replicas(3))
+        ),
+    ),
     "suspended": (replicas(2), lambda world: world.edit({"suspend": True})),
     "paused": (replicas(2), lambda world: world.edit({**replicas(5), "paused": True})),
     "an edited Service": (
@@ -108,6 +115,16 @@ async def test_plan_of_a_new_cluster_equals_what_its_passes_write() -> None:
 
     assert [(each.verb, each.resource.plural, each.name) for each in plan.writes] == await _written(world)
     assert len(plan.writes) == 6
+
+
+async def test_pod_without_a_node_is_gone_at_once_so_the_plan_replaces_it() -> None:
+    world = StepHarness(replicas(0))
+    await _written(world)
+    world.edit(session_template({"nodeSelector": {"a": "b"}}))
+
+    plan = await _plan(world)
+
+    assert [(each.verb, each.name) for each in plan.writes] == [("delete", SM_NAME), ("create", SM_NAME)]
 
 
 async def test_scale_up_shows_each_executor_by_name_under_its_stage() -> None:
