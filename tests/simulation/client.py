@@ -16,7 +16,7 @@ from tests.simulation.api_server import matcher
 from tests.simulation.faults import WRITES, Fate
 from tests.simulation.knowledge import Knowledge
 from tests.simulation.objects import ELECTION, LEASES, Key, Obj, revision_of, terminating, uid_of
-from tests.simulation.passes import pass_begun
+from tests.simulation.passes import COMPARED, pass_begun
 from tests.simulation.watching import Stream
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ class ViewCache:
         self._views: dict[tuple[int, str, str], tuple[Obj, Any]] = {}
 
     def view(self, kind: type[T], obj: Obj) -> T:
-        if kind is FlameClusterView and self._server.other_crd is not None:
+        if issubclass(kind, FlameClusterView) and self._server.other_crd is not None:
             return as_view({**obj, "spec": self._server.other_crd(obj["spec"])}, kind)
         key = (revision_of(obj), uid_of(obj), kind.__name__)
         found = self._views.get(key)
@@ -214,6 +214,8 @@ class ModelClient:
         #: Makes the process stand still.
         self.stand_still: Callable[[Standstill], None] = _never
         self.streams: list[Stream] = []
+        #: How many passes could have been compared with a plan; begins with another number in each world.
+        self.passes = 0
         self._faults = faults
         self._random = random
         self._judge = judge
@@ -230,6 +232,11 @@ class ModelClient:
         self.knowledge = Knowledge()
         return self
 
+    def compares(self, every: int) -> bool:
+        """Return whether the pass that begins is compared with its plan: one of so many is."""
+        self.passes += 1
+        return self.passes % every == 0
+
     def possible_init_images(self) -> set[str]:
         """Return the init images that the running pass may use."""
         begun = pass_begun()
@@ -239,6 +246,14 @@ class ModelClient:
     def tell(self, what: str) -> None:
         """Write a line of the story."""
         self._judge.tell(self.name, what)
+
+    def blame(self, what: str) -> None:
+        """Report a violation."""
+        self._judge.blame(what)
+
+    def view(self, kind: type[T], obj: Obj) -> T:
+        """Return an object as the operator decodes it."""
+        return self._views.view(kind, obj)
 
     def arrives_late(self, seconds: float) -> None:
         """A request that was given up lands after so long."""
@@ -474,6 +489,8 @@ class ModelClient:
             raise asyncio.CancelledError
         plural = resource.plural
         what = f"{verb} {plural} {name}"
+        compared = COMPARED.get()
+        asked = compared.asked(verb, plural, name) if compared is not None and verb in WRITES else None
         crash = self._faults.crash(verb, plural)
         if crash is not None and crash.when == "before":
             self.die(f"crash before {what}", crash.downtime)
@@ -481,13 +498,21 @@ class ModelClient:
         fate = Fate("ok", 0.001, 0.001) if crash is not None else self._faults.fate(verb, plural, self.loop.now)
         flight = Flight(self, fate, verb, what, apply)
         flight.crash, flight.standstill = crash, self._faults.standstill(verb, plural)
+        if compared is not None and (fate.kind != "ok" or flight.crash or flight.standstill):
+            compared.end(f"{what} meets a fault")
         self._flights[flight] = None
         sent = self.clock.boottime()
         flight.depart()
         try:
             answer = await flight.future
+        except errors.ApiError:
+            if compared is not None and verb in WRITES:
+                compared.end(f"{what} is refused")
+            raise
         finally:
             del self._flights[flight]
+        if asked is not None and compared is not None:
+            compared.done(asked)
         if flight.date is not None:
             self.clock.heard(flight.date, sent)
         return answer

@@ -15,6 +15,7 @@ from flamectl_operator.flame.session_manager import FlameError
 from flamectl_operator.flame.snapshot import ExecutorState, SessionManagerSnapshot
 from tests.flame.model import RECONNECT, FlameModel
 from tests.simulation.objects import FLAME_CLUSTERS, NAMESPACE, PODS, condition, key_of, name_of
+from tests.simulation.passes import told
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -312,11 +313,13 @@ class ModelSessionManager:
 
     async def release_node(self, name: str) -> None:
         """See `SessionManager`."""
+        told()
         self._flame.work.releasing(self._client, self._name, name)
         await self._change(lambda model: model.release_node(name), f"release node {name}")
 
     async def report_lost(self, name: str) -> None:
         """See `SessionManager`."""
+        told()
         self._flame.work.reporting(self._client, self._name, name)
 
         def lose(model: FlameModel) -> None:

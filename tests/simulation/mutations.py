@@ -66,7 +66,9 @@ from flamectl_operator.planning.comparison import Comparison
 from flamectl_operator.planning.effective_spec import EffectiveSpec, config_generation
 from flamectl_operator.planning.lock import HeldByOther
 from flamectl_operator.planning.replacement_backoff import ReplacementBackoff
+from flamectl_operator.process import plan as process_plan
 from flamectl_operator.process import replica
+from flamectl_operator.process.plan import Rehearsal
 from flamectl_operator.reconcile import (
     batch,
     cluster_reads,
@@ -107,6 +109,7 @@ from tests.simulation.seeds import FAILED_ONCE, FIXED
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from flamectl_operator.kube.recording_client import Write
     from flamectl_operator.planning.children import Child
 
     Mutation = Callable[[], None]
@@ -324,6 +327,22 @@ def a_plan_holds_for_a_generation_whatever_its_spec() -> None:
         return bool(self.generation == cluster.metadata.generation and self.settings == settings)
 
     _set(spec_renderer.RenderedSpec, "holds_for", holds_for)
+
+
+@_mutation
+def a_plan_leaves_out_deletions() -> None:
+    record = Rehearsal._record
+
+    def without_deletions(self: Rehearsal, write: Write) -> None:
+        if write.verb != "delete":
+            record(self, write)
+
+    _set(Rehearsal, "_record", without_deletions)
+
+
+@_mutation
+def a_plan_ends_after_its_first_pass() -> None:
+    _set(process_plan, "MAX_PASSES", 1)
 
 
 @_mutation_of_marks

@@ -1,37 +1,24 @@
-"""The start of the pass that the running code belongs to; the pass knows everything from before its start."""
+"""The pass that the running code belongs to. It knows everything from before its start."""
 
 from __future__ import annotations
 
-import asyncio
 from contextvars import ContextVar
 from typing import TYPE_CHECKING
-from unittest.mock import patch
-
-from flamectl_operator import operator
-from flamectl_operator.controller import Controller
 
 if TYPE_CHECKING:
-    from contextlib import AbstractContextManager
+    from tests.simulation.plans import Comparison
 
-    from flamectl_operator.controller import Key
-    from flamectl_operator.runtime.outcome import Result
-
-_BEGUN: ContextVar[float] = ContextVar("BEGUN")
-
-
-class TimedController(Controller):
-    """The operator's own, but that it notes when passes begin. Tasks that a pass starts take that over."""
-
-    async def reconcile(self, key: Key) -> Result:
-        """See `Controller.reconcile`."""
-        _BEGUN.set(asyncio.get_running_loop().time())
-        return await super().reconcile(key)
-
-
-def passes_noted() -> AbstractContextManager[object]:
-    """Operators that start meanwhile note when their passes begin."""
-    return patch.object(operator, "Controller", TimedController)
+#: When it began.
+BEGUN: ContextVar[float] = ContextVar("BEGUN")
+#: The comparison with its plan; None when it is not compared.
+COMPARED: ContextVar[Comparison | None] = ContextVar("COMPARED", default=None)
 
 
 def pass_begun() -> float:
-    return _BEGUN.get()
+    return BEGUN.get()
+
+
+def told() -> None:
+    """Note that the pass tells a session manager something, which no plan does."""
+    if (compared := COMPARED.get(None)) is not None:
+        compared.end("Flame is told something")

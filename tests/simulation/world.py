@@ -25,6 +25,7 @@ from tests.simulation.budgets import Budgets
 from tests.simulation.check import Surroundings
 from tests.simulation.claims import Volumes
 from tests.simulation.client import ModelClient, ViewCache
+from tests.simulation.controllers import passes_noted
 from tests.simulation.demand import Demand
 from tests.simulation.expectation import names_asked_for, shortcomings
 from tests.simulation.fault_free import differences, untroubled
@@ -35,7 +36,6 @@ from tests.simulation.judge import Judge
 from tests.simulation.loop import PROCESS, LivelockError, VirtualClock, VirtualLoop, child_random
 from tests.simulation.machines import NODE_GRACE, Machines
 from tests.simulation.objects import FLAME_CLUSTERS, NAMESPACE, PODS, Obj, name_of, terminating, uid_of
-from tests.simulation.passes import passes_noted
 from tests.simulation.scenario import NEVER
 from tests.simulation.truth import Truth
 from tests.simulation.work import LOOK, Work
@@ -127,6 +127,7 @@ class Process:
             clock,
         )
         self.client.stand_still = self._stand_still_at
+        self.client.passes = world.scenario.seed
         world.watch_with(self.client)
         # Without an election each process is a deployment of its own, as far as locks are concerned.
         self.client.lock_identity = f"deployment-{0 if world.scenario.elected else number}"

@@ -1,0 +1,59 @@
+"""The controller of operators in worlds: it notes when passes begin, and compares some with their plan."""
+
+from __future__ import annotations
+
+import asyncio
+import traceback
+from typing import TYPE_CHECKING, Any
+from unittest.mock import patch
+
+from flamectl_operator import operator
+from flamectl_operator.controller import Controller
+from tests.simulation.passes import BEGUN, COMPARED
+from tests.simulation.plans import Comparison, in_step
+
+if TYPE_CHECKING:
+    from contextlib import AbstractContextManager
+
+    from flamectl_operator.controller import Key
+    from flamectl_operator.runtime.outcome import Result
+
+#: One of so many passes is compared with its plan, because that takes longer than the pass.
+EVERY = 10
+
+
+class TimedController(Controller):
+    """See the module. Tasks that a pass starts take over when it began."""
+
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        self._comparisons: dict[Key, Comparison] = {}
+
+    async def reconcile(self, key: Key) -> Result:
+        """See `Controller.reconcile`."""
+        BEGUN.set(asyncio.get_running_loop().time())
+        compared = self._compared(key)
+        COMPARED.set(compared)
+        result = await super().reconcile(key)
+        if compared is not None:
+            compared.finish(result)
+        return result
+
+    def _compared(self, key: Key) -> Comparison | None:
+        client: Any = self._client
+        compared = self._comparisons.pop(key, None)
+        if compared is None or not compared.goes_on(self):
+            if not in_step(client, self, key) or not client.compares(EVERY):
+                return None
+            try:
+                compared = Comparison(client, self, key)
+            except Exception:  # noqa: BLE001 - a plan that cannot be made is a bug of the plan, and none of the pass
+                client.blame(f"no plan can be made: {traceback.format_exc(limit=-6)}")
+                return None
+        self._comparisons[key] = compared
+        return compared
+
+
+def passes_noted() -> AbstractContextManager[object]:
+    """Operators that start meanwhile note when their passes begin, and compare some with their plan."""
+    return patch.object(operator, "Controller", TimedController)

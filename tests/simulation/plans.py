@@ -1,0 +1,362 @@
+"""What `flamectl-operator plan` says about a pass, compared with what the pass sends.
+
+Before some of the passes, the pipeline of `plan` runs on a copy of all that the operator knows, with its writes recorded. What it
+says must equal what the operator then sends to the FlameCluster's objects, in the same order. The passes that follow at once are
+compared as well, because the plan goes on after each recorded write.
+
+A comparison begins only where the caches show the objects as they are. It ends at the first of these, and what was sent before is
+compared all the same:
+
+- somebody else writes an object of the FlameCluster, or a claim;
+- a request of the operator does not succeed, or its process dies, stands still or is about to;
+- Flame answers, or is told something: a plan does not ask it;
+- the settings change, or the operator waits between two passes;
+- time alone changes the plan: it would be another one at the moment of the write.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import copy
+from concurrent.futures import ThreadPoolExecutor
+from contextvars import copy_context
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeVar, Unpack
+
+import msgspec
+from pydantic import BaseModel
+
+from flamectl_operator.controller import Controller
+from flamectl_operator.flame.knowledge import Knowledge, Phase
+from flamectl_operator.flame.watcher import NotAsked
+from flamectl_operator.kube.client import Page
+from flamectl_operator.kube.errors import NotFoundError
+from flamectl_operator.kube.views import KubernetesObject
+from flamectl_operator.process.plan import Rehearsal
+from flamectl_operator.reconcile.stores import CHILDREN, FLAME_CLUSTERS
+from tests.simulation.api_server import matcher
+from tests.simulation.client import as_view
+from tests.simulation.loop import VirtualLoop
+from tests.simulation.objects import CLAIMS, CLUSTER_LABEL, LEASES, labels_of
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from datetime import datetime
+
+    from flamectl_operator.flame.watcher import Target
+    from flamectl_operator.kube.client import ListOptions
+    from flamectl_operator.kube.resources import Resource
+    from flamectl_operator.process.plan import PlanResult
+    from flamectl_operator.runtime.clock import Clock
+    from flamectl_operator.runtime.clock_reading import ClockReading
+    from flamectl_operator.runtime.outcome import Result
+    from tests.simulation.api_server import Change
+    from tests.simulation.client import ModelClient
+    from tests.simulation.objects import Key
+
+T = TypeVar("T", bound=KubernetesObject)
+
+#: A write as a plan says it: the verb, the resource and the name.
+Written = tuple[str, str, str]
+
+#: One thread, in which the loop of a plan runs while that of the world stands still.
+_ASIDE = ThreadPoolExecutor(1)
+#: Writes that a plan does not show.
+_SILENT = frozenset({FLAME_CLUSTERS.plural, LEASES, "events"})
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A write that is compared.
+
+    Args:
+        wrong: How it differs from the plan.
+        clock: The time when it was sent, if it differs.
+    """
+
+    wrong: str = ""
+    clock: _Frozen | None = None
+
+
+class Comparison:
+    """A plan, and what the operator has sent since.
+
+    Args:
+        client: That of the operator's process.
+        controller: Runs the passes.
+        key: Namespace and name of the FlameCluster.
+    """
+
+    def __init__(self, client: ModelClient, controller: Controller, key: Key) -> None:
+        self._client = client
+        self._key = key
+        self._config = controller._config
+        self._memory = _Memory(client, controller, key)
+        flame = _Flame(self._memory, self._memory.clock)
+        plan = _plan(self._memory, flame, self._memory.clock)
+        self._planned = _writes(plan)
+        self._flame = controller._stores.flame
+        self._knowledge = (self._flame.knowledge(key), flame.knowledge(key))
+        self._sent: list[Written] = []
+        self._stores = controller._stores
+        self._changes_before = self._stores.changes
+        self._pass_ended_at = client.loop.now
+        #: Why the comparison is over; empty while it goes on.
+        self.over = ""
+        client.server.listeners.append(self._changed)
+
+    # --- What happens
+
+    def goes_on(self, controller: Controller) -> bool:
+        """Begin a further pass, and return whether it is compared with this plan."""
+        if not self.over and self._client.loop.now > self._pass_ended_at:
+            self.end("the operator waited")
+        if not self.over and controller._config is not self._config:
+            self.end("the settings changed")
+        self._changes_before = self._stores.changes
+        return not self.over
+
+    def finish(self, result: Result) -> None:
+        """Finish a pass. One that ends well and is not followed by another at once has carried out the plan."""
+        self._pass_ended_at = self._client.loop.now
+        if result.errors:
+            self.end("the pass failed")
+        self._check_flame()
+        if not self.over and self._stores.changes == self._changes_before and result.delay != 0:
+            missing = self._planned[len(self._sent) :]
+            self.end("all of it is done")
+            if missing:
+                self._blame(f"does not {' '.join(missing[0])}, which the plan says", _Frozen(self._client.clock))
+
+    def asked(self, verb: str, plural: str, name: str) -> Asked | None:
+        """Note that a write is about to be sent; return what is wrong with it, None if it is not compared."""
+        self._check_flame()
+        if self.over or plural in _SILENT:
+            return None
+        write, number = (verb, plural, name), len(self._sent)
+        self._sent.append(write)
+        if self._planned[number : number + 1] == [write]:
+            return Asked()
+        said = " ".join(self._planned[number]) if number < len(self._planned) else "nothing more"
+        return Asked(f"does {' '.join(write)}, but the plan says {said}", _Frozen(self._client.clock))
+
+    def done(self, asked: Asked) -> None:
+        """Blame the operator for a write that succeeded and that the plan does not say."""
+        if asked.clock is not None:
+            self._blame(asked.wrong, asked.clock)
+
+    def end(self, why: str) -> None:
+        """From now on the operator may do something else."""
+        if not self.over:
+            self.over = why
+            self._client.server.listeners.remove(self._changed)
+
+    # --- Details
+
+    def _changed(self, change: Change) -> None:
+        if _concerns(self._key, change.resource, change.key) and change.actor != self._client.name:
+            self.end(f"{change.actor} wrote {change.resource} {change.key[1]}")
+
+    def _check_flame(self) -> None:
+        if self._flame.knowledge(self._key) not in self._knowledge:
+            self.end("Flame answered")
+
+    def _blame(self, what: str, clock: _Frozen) -> None:
+        """Blame the operator, unless its plan would have been another one by this clock."""
+        self.end("contradiction")
+        plan = _plan(self._memory, _Flame(self._memory, clock), clock)
+        if _writes(plan) != self._planned:
+            return
+        self._client.blame(f"{self._client.name} {what}, of {self._key[1]}")
+
+
+def _concerns(cluster: Key, plural: str, key: Key) -> bool:
+    """Return whether an object may be one of a FlameCluster: by its name, and a claim by any name."""
+    return plural == CLAIMS or key[1].startswith(cluster[1])
+
+
+def in_step(client: ModelClient, controller: Controller, cluster: Key) -> bool:
+    """Return whether there is a FlameCluster, and the caches show its objects as they are."""
+    if controller._stores.flame_clusters.get(*cluster) is None:
+        return False
+    for resource in (FLAME_CLUSTERS, *CHILDREN):
+        plural = resource.plural
+        present = {
+            key: obj["metadata"]["resourceVersion"]
+            for key, obj in client.server.tables[plural].items()
+            if _concerns(cluster, plural, key) and (resource is FLAME_CLUSTERS or CLUSTER_LABEL in labels_of(obj))
+        }
+        cached = {
+            (each.namespace, each.name): each.metadata.resource_version
+            for each in controller._stores.of(resource).all()
+            if _concerns(cluster, plural, (each.namespace, each.name))
+        }
+        if present != cached:
+            return False
+    return True
+
+
+class _Memory:
+    """All that an operator knows about one FlameCluster when a pass begins, and the objects as they are then."""
+
+    def __init__(self, client: ModelClient, controller: Controller, key: Key) -> None:
+        self.key = key
+        self.clock = _Frozen(client.clock)
+        self.knowledge = controller._stores.flame.knowledge(key)
+        #: Whether session managers are asked.
+        self.asked = not isinstance(controller._stores.flame, NotAsked)
+        self.api: Any = _Objects(client)
+        self._controller = controller
+        self._config = controller._config
+        self._specs = dict(controller._renderer._specs)
+        self._reservations = copy.deepcopy(controller._stores.claim_reservations)
+        #: The parts of an operator that a plan replaces by its own.
+        self._parts = [
+            controller._client,
+            controller._stores,
+            controller._stores.flame,
+            controller._events,
+            controller._clock,
+            controller._renderer,
+            controller._telemetry,
+        ]
+        self._state = _copied(controller._states.get(key), self._parts, self._parts)
+
+    def controller(self, rehearsal: Rehearsal, clock: Clock) -> Controller:
+        """Return a controller with this memory, whose writes are recorded."""
+        renderer = copy.copy(self._controller._renderer)
+        renderer._specs = dict(self._specs)
+        stores = rehearsal.stores
+        stores.claim_reservations._given = dict(self._reservations._given)
+        made = Controller(
+            stores,
+            rehearsal.recording,
+            rehearsal.events,
+            clock,
+            self._config,
+            self._controller._lock_identity,
+            renderer=renderer,
+        )
+        parts = [rehearsal.recording, stores, stores.flame, rehearsal.events, clock, renderer, made._telemetry]
+        if self._state is not None:
+            state = made._states[self.key] = _copied(self._state, self._parts, parts)
+            state._io._observed_at = ()  # the last snapshot is of other stores
+        return made
+
+
+def _copied(state: Any, parts: list[Any], others: list[Any]) -> Any:
+    """Return a copy of what a process keeps of a FlameCluster, with other parts of the operator around it.
+
+    Values that nobody changes are shared.
+    """
+    memo: dict[int, Any] = {}
+    for part in vars(state).values() if state is not None else ():
+        for value in (part, *vars(part).values()) if hasattr(part, "__dict__") else (part,):
+            for each in value if isinstance(value, tuple) else (value,):
+                if _is_value(each):
+                    memo[id(each)] = each
+    memo |= {id(part): other for part, other in zip(parts, others, strict=True)}
+    return copy.deepcopy(state, memo)
+
+
+def _is_value(obj: object) -> bool:
+    if isinstance(obj, BaseModel | msgspec.Struct):
+        return True
+    parameters = getattr(obj, "__dataclass_params__", None)
+    return parameters is not None and parameters.frozen
+
+
+def _plan(memory: _Memory, flame: _Flame, clock: Clock) -> PlanResult:
+    """Work out a plan while the world stands still."""
+
+    async def work_out() -> PlanResult:
+        rehearsal = Rehearsal(memory.api, memory.key, clock, flame)
+        await rehearsal.load()
+        return await rehearsal.run(memory.controller(rehearsal, clock))
+
+    def run() -> PlanResult:
+        loop = VirtualLoop()
+        try:
+            return loop.run_until_complete(work_out())
+        finally:
+            loop.close()
+
+    return _ASIDE.submit(copy_context().run, run).result()
+
+
+def _writes(plan: PlanResult) -> list[Written]:
+    return [(each.verb, each.resource.plural, each.name) for each in plan.writes]
+
+
+class _Objects:
+    """The objects of a world as they were at one moment, without the network. Only dry runs are answered by what is there now."""
+
+    def __init__(self, client: ModelClient) -> None:
+        self._client = client
+        self._tables = {resource: dict(table) for resource, table in client.server.tables.items()}
+        self._revision = str(client.server.revision)
+
+    async def get(self, resource: Resource[T], namespace: str, name: str) -> T:
+        found = self._tables[resource.plural].get((namespace, name))
+        if found is None:
+            raise NotFoundError(404, "NotFound", f'{resource.plural} "{name}" not found')
+        return self._client.view(resource.view, found)
+
+    async def dry_run_create(self, resource: Resource[T], namespace: str, body: Mapping[str, Any]) -> T:
+        key = (namespace, str(body["metadata"]["name"]))
+        found = self._client.server.dry_run_create(resource.plural, key, dict(body), self._client.name)
+        return as_view(found, resource.view)
+
+    async def list_page(self, resource: Resource[T], namespace: str | None, **options: Unpack[ListOptions]) -> Page[T]:
+        table = self._tables[resource.plural]
+        matches = matcher(namespace, options.get("label_selector", ""))
+        items = tuple(self._client.view(resource.view, table[key]) for key in sorted(table) if matches(table[key]))
+        return Page(items, self._revision)
+
+
+class _Flame(NotAsked):
+    """What is known of a session manager, with nobody who asks it."""
+
+    def __init__(self, memory: _Memory, clock: Clock) -> None:
+        self._known = memory.knowledge
+        self._clock = clock
+        self._asked = memory.asked
+
+    def knowledge(self, key: Key) -> Knowledge:  # noqa: ARG002 - there is one FlameCluster
+        """See `Flame.knowledge`."""
+        return self._known
+
+    def follow(self, key: Key, target: Target | None, *, busy: bool) -> None:  # noqa: ARG002 - the contract of Flame
+        """See `Flame.follow`. No answer is there yet when another session manager is followed."""
+        known, now = self._known, self._clock.boottime()
+        if not self._asked:
+            return
+        if target is None and known.phase is not Phase.OFF:
+            self._known = Knowledge(
+                incarnation=known.incarnation, since=now, said_at=known.said_at, left=known.snapshot
+            )
+        elif target is not None and (known.phase is Phase.OFF or known.incarnation != target.incarnation):
+            self._known = Knowledge(Phase.ASKING, target.incarnation, since=now)
+
+
+class _Frozen:
+    """A clock that stands still."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._reading = clock.reading()
+        self._monotonic = clock.monotonic()
+
+    def now(self) -> datetime:
+        return self._reading.wall
+
+    def monotonic(self) -> float:
+        return self._monotonic
+
+    def boottime(self) -> float:
+        return self._reading.boottime
+
+    def reading(self) -> ClockReading:
+        return self._reading
+
+    async def sleep(self, seconds: float) -> None:
+        await asyncio.sleep(seconds)
