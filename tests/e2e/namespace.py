@@ -107,6 +107,7 @@ class Request:
         code: HTTP status of the answer.
         at: When it came in.
         namespace: Where; empty where the request names none.
+        dry_run: Whether it only asked what would come of it.
     """
 
     verb: str
@@ -116,6 +117,7 @@ class Request:
     code: int
     at: datetime
     namespace: str = ""
+    dry_run: bool = False
 
 
 @dataclass(frozen=True)
@@ -358,7 +360,9 @@ class E2ENamespace:
             at = datetime.fromisoformat(entry["requestReceivedTimestamp"])
             name = about.get("name", "")
             namespace = about.get("namespace", "")
-            found.append(Request(entry["verb"], about.get("apiGroup", ""), resource, name, code, at, namespace))
+            dry_run = "dryRun=" in entry["requestURI"]
+            group = about.get("apiGroup", "")
+            found.append(Request(entry["verb"], group, resource, name, code, at, namespace, dry_run))
         return found
 
     def _audited(self) -> list[Object]:
