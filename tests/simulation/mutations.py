@@ -724,7 +724,7 @@ def replacements_have_no_dry_run() -> None:
         self.accepted |= {template.rendered}
 
     async def executor(self: Any, wanted: Any, _trial_id: int) -> None:
-        self.accepted |= {wanted.desired.executor.rendered}
+        self.accepted |= {wanted.desired.executors.template.rendered}
 
     _set(DryRuns, "named", named)
     _set(DryRuns, "executor", executor)
@@ -1039,7 +1039,7 @@ def changed_settings_are_a_change_of_the_spec() -> None:
     original = EffectiveSpec.stale
 
     def stale(self: Any, executor: Any) -> bool:
-        return original(self, executor) or executor.rendered != self.desired.executor.rendered
+        return original(self, executor) or executor.rendered != self.desired.executors.template.rendered
 
     def stale_executors(self: Any) -> Any:
         return tuple(each for each in self.observed.live_executors if stale(self.effective, each))

@@ -172,7 +172,7 @@ def effective(
         suspended=suspended,
         config_generation=config_generation,
         session_manager_backoff=session_manager_backoff or ReplacementBackoff(wanted.session_manager.revision),
-        executor_backoff=executor_backoff or ReplacementBackoff(wanted.executor.revision),
+        executor_backoff=executor_backoff or ReplacementBackoff(wanted.executors.template.revision),
         scaling=scaling,
         idleness=idleness,
         update_pending_since=update_pending_since,
@@ -377,7 +377,7 @@ def executor_pod(
     annotations: Mapping[str, str] | None = None,
     **changes: Any,
 ) -> PodView:
-    template = (wanted or desired()).executor
+    template = (wanted or desired()).executors.template
     given = {REVISION_ANNOTATION: revision, RENDERED_ANNOTATION: rendered}
     marks = {key: value for key, value in given.items() if value is not None}
     manifest = template.pod(f"{OWNER.name}-{EXECUTOR_MANAGER}-{executor_id}", {SESSION_MANAGER_ANNOTATION: incarnation})
@@ -493,7 +493,7 @@ def cluster_plan(seen: ObservedCluster, wanted: EffectiveSpec, now: ClockReading
         "max_creates": 500,
         "next_id": 100,
         "ids_exhausted": False,
-        "accepted": frozenset({wanted.desired.executor.rendered}),
+        "accepted": frozenset({wanted.desired.executors.template.rendered}),
         "released_at": {},
         "reported_at": {},
         "fought": frozenset(),

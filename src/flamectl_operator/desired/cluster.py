@@ -11,6 +11,7 @@ from flamectl_operator.api.near_names import near_names
 from flamectl_operator.desired import flame_config, names
 from flamectl_operator.desired.claims import DesiredClaim, object_cache_claim, session_manager_claim
 from flamectl_operator.desired.client_config import client_config_map
+from flamectl_operator.desired.group import DesiredGroup
 from flamectl_operator.desired.network_policy import network_policy
 from flamectl_operator.desired.object_cache import object_cache_pod
 from flamectl_operator.desired.pods import executor_pod, session_manager_pod
@@ -49,7 +50,7 @@ class DesiredCluster:
     network_policy: dict[str, Any] | None
     warnings: tuple[str, ...]
     session_manager: ComponentTemplate
-    executor: ComponentTemplate
+    executors: DesiredGroup
     object_cache: ComponentTemplate | None
 
     @cached_property
@@ -105,6 +106,6 @@ class DesiredCluster:
             network_policy=network_policy(owner, policy, operator_namespace) if policy is not None else None,
             warnings=(*map(str, consistency.warnings(spec)), *near_names(spec)),
             session_manager=session_manager_pod(owner, spec, settings),
-            executor=executor_pod(owner, spec, settings),
+            executors=DesiredGroup(spec.executor_manager, executor_pod(owner, spec, spec.executor_manager, settings)),
             object_cache=object_cache_pod(owner, spec, settings),
         )

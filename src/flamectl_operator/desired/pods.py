@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from flamectl_operator.api.flame_options import RuntimeStorage
-    from flamectl_operator.api.flamecluster import FlameClusterSpec
+    from flamectl_operator.api.flamecluster import ExecutorManagerSpec, FlameClusterSpec
     from flamectl_operator.desired.metadata import Identity
     from flamectl_operator.settings import FlameSettings
 
@@ -110,20 +110,24 @@ def session_manager_pod(owner: Identity, spec: FlameClusterSpec, settings: Flame
     )
 
 
-def executor_pod(owner: Identity, spec: FlameClusterSpec, settings: FlameSettings) -> ComponentTemplate:
+def executor_pod(
+    owner: Identity, spec: FlameClusterSpec, group: ExecutorManagerSpec, settings: FlameSettings
+) -> ComponentTemplate:
     """Return the Pod of an executor manager.
 
     An executor is never restarted in place, because that breaks the node in Flame: a new Pod under a new name replaces it. It has
     no network probe, because the process listens on no port. The process connects to the session manager once at its start and
     exits if there is none, so an init container waits for the session manager.
+
+    Args:
+        group: The group of the executor.
     """
-    component = spec.executor_manager
     session_manager = names.session_manager(owner.name)
     container = {"name": EXECUTOR_MANAGER, "env": [{"name": LOG_VARIABLE, "value": EXECUTOR_LOG}]}
     defaults = pod_defaults(
         settings, container, directories_for(EXECUTOR_DIRECTORIES, spec) | _object_cache_directory(spec)
     )
-    defaults["volumes"] = _stored(defaults["volumes"], component.runtime_storage)
+    defaults["volumes"] = _stored(defaults["volumes"], group.runtime_storage)
     defaults = add_authorities(defaults, spec)
     defaults["tolerations"] = [
         {
@@ -134,7 +138,7 @@ def executor_pod(owner: Identity, spec: FlameClusterSpec, settings: FlameSetting
         }
         for state in ("not-ready", "unreachable")
     ]
-    defaults["initContainers"] = [wait_defaults(component, settings)]
+    defaults["initContainers"] = [wait_defaults(group, settings)]
     backend = address(session_manager, BACKEND_PORT, owner, settings)
     musts: dict[str, Any] = {
         "restartPolicy": "Never",
@@ -143,7 +147,7 @@ def executor_pod(owner: Identity, spec: FlameClusterSpec, settings: FlameSetting
         "containers": [
             own_container(
                 EXECUTOR_MANAGER,
-                component,
+                group,
                 arguments(spec),
                 {
                     SESSION_MANAGER_VARIABLE: address(session_manager, FRONTEND_PORT, owner, settings),
@@ -152,16 +156,16 @@ def executor_pod(owner: Identity, spec: FlameClusterSpec, settings: FlameSetting
             )
         ],
     }
-    ending = component.drain.on_termination
+    ending = group.drain.on_termination
     if ending.enabled:
         musts["shareProcessNamespace"] = True
         musts["containers"][0] |= termination_hook(backend, ending)
     return template_of(
         owner,
         EXECUTOR_MANAGER,
-        component,
+        group,
         (defaults, musts),
-        revision.executor_revision(owner.name, spec),
+        revision.executor_revision(owner.name, spec, group),
         hook_seconds=ending.max_seconds if ending.enabled else 0,
     )
 

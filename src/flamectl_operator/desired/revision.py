@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from flamectl_operator.desired.tls import read_by_executors, read_by_services
 
 if TYPE_CHECKING:
-    from flamectl_operator.api.flamecluster import FlameClusterSpec
+    from flamectl_operator.api.flamecluster import ExecutorManagerSpec, FlameClusterSpec
 
 #: Fields that control the number and the replacement of Pods, not their content.
 _NOT_IN_THE_POD = frozenset({"replicas", "autoscaling", "updateStrategy", "drain"})
@@ -41,9 +41,9 @@ def shared_revision(name: str, spec: FlameClusterSpec) -> str:
     return fingerprint([_read_by_all(name, spec), read_by_services(spec.tls) if spec.tls is not None else None])
 
 
-def executor_revision(name: str, spec: FlameClusterSpec) -> str:
-    """Return the hash of its own spec, the object cache's spec, and the common part."""
-    own = {key: value for key, value in spec.executor_manager.authored().items() if key not in _NOT_IN_THE_POD}
+def executor_revision(name: str, spec: FlameClusterSpec, group: ExecutorManagerSpec) -> str:
+    """Return the hash of its group's spec, the object cache's spec, and the common part."""
+    own = {key: value for key, value in group.authored().items() if key not in _NOT_IN_THE_POD}
     authority = [{"tls": read_by_executors(spec.tls)}] if spec.tls is not None else []
     return fingerprint([_read_by_all(name, spec), own, _cache_beside_executors(spec), *authority])
 

@@ -132,7 +132,7 @@ class ClusterPlan(Comparison):
         return ReplacementsPlan(
             session_manager=desired.session_manager if self.session_manager_to_replace else None,
             object_cache=desired.object_cache if self.stale_object_caches else None,
-            executor=desired.executor if executors else None,
+            executor=desired.executors.template if executors else None,
         )
 
     @cached_property
@@ -257,7 +257,9 @@ class ClusterPlan(Comparison):
     @property
     def _executors_replaceable(self) -> bool:
         """Whether stale executors may be deleted: the API server accepts their replacements, and ids are left for these."""
-        return self.effective.desired.executor.rendered in self.facts.accepted and not self.facts.ids_exhausted
+        return (
+            self.effective.desired.executors.template.rendered in self.facts.accepted and not self.facts.ids_exhausted
+        )
 
     @property
     def _object_caches_replaceable(self) -> bool:

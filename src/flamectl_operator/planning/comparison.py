@@ -52,7 +52,7 @@ class Comparison:
     @cached_property
     def stale_executors(self) -> tuple[Executor, ...]:
         """The live executors that differ from the wanted revision, by id."""
-        wanted, groups = self.effective.desired.executor.revision, self.observed.live_by_revision
+        wanted, groups = self.effective.desired.executors.template.revision, self.observed.live_by_revision
         stale = [group for revision, group in groups.items() if revision != wanted]
         if len(stale) < 2:  # noqa: PLR2004 - one group is in order
             return stale[0] if stale else ()

@@ -71,7 +71,7 @@ class EffectiveSpec:
     @property
     def wanted_replicas(self) -> int:
         """The number of executors that the spec or the demand asks for, also while the cluster is suspended."""
-        return self.desired.spec.executor_manager.replicas if self.scaling is None else self.scaling.desired
+        return self.desired.executors.spec.replicas if self.scaling is None else self.scaling.desired
 
     @property
     def replicas(self) -> int:
@@ -86,12 +86,12 @@ class EffectiveSpec:
     @property
     def drain_timeout(self) -> float:
         """Seconds that an executor gets to end its work before it is deleted."""
-        return self.desired.spec.executor_manager.drain.timeout_seconds
+        return self.desired.executors.spec.drain.timeout_seconds
 
     @property
     def update_strategy(self) -> UpdateStrategy:
         """The update strategy for stale executors."""
-        return self.desired.spec.executor_manager.update_strategy
+        return self.desired.executors.spec.update_strategy
 
     @cached_property
     def config_map(self) -> dict[str, Any]:
@@ -100,11 +100,11 @@ class EffectiveSpec:
 
     def stale(self, executor: Executor) -> bool:
         """Return whether an executor differs from the wanted revision."""
-        return executor.revision != self.desired.executor.revision
+        return executor.revision != self.desired.executors.template.revision
 
     def fresh_executors(self, observed: ObservedCluster) -> tuple[Executor, ...]:
         """Return the live executors of the wanted revision, by id."""
-        return observed.live_by_revision.get(self.desired.executor.revision, ())
+        return observed.live_by_revision.get(self.desired.executors.template.revision, ())
 
     def cache_stale(self, cache: Component) -> bool:
         """Return whether an object cache is no longer what its author asks for."""
@@ -184,14 +184,14 @@ def resolve_effective_spec(
     known = before.executor_manager.autoscaling
     scaling = plan_scaling(desired.spec, observed, known, now, suspended=suspended, askable=askable)
     manager_backoff, executor_backoff = replacement_backoff.remembered(before)
-    wanted = desired.spec.executor_manager.replicas if scaling is None else scaling.desired
+    wanted = desired.executors.spec.replicas if scaling is None else scaling.desired
     replicas = 0 if suspended else wanted
     counted = replacement_backoff.count_executors(
         executor_backoff,
         observed,
-        desired.executor.revision,
+        desired.executors.template.revision,
         replicas=replicas,
-        surge=surge(desired.spec.executor_manager.update_strategy, wanted),
+        surge=surge(desired.executors.spec.update_strategy, wanted),
         next_id=next_id,
         now=now.wall,
         settings=settings,

@@ -67,7 +67,9 @@ def plan_protection(observed: ObservedCluster, effective: EffectiveSpec, now: Cl
     wanted = spec.executor_manager.drain.protect_busy
     if effective.suspended or (wanted and snapshot is None):
         return ProtectionPlan()
-    authored = spec.common_annotations.keys() | effective.desired.executor.manifest["metadata"]["annotations"].keys()
+    authored = (
+        spec.common_annotations.keys() | effective.desired.executors.template.manifest["metadata"]["annotations"].keys()
+    )
     patch: list[tuple[Executor, Changes]] = []
     later: list[float] = []
     for executor in observed.executors:

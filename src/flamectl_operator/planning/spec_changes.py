@@ -36,7 +36,7 @@ class SpecChanges:
     def after(self, before: FlameClusterSpec, now: FlameClusterSpec) -> SpecChanges:
         """Return the changes after another generation. A change that a component does not read leaves the earlier ones."""
         last = changed_paths(before, now)
-        found = tuple(_read(revision, before, now, last) for revision in (session_manager_revision, executor_revision))
+        found = tuple(_read(revision, before, now, last) for revision in (session_manager_revision, _executors))
         manager, executors = (tuple(map(_text, paths)) for paths in found)
         return SpecChanges(manager or self.session_manager, executors or self.executors, tuple(map(_text, last)))
 
@@ -61,6 +61,11 @@ def _differences(path: Path, first: Any, second: Any) -> Iterator[Path]:
             yield from _differences((*path, key), first.get(key), second.get(key))
     elif first != second:
         yield path
+
+
+def _executors(name: str, spec: FlameClusterSpec) -> str:
+    """Return the revision of the group of executors."""
+    return executor_revision(name, spec, spec.executor_manager)
 
 
 def _read(

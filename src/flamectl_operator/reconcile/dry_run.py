@@ -69,7 +69,7 @@ class DryRuns:
         Raises:
             RefusedError: RBAC, admission or the schema would refuse it, or a webhook would change it.
         """
-        template = effective.desired.executor
+        template = effective.desired.executors.template
         if template.rendered not in self.accepted:
             manifest = self._trial_executor(effective, trial_id)
             await self._ask(template, manifest, partial(self.check_executor, template))
@@ -86,7 +86,7 @@ class DryRuns:
         Raises:
             RefusedError: An executor would be altered again, or rejected.
         """
-        template = effective.desired.executor
+        template = effective.desired.executors.template
         if (known := self._altered.get(template.rendered)) is None:
             return
         manifest = self._trial_executor(effective, trial_id)
@@ -156,7 +156,7 @@ class DryRuns:
     def _trial_executor(self, effective: EffectiveSpec, trial_id: int) -> dict[str, Any]:
         """Return an executor's manifest under a name that no executor has had."""
         annotations = executor_annotations(self._io.observe().session_manager_incarnation)
-        return effective.desired.executor.pod(names.executor(self._io.owner.name, trial_id), annotations)
+        return effective.desired.executors.template.pod(names.executor(self._io.owner.name, trial_id), annotations)
 
     def _check(
         self,

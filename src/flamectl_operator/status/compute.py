@@ -253,7 +253,7 @@ def _executor_manager(given: StatusInput) -> ExecutorManagerStatus:
         "next_id": given.next_id,
     }
     if effective is not None:
-        backoff, template = effective.executor_backoff, effective.desired.executor
+        backoff, template = effective.executor_backoff, effective.desired.executors.template
         updated = len(effective.fresh_executors(observed))
         found |= {
             "replicas": effective.wanted_replicas,

@@ -121,7 +121,11 @@ def group_troubles(
         groups.setdefault(key, []).append((component, trouble))
     templates: dict[type[Component], ComponentTemplate | None] = {}
     if desired is not None:
-        templates = {Component: desired.session_manager, Executor: desired.executor, ObjectCache: desired.object_cache}
+        templates = {
+            Component: desired.session_manager,
+            Executor: desired.executors.template,
+            ObjectCache: desired.object_cache,
+        }
     found = [_group(members, before, templates.get(kind)) for (kind, _, _), members in groups.items()]
     return tuple(sorted(found, key=_order))
 

@@ -119,7 +119,7 @@ class _Creation:
         pass_ = self.pass_
         if pass_.io.superseded:
             return
-        template, name = pass_.effective.desired.executor, names.executor(pass_.io.owner.name, executor_id)
+        template, name = pass_.effective.desired.executors.template, names.executor(pass_.io.owner.name, executor_id)
         manifest = template.pod(name, executor_annotations(pass_.io.session_manager_incarnation))
         try:
             pod = await pass_.io.create(PODS, manifest, template)

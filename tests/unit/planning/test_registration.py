@@ -179,7 +179,7 @@ def test_stale_executors_that_do_not_serve_are_replaced_one_by_one_when_their_ti
     seen = ObservedCluster.of(OWNER, replace(seen.views, flame=flame), BOOTTIME, seen)
     wanted = effective(rolling(count, 1, 0))
     plan = cluster_plan(
-        seen, wanted, ClockReading(NOW, BOOTTIME), accepted=frozenset({wanted.desired.executor.rendered})
+        seen, wanted, ClockReading(NOW, BOOTTIME), accepted=frozenset({wanted.desired.executors.template.rendered})
     )
 
     assert [each.name for each in plan.scale.removes] == [executor_pod(each).name for each in useless[:taken]]
@@ -190,7 +190,7 @@ def test_executor_that_began_to_run_long_after_its_creation_and_does_not_registe
     seen = _answered(executor_pod(0), late, registered=[0], seen=500)
     wanted = effective(rolling(2, 1, 0), executor_backoff=ReplacementBackoff(late.annotations[REVISION_ANNOTATION]))
     plan = cluster_plan(
-        seen, wanted, ClockReading(NOW, BOOTTIME), accepted=frozenset({wanted.desired.executor.rendered})
+        seen, wanted, ClockReading(NOW, BOOTTIME), accepted=frozenset({wanted.desired.executors.template.rendered})
     )
 
     assert [each.name for each in plan.scale.removes] == [late.name]
@@ -201,6 +201,6 @@ def test_answer_that_is_still_believed_keeps_the_budget_although_the_last_questi
     seen = _answered(*pods, registered=[0, 1])
     seen = ObservedCluster.of(OWNER, replace(seen.views, flame=replace(seen.flame, failing=True)), BOOTTIME, seen)
     wanted = effective(rolling(3, 1, 0))
-    rollout = cluster_plan(seen, wanted, accepted=frozenset({wanted.desired.executor.rendered})).rollout
+    rollout = cluster_plan(seen, wanted, accepted=frozenset({wanted.desired.executors.template.rendered})).rollout
     assert not rollout.delete
     assert not rollout.drain

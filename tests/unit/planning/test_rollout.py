@@ -85,7 +85,7 @@ def test_surge_is_unchanged_while_the_session_manager_is_not_ready(surging: int,
 @pytest.mark.parametrize(("failures", "deleted"), [(0, [3]), (1, [3]), (2, []), (9, [])])
 def test_ready_executors_stay_while_replacements_fail(failures: int, deleted: list[int]) -> None:
     """A new executor is ready as soon as its process runs, and may end a few seconds later."""
-    revision = effective(rolling(4, 1, 0)).desired.executor.revision
+    revision = effective(rolling(4, 1, 0)).desired.executors.template.revision
     wanted = effective(rolling(4, 1, 0), executor_backoff=ReplacementBackoff(revision, failures=failures))
 
     plan = _rollout(wanted, *ALL_STALE)
@@ -96,7 +96,7 @@ def test_ready_executors_stay_while_replacements_fail(failures: int, deleted: li
 
 
 def test_unready_stale_executors_go_while_replacements_fail() -> None:
-    revision = effective(rolling(4, 1, 0)).desired.executor.revision
+    revision = effective(rolling(4, 1, 0)).desired.executors.template.revision
     wanted = effective(rolling(4, 1, 0), executor_backoff=ReplacementBackoff(revision, failures=5))
 
     assert _deleted(

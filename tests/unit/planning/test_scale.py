@@ -117,7 +117,7 @@ def test_no_executor_is_created_before_the_config_map_is_current(config_map: Any
 
 
 def test_replacements_wait_while_they_keep_failing() -> None:
-    backoff = ReplacementBackoff(desired().executor.revision, failures=3, next_attempt=later(20))
+    backoff = ReplacementBackoff(desired().executors.template.revision, failures=3, next_attempt=later(20))
     wanted = effective(replicas(3), executor_backoff=backoff)
     plan = _plan(wanted, *_pods(1))
 
@@ -228,7 +228,7 @@ def executors(draw: st.DrawFn) -> Executor:
 
 def _goes_before(one: Executor, other: Executor) -> int:
     """The rules one after the other, as the documentation lists them."""
-    current = desired().executor.revision
+    current = desired().executors.template.revision
 
     def cost(each: Executor) -> int:
         return int(each.pod.annotations.get(DELETION_COST_ANNOTATION, "0"))

@@ -1,0 +1,23 @@
+"""A group of executors as it should exist. A FlameCluster has one group today."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from flamectl_operator.api.flamecluster import ExecutorManagerSpec
+    from flamectl_operator.desired.pod_template import ComponentTemplate
+
+
+@dataclass(frozen=True)
+class DesiredGroup:
+    """A group of executors.
+
+    Args:
+        spec: What the author asks for.
+        template: The template of the executors' Pods.
+    """
+
+    spec: ExecutorManagerSpec
+    template: ComponentTemplate
