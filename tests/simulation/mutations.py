@@ -63,6 +63,7 @@ from flamectl_operator.planning import (
 from flamectl_operator.planning import effective_spec as effective
 from flamectl_operator.planning.cluster_plan import ClusterPlan
 from flamectl_operator.planning.comparison import Comparison
+from flamectl_operator.planning.effective_group import EffectiveGroup
 from flamectl_operator.planning.effective_spec import EffectiveSpec, config_generation
 from flamectl_operator.planning.lock import HeldByOther
 from flamectl_operator.planning.replacement_backoff import ReplacementBackoff
@@ -505,7 +506,9 @@ def the_budget_is_one_too_large() -> None:
 @_mutation
 def too_many_executors_by_surge() -> None:
     original = scale._wanted_now
-    _set(scale, "_wanted_now", lambda compared: original(compared) + (1 if compared.effective.replicas else 0))
+    _set(
+        scale, "_wanted_now", lambda compared: original(compared) + (1 if compared.effective.executors.replicas else 0)
+    )
 
 
 @_mutation
@@ -1036,15 +1039,15 @@ def no_key_is_queued_when_settings_change() -> None:
 
 @_mutation
 def changed_settings_are_a_change_of_the_spec() -> None:
-    original = EffectiveSpec.stale
+    original = EffectiveGroup.stale
 
     def stale(self: Any, executor: Any) -> bool:
-        return original(self, executor) or executor.rendered != self.desired.executors.template.rendered
+        return original(self, executor) or bool(executor.rendered != self.desired.template.rendered)
 
     def stale_executors(self: Any) -> Any:
-        return tuple(each for each in self.observed.live_executors if stale(self.effective, each))
+        return tuple(each for each in self.observed.live_executors if stale(self.effective.executors, each))
 
-    _set(EffectiveSpec, "stale", stale)
+    _set(EffectiveGroup, "stale", stale)
     _set(Comparison, "stale_executors", property(stale_executors))
 
 
@@ -1532,7 +1535,7 @@ def stale_executors_that_are_not_registered_are_kept() -> None:
     original = registration.unregistered_to_delete
 
     def current(seen: Any, effective: Any, now: Any) -> Any:
-        return tuple(each for each in original(seen, effective, now) if not effective.stale(each))
+        return tuple(each for each in original(seen, effective, now) if not effective.executors.stale(each))
 
     _set(scale, "unregistered_to_delete", current)
 

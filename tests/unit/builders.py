@@ -48,6 +48,7 @@ from flamectl_operator.observed.executor import Executor
 from flamectl_operator.observed.flame_cluster import FlameClusterView
 from flamectl_operator.observed.views import Views
 from flamectl_operator.planning.cluster_plan import ClusterPlan, PassFacts
+from flamectl_operator.planning.effective_group import EffectiveGroup
 from flamectl_operator.planning.effective_spec import EffectiveSpec
 from flamectl_operator.planning.idle import IN_USE, Idleness
 from flamectl_operator.planning.replacement_backoff import ReplacementBackoff
@@ -172,8 +173,13 @@ def effective(
         suspended=suspended,
         config_generation=config_generation,
         session_manager_backoff=session_manager_backoff or ReplacementBackoff(wanted.session_manager.revision),
-        executor_backoff=executor_backoff or ReplacementBackoff(wanted.executors.template.revision),
-        scaling=scaling,
+        executors=EffectiveGroup(
+            wanted.executors,
+            settings,
+            suspended,
+            executor_backoff or ReplacementBackoff(wanted.executors.template.revision),
+            scaling,
+        ),
         idleness=idleness,
         update_pending_since=update_pending_since,
     )

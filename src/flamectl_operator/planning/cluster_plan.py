@@ -127,7 +127,9 @@ class ClusterPlan(Comparison):
             return ReplacementsPlan()
         # The executors are replaced with the session manager, unless its sessions persist.
         follow = self.session_manager_to_replace and not effective.keeps_executors(observed)
-        executors = effective.replicas > 0 if follow else bool(self.stale_executors or observed.unmarked_executors)
+        executors = (
+            effective.executors.replicas > 0 if follow else bool(self.stale_executors or observed.unmarked_executors)
+        )
         desired = effective.desired
         return ReplacementsPlan(
             session_manager=desired.session_manager if self.session_manager_to_replace else None,
@@ -187,13 +189,13 @@ class ClusterPlan(Comparison):
         caches = observed.object_caches.ours.values()
         return bool(
             (self.session_manager_to_replace and self.update_wait is None)
-            or len(observed.live_executors) > effective.replicas
+            or len(observed.live_executors) > effective.executors.replicas
             or any(each.ordinal >= effective.cache_replicas for each in caches)
             or observed.draining_executors
             or self.stale_object_caches
             or self.claims.delete
             or any(executor.started for executor in observed.unbound_executors)
-            or (effective.update_strategy.type != "OnDelete" and self.stale_executors)
+            or (effective.executors.update_strategy.type != "OnDelete" and self.stale_executors)
         )
 
     @property
@@ -203,9 +205,9 @@ class ClusterPlan(Comparison):
         waits_for_tasks = effective.update_pending_since is not None
         if waits_for_tasks or effective.idleness.undecided or len(observed.ready_executors) < len(observed.executors):
             return True
-        replacing = effective.update_strategy.type != "OnDelete" and bool(self.stale_executors)
+        replacing = effective.executors.update_strategy.type != "OnDelete" and bool(self.stale_executors)
         snapshot = observed.flame.snapshot
-        if len(observed.executors) > effective.replicas or replacing or snapshot is None:
+        if len(observed.executors) > effective.executors.replicas or replacing or snapshot is None:
             return True
         starting = not all(snapshot.registered(executor.name) for executor in observed.live_executors)
         return starting or bool(lost_nodes(observed, snapshot, self.facts.next_id))
@@ -219,8 +221,8 @@ class ClusterPlan(Comparison):
     def demand_waits(self) -> Iterator[Outcome]:
         """When to look again, because the demand of sessions changes something after a while."""
         effective, now = self.effective, self.now.wall
-        if effective.scaling is not None and effective.scaling.due is not None:
-            yield wait_until("Stabilizing", effective.scaling.due, now)
+        if effective.executors.scaling is not None and effective.executors.scaling.due is not None:
+            yield wait_until("Stabilizing", effective.executors.scaling.due, now)
         if effective.idleness.due is not None:
             yield wait_until("Idle", effective.idleness.due, now)
         if effective.idleness.undecided:
@@ -230,14 +232,14 @@ class ClusterPlan(Comparison):
     def next_without_event(self) -> datetime | None:
         """When failures are reset or a replacement is tried again, which no event tells; None when that is not due."""
         effective, settings = self.effective, self.effective.settings
-        manager, executors = effective.session_manager_backoff, effective.executor_backoff
-        beyond = surge(effective.update_strategy, effective.wanted_replicas)
+        manager, executors = effective.session_manager_backoff, effective.executors.backoff
+        beyond = surge(effective.executors.update_strategy, effective.executors.wanted_replicas)
         times = (
             # The status no longer shows the time of the next attempt when it has passed.
             manager.next_attempt,
             executors.next_attempt,
             session_manager_reset_at(manager, self.observed.session_manager, settings),
-            executors_reset_at(executors, self.observed, effective.replicas, beyond, settings),
+            executors_reset_at(executors, self.observed, effective.executors.replicas, beyond, settings),
         )
         # Time alone does not reset a failure whose time passed before this pass, so a wait for it would repeat the pass for ever.
         return min((time for time in times if time is not None and time > self.facts.begun), default=None)
@@ -270,5 +272,5 @@ class ClusterPlan(Comparison):
     def _session_manager_replaceable(self) -> bool:
         """Whether a stale session manager may be deleted; its executors are replaced as well, so they must be accepted too."""
         accepted = self.effective.desired.session_manager.rendered in self.facts.accepted
-        alone = self.effective.replicas == 0 or self.effective.keeps_executors(self.observed)
+        alone = self.effective.executors.replicas == 0 or self.effective.keeps_executors(self.observed)
         return accepted and (alone or self._executors_replaceable)

@@ -46,10 +46,12 @@ def deletion_order(
             executor.pod.status.phase != "Pending",
             executor.ready,
             executor.name not in of_no_use,
-            effective.scaling is not None and snapshot is not None and snapshot.load(executor.name)[0] is Load.BUSY,
+            effective.executors.scaling is not None
+            and snapshot is not None
+            and snapshot.load(executor.name)[0] is Load.BUSY,
             _deletion_cost(executor),
             (0, 0) if snapshot is None else snapshot.load(executor.name),
-            not effective.stale(executor),
+            not effective.executors.stale(executor),
             -executor.executor_id,
         ),
     )

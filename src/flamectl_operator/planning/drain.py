@@ -48,7 +48,7 @@ def drainable(executor: Executor, observed: ObservedCluster, effective: Effectiv
     An executor is drained if Flame can be asked and the executor may have work. An executor that has not started has none.
     """
     snapshot = observed.work
-    if snapshot is None or effective.suspended or effective.drain_timeout == 0:
+    if snapshot is None or effective.suspended or effective.executors.drain_timeout == 0:
         return False
     return (executor.ready or snapshot.known(executor.name)) and observed.follows(executor)
 
@@ -72,7 +72,7 @@ def undecided(observed: ObservedCluster, effective: EffectiveSpec, now: ClockRea
     flame = observed.flame
     if effective.suspended or flame.phase is Phase.ASKING:
         return not effective.suspended
-    load_matters = effective.drain_timeout > 0 or effective.scaling is not None
+    load_matters = effective.executors.drain_timeout > 0 or effective.executors.scaling is not None
     return load_matters and flame.fresh is not None and now.boottime - flame.said_at > RECENT_SNAPSHOT_SECONDS
 
 
@@ -94,7 +94,7 @@ def plan_drain(
     held = _held(observed, effective)
     for executor in observed.draining_executors:
         since = now.counted_from(executor.draining_since or now.wall).replace(microsecond=0)
-        end = _begin(executor, since, observed, now) + timedelta(seconds=effective.drain_timeout)
+        end = _begin(executor, since, observed, now) + timedelta(seconds=effective.executors.drain_timeout)
         if executor.pod.uid in observed.kept:
             continue
         why = _deletion(executor, observed, effective, released_at, end, now)
@@ -148,10 +148,13 @@ def _held(observed: ObservedCluster, effective: EffectiveSpec) -> set[str]:
         for each in observed.draining_executors
         if pods.is_ready(each.pod) and (snapshot is None or each.name in snapshot.nodes)
     ]
-    if effective.update_strategy.type == "Recreate":
+    if effective.executors.update_strategy.type == "Recreate":
         return set()
     ready = len(observed.serving_executors) + len(serving)
-    return {each.name for each in serving[max(0, ready - floor(effective.update_strategy, effective.replicas)) :]}
+    return {
+        each.name
+        for each in serving[max(0, ready - floor(effective.executors.update_strategy, effective.executors.replicas)) :]
+    }
 
 
 def _deletion(

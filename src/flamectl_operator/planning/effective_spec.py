@@ -18,6 +18,7 @@ from flamectl_operator.flame.knowledge import Phase
 from flamectl_operator.planning import replacement_backoff
 from flamectl_operator.planning.autoscaling import plan_scaling
 from flamectl_operator.planning.budget import surge
+from flamectl_operator.planning.effective_group import EffectiveGroup
 from flamectl_operator.planning.endpoint import lacks_address
 from flamectl_operator.planning.idle import IN_USE, Idleness, plan_idle
 from flamectl_operator.planning.session_manager_update import pending_since
@@ -29,13 +30,11 @@ if TYPE_CHECKING:
 
     from flamectl_operator.api.flamecluster import FlameClusterSpec
     from flamectl_operator.api.status import FlameClusterStatus
-    from flamectl_operator.api.update_strategy import UpdateStrategy
     from flamectl_operator.desired.cluster import DesiredCluster
     from flamectl_operator.kube.views import KubernetesObject, PersistentVolumeClaimView
     from flamectl_operator.observed.cluster import ObservedCluster
     from flamectl_operator.observed.component import Component
     from flamectl_operator.observed.executor import Executor
-    from flamectl_operator.planning.autoscaling import Scaling
     from flamectl_operator.planning.replacement_backoff import ReplacementBackoff
     from flamectl_operator.runtime.clock_reading import ClockReading
     from flamectl_operator.settings import FlameSettings
@@ -53,7 +52,6 @@ class EffectiveSpec:
     Args:
         suspended: Whether the cluster is suspended, so that no Pods are wanted.
         config_generation: The number of the wanted content of flame-cluster.yaml.
-        scaling: The number of executors where it follows the demand.
         idleness: Whether the cluster has suspended itself because no session is open.
         update_pending_since: Since when the session manager has waited with a change of the spec; None when it does not.
     """
@@ -63,48 +61,19 @@ class EffectiveSpec:
     suspended: bool
     config_generation: int
     session_manager_backoff: ReplacementBackoff
-    executor_backoff: ReplacementBackoff
-    scaling: Scaling | None = None
+    executors: EffectiveGroup
     idleness: Idleness = IN_USE
     update_pending_since: datetime | None = None
-
-    @property
-    def wanted_replicas(self) -> int:
-        """The number of executors that the spec or the demand asks for, also while the cluster is suspended."""
-        return self.desired.executors.spec.replicas if self.scaling is None else self.scaling.desired
-
-    @property
-    def replicas(self) -> int:
-        """The number of wanted executors."""
-        return 0 if self.suspended else self.wanted_replicas
 
     @property
     def cache_replicas(self) -> int:
         """How many object caches are wanted."""
         return 0 if self.suspended else self.desired.cache_replicas
 
-    @property
-    def drain_timeout(self) -> float:
-        """Seconds that an executor gets to end its work before it is deleted."""
-        return self.desired.executors.spec.drain.timeout_seconds
-
-    @property
-    def update_strategy(self) -> UpdateStrategy:
-        """The update strategy for stale executors."""
-        return self.desired.executors.spec.update_strategy
-
     @cached_property
     def config_map(self) -> dict[str, Any]:
         """The wanted ConfigMap."""
         return config_map(self.desired.owner, self.desired.config_text, self.config_generation)
-
-    def stale(self, executor: Executor) -> bool:
-        """Return whether an executor differs from the wanted revision."""
-        return executor.revision != self.desired.executors.template.revision
-
-    def fresh_executors(self, observed: ObservedCluster) -> tuple[Executor, ...]:
-        """Return the live executors of the wanted revision, by id."""
-        return observed.live_by_revision.get(self.desired.executors.template.revision, ())
 
     def cache_stale(self, cache: Component) -> bool:
         """Return whether an object cache is no longer what its author asks for."""
@@ -209,8 +178,7 @@ def resolve_effective_spec(
         session_manager_backoff=replacement_backoff.count_session_manager(
             manager_backoff, observed, desired.session_manager.revision, now.wall, settings
         ),
-        executor_backoff=executor_backoff,
-        scaling=scaling,
+        executors=EffectiveGroup(desired.executors, settings, suspended, executor_backoff, scaling),
         idleness=idleness,
         update_pending_since=pending_since(desired, observed, before.session_manager.update_pending_since, now.wall),
     )

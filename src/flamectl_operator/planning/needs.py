@@ -75,7 +75,7 @@ def needs(compared: Comparison, claims: ClaimPlan, scale: ScalePlan, fought: Col
         needs_session_manager=has_manager == effective.suspended,
         needs_claim_update="PersistentVolumeClaim" in fought or claims.work,
         needs_object_cache=not _object_caches_there(observed, effective),
-        needs_grow=occupied(observed) < effective.replicas,
+        needs_grow=occupied(observed) < effective.executors.replicas,
         needs_shrink=len(observed.live_executors) > scale.target or bool(draining - {DrainReason.STALE}),
         needs_pod_replacement=not effective.suspended
         and (

@@ -65,7 +65,7 @@ class Unregistered:
 
     def new(self, effective: EffectiveSpec) -> bool:
         """Return whether it is of the wanted revision and has never registered."""
-        return not self.known and not self.returns and not effective.stale(self.executor)
+        return not self.known and not self.returns and not effective.executors.stale(self.executor)
 
 
 def unregistered(observed: ObservedCluster, settings: FlameSettings, now: ClockReading) -> tuple[Unregistered, ...]:
@@ -125,7 +125,7 @@ def of_no_use(observed: ObservedCluster) -> frozenset[str]:
 
 def holds_rollout(observed: ObservedCluster, effective: EffectiveSpec, now: ClockReading) -> bool:
     """Return whether stale executors stay because a new one did not register in time, and none has shown since that it can."""
-    if effective.executor_backoff.failures == 0 or observed.flame.fresh is None:
+    if effective.executors.backoff.failures == 0 or observed.flame.fresh is None:
         return False
     return any(each.new(effective) for each in unregistered(observed, effective.settings, now))
 
@@ -142,7 +142,7 @@ def superseded(observed: ObservedCluster, effective: EffectiveSpec, now: ClockRe
     late = [
         each.executor for each in missing if not each.known and not each.again and each.since + patience <= now.wall
     ]
-    return frozenset(executor.name for executor in late if effective.stale(executor))
+    return frozenset(executor.name for executor in late if effective.executors.stale(executor))
 
 
 def unregistered_to_delete(
@@ -156,21 +156,28 @@ def unregistered_to_delete(
     """
     snapshot = observed.flame.fresh
     late = overdue(observed, effective.settings, now)
-    if snapshot is None or not late or effective.replicas == 0 or not _may_replace(effective.executor_backoff, now):
+    if (
+        snapshot is None
+        or not late
+        or effective.executors.replicas == 0
+        or not _may_replace(effective.executors.backoff, now)
+    ):
         return ()
     registered = sum(snapshot.registered(executor.name) for executor in observed.live_executors)
     in_doubt = 2 * registered < len(observed.live_executors)
     missing = unregistered(observed, effective.settings, now)
     restarted = any(each.again and each.executor in late for each in missing)
     at_once = (
-        1 if in_doubt or restarted else max(1, Budget.of(effective.update_strategy, effective.replicas).unavailable)
+        1
+        if in_doubt or restarted
+        else max(1, Budget.of(effective.executors.update_strategy, effective.executors.replicas).unavailable)
     )
-    starting = max(0, effective.replicas - registered - len(late))
-    given_up = effective.executor_backoff.repeated and _rolls_out(observed, effective)
+    starting = max(0, effective.executors.replicas - registered - len(late))
+    given_up = effective.executors.backoff.repeated and _rolls_out(observed, effective)
     kept = {each.executor.name for each in missing if each.new(effective)} if given_up else set()
     due = [executor for executor in late if executor.name not in kept]
     # A failure is counted first. A stale executor, and one that has worked for long, say nothing about their replacements.
-    found = [each for each in due if not executor_uncounted(each, effective.executor_backoff, effective.settings)]
+    found = [each for each in due if not executor_uncounted(each, effective.executors.backoff, effective.settings)]
     return tuple(found[: max(0, at_once - starting)])
 
 
@@ -187,7 +194,7 @@ def registration_outcome(observed: ObservedCluster, effective: EffectiveSpec, no
         message += f", and {len(late) - 1} more"
     found = wait_until(NOT_REGISTERED, min(times), now.wall, message) if times else wait(NOT_REGISTERED, message)
     new = [each for each in late if each.new(effective)]
-    if not new or effective.executor_backoff.failures == 0:
+    if not new or effective.executors.backoff.failures == 0:
         return found
     return blocked(NONE_REGISTERS, f"{new[0].message}: {_advice(observed, effective)}", found.delay)
 
@@ -197,7 +204,7 @@ def _advice(observed: ObservedCluster, effective: EffectiveSpec) -> str:
     look = "look at its log, and correct spec.executorManager"
     if not _rolls_out(observed, effective):
         return look
-    stale = len(observed.live_executors) - len(effective.fresh_executors(observed))
+    stale = len(observed.live_executors) - len(effective.executors.fresh(observed))
     stay = (
         "1 executor of the earlier revision stays" if stale == 1 else f"{stale} executors of the earlier revision stay"
     )
@@ -206,7 +213,7 @@ def _advice(observed: ObservedCluster, effective: EffectiveSpec) -> str:
 
 def _rolls_out(observed: ObservedCluster, effective: EffectiveSpec) -> bool:
     """Return whether executors of an earlier revision are still there."""
-    return len(effective.fresh_executors(observed)) < len(observed.live_executors)
+    return len(effective.executors.fresh(observed)) < len(observed.live_executors)
 
 
 def _started_before(observed: ObservedCluster, executor: Executor) -> bool:

@@ -109,7 +109,7 @@ def _without_session_manager(compared: Comparison, now: ClockReading) -> Rollout
     starting = _starting(observed)
     since = _unschedulable_since(observed, starting, now) if starting is not None else None
     if since is None:
-        fresh = tuple(each for each in others if not each.started and not effective.stale(each))
+        fresh = tuple(each for each in others if not each.started and not effective.executors.stale(each))
         return RolloutPlan(rebind=() if starting is None else fresh, waits=waits)
     if placed := [executor for executor in live if executor.pod.spec.node_name]:
         until = since + timedelta(seconds=ROOM_TIMEOUT_SECONDS)
@@ -148,7 +148,7 @@ def _stale_to_delete(
     serving: Sequence[Executor],
     now: ClockReading,
 ) -> list[Executor]:
-    strategy = effective.update_strategy
+    strategy = effective.executors.update_strategy
     if strategy.type == "OnDelete" or not stale:
         return []
     if strategy.type == "Recreate":
@@ -157,21 +157,21 @@ def _stale_to_delete(
     # broken rollout can be rolled back or superseded.
     useless = superseded(observed, effective, now)
     free = [executor for executor in stale if not executor.ready or executor.name in useless]
-    if effective.executor_backoff.repeated or holds_rollout(observed, effective, now):
+    if effective.executors.backoff.repeated or holds_rollout(observed, effective, now):
         # Each attempt is ready for a moment before it fails, so without this each attempt would cost working executors.
         return free
-    spare = max(0, len(serving) - floor(strategy, effective.replicas))
+    spare = max(0, len(serving) - floor(strategy, effective.executors.replicas))
     ready = [executor for executor in stale if executor.ready and executor.name not in useless]
     return free + deletion_order(ready, effective, observed.work, of_no_use(observed))[:spare]
 
 
 def _rollout_wait(observed: ObservedCluster, effective: EffectiveSpec, left: int, *, held: bool) -> Outcome:
-    if effective.update_strategy.type == "OnDelete":
+    if effective.executors.update_strategy.type == "OnDelete":
         stale = f"{left} stale executor{'s' * (left != 1)}"
         return wait("OnDelete", f"{stale} will be replaced after somebody deletes {'it' if left == 1 else 'them'}")
-    fresh = len(effective.fresh_executors(observed))
-    message = f"rolling update: {fresh} of {effective.replicas} executors are on the current revision"
-    if effective.executor_backoff.repeated and not held:
+    fresh = len(effective.executors.fresh(observed))
+    message = f"rolling update: {fresh} of {effective.executors.replicas} executors are on the current revision"
+    if effective.executors.backoff.repeated and not held:
         seconds = effective.settings.stable_after_seconds
         message += f"; some failed, and the update continues after a newer executor has been ready for {seconds:.0f} s"
     return wait("RollingUpdate", message)

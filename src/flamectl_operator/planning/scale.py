@@ -68,10 +68,10 @@ def _surplus(
     useless = of_no_use(observed) | {each.name for each in overdue(observed, effective.settings, now)}
     order = deletion_order(observed.deletable(observed.live_executors), effective, observed.work, useless)[:count]
     serving = {each.name for each in observed.serving_executors}
-    spare = len(serving) - floor(effective.update_strategy, effective.replicas)
+    spare = len(serving) - floor(effective.executors.update_strategy, effective.executors.replicas)
     chosen: list[Executor] = []
     for executor in order:
-        if executor.name in serving and effective.update_strategy.type != "Recreate":
+        if executor.name in serving and effective.executors.update_strategy.type != "Recreate":
             spare -= 1
             if spare < 0:
                 continue
@@ -85,11 +85,11 @@ def _wanted_now(compared: Comparison) -> int:
     While nothing may be replaced, because the session manager or an object cache comes first, the surge stays constant.
     """
     observed, effective = compared.observed, compared.effective
-    replicas, live = effective.replicas, observed.live_executors
+    replicas, live = effective.executors.replicas, observed.live_executors
     stale = observed.deletable(compared.stale_executors)
     if replicas == 0:
         return replicas
-    most = replicas + (min(surge(effective.update_strategy, replicas), len(stale)) if stale else 0)
+    most = replicas + (min(surge(effective.executors.update_strategy, replicas), len(stale)) if stale else 0)
     if not compared.session_manager_first and not compared.object_caches_first:
         return most
     return max(replicas, min(len(live), most))
@@ -126,8 +126,8 @@ def _creation_wait(compared: Comparison, now: ClockReading) -> Outcome | None:
 
 def creation_wait(observed: ObservedCluster, effective: EffectiveSpec, now: ClockReading) -> Outcome | None:
     """Return why missing executors are not created yet, unless an earlier step of the pass can change that."""
-    deferral = effective.executor_backoff.back_off("executors", now.wall)
-    if deferral is None and effective.update_strategy.type == "Recreate":
+    deferral = effective.executors.backoff.back_off("executors", now.wall)
+    if deferral is None and effective.executors.update_strategy.type == "Recreate":
         return _recreate_wait(observed, effective, now)
     return deferral
 
@@ -148,7 +148,9 @@ def _recreate_wait(observed: ObservedCluster, effective: EffectiveSpec, now: Clo
 
     An executor that never terminates, because its node is lost, does not block the others for ever.
     """
-    stale = [executor for executor in observed.executors if effective.stale(executor) and not executor.terminal]
+    stale = [
+        executor for executor in observed.executors if effective.executors.stale(executor) and not executor.terminal
+    ]
     old = f"{len(stale)} executor{'s' * (len(stale) != 1)} of the old revision"
     if any(not executor.terminating for executor in stale):
         return wait("Recreate", f"waiting for {old} to be deleted")
@@ -179,4 +181,6 @@ def _terminal_to_delete(
 
 def _uncounted(executor: Executor, effective: EffectiveSpec) -> bool:
     """Return whether it failed since the pass began; the next pass counts the failure before it replaces the executor."""
-    return effective.replicas > 0 and executor_uncounted(executor, effective.executor_backoff, effective.settings)
+    return effective.executors.replicas > 0 and executor_uncounted(
+        executor, effective.executors.backoff, effective.settings
+    )

@@ -156,7 +156,7 @@ class ClusterState:
             now=now,
             overdue=overdue(observed, config.flame, now),
         )
-        self._ids.drop_before(effective.executor_backoff.attempt_id, observed)
+        self._ids.drop_before(effective.executors.backoff.attempt_id, observed)
         return effective
 
     def end(self, pass_: Pass, result: Result) -> None:

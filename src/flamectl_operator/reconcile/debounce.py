@@ -118,14 +118,16 @@ def awaited_executors(
     calm = generations == Generations(
         reconciled=generations.reconciled, has_pending_removal=generations.has_pending_removal
     )
-    failures = effective.session_manager_backoff.failures or effective.executor_backoff.failures
+    failures = effective.session_manager_backoff.failures or effective.executors.backoff.failures
     if not idle or not calm or failures or effective.suspended or not observed.session_manager_ready:
         return NOTHING_AWAITED
     ending = observed.terminating
     if not all(isinstance(each, Executor) for each in ending) or _in_table(observed, ending):
         return NOTHING_AWAITED
     ready = len(observed.ready_executors)
-    return Awaited(max(0, effective.replicas - ready) if ready else min(1, effective.replicas), len(ending))
+    return Awaited(
+        max(0, effective.executors.replicas - ready) if ready else min(1, effective.executors.replicas), len(ending)
+    )
 
 
 def _in_table(observed: ObservedCluster, ending: Sequence[Component]) -> bool:

@@ -172,7 +172,7 @@ def _merged(
         return writer.merge(conditions)
     scaling = autoscaling_condition(writer, given.effective)
     without = () if can_be_asked(given.effective) else KINDS
-    without = without if given.effective.scaling is not None else (*without, ConditionType.AUTOSCALING)
+    without = without if given.effective.executors.scaling is not None else (*without, ConditionType.AUTOSCALING)
     return writer.merge((*conditions, *flame, *scaling), without=without)
 
 
@@ -253,10 +253,10 @@ def _executor_manager(given: StatusInput) -> ExecutorManagerStatus:
         "next_id": given.next_id,
     }
     if effective is not None:
-        backoff, template = effective.executor_backoff, effective.desired.executors.template
-        updated = len(effective.fresh_executors(observed))
+        backoff, template = effective.executors.backoff, effective.desired.executors.template
+        updated = len(effective.executors.fresh(observed))
         found |= {
-            "replicas": effective.wanted_replicas,
+            "replicas": effective.executors.wanted_replicas,
             "autoscaling": autoscaling_status(effective),
             "registered": registered(observed, effective, given.before),
             "draining": len(observed.draining_executors) or None,

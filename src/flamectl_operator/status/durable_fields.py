@@ -42,7 +42,7 @@ def required_durable_fields(
     Args:
         next_id: The high-water mark of executor ids.
     """
-    manager, executors = effective.session_manager_backoff, effective.executor_backoff
+    manager, executors = effective.session_manager_backoff, effective.executors.backoff
     return (
         generation,
         suspending(observed, effective),
@@ -54,4 +54,4 @@ def required_durable_fields(
 
 def autoscaling_status(effective: EffectiveSpec) -> AutoscalingStatus:
     """Return what the status remembers of autoscaling."""
-    return _NOT_SCALED if effective.scaling is None else effective.scaling.remembered
+    return _NOT_SCALED if effective.executors.scaling is None else effective.executors.scaling.remembered

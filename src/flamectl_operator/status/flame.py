@@ -103,7 +103,7 @@ def flame_conditions(
 
 def autoscaling_condition(writer: ConditionWriter, effective: EffectiveSpec) -> tuple[Condition, ...]:
     """Return the condition about the number of executors; none before the session manager has answered or failed to."""
-    scaling = effective.scaling
+    scaling = effective.executors.scaling
     if scaling is None or not scaling.reason:
         return ()
     kind = ConditionType.AUTOSCALING

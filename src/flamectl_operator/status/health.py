@@ -102,7 +102,7 @@ def _unsuspended(
     recent: tuple[FailureSummary | Notice, ...],
     outcomes: Sequence[Outcome],
 ) -> Health:
-    executors_ready = len(observed.ready_executors) >= effective.replicas
+    executors_ready = len(observed.ready_executors) >= effective.executors.replicas
     complete = observed.session_manager_ready and executors_ready and not object_cache_line(observed, effective)
     # A terminal executor that is only kept for its logs does not count.
     ailing = any(component.live for component, _ in observed.unhealthy)
@@ -126,9 +126,9 @@ def _state(observed: ObservedCluster, effective: EffectiveSpec) -> State:
     manager = observed.session_manager
     if manager is not None and not manager.terminating and manager.failed:
         return State.FAILED
-    if effective.replicas > 0 and observed.all_executors_failed:
+    if effective.executors.replicas > 0 and observed.all_executors_failed:
         return State.FAILED
-    if observed.session_manager_ready and (effective.replicas == 0 or observed.ready_executors):
+    if observed.session_manager_ready and (effective.executors.replicas == 0 or observed.ready_executors):
         return State.RUNNING
     return State.PENDING
 
@@ -176,4 +176,4 @@ def _session_manager_line(observed: ObservedCluster, own: TroubleGroup | None, f
 
 def _executor_line(observed: ObservedCluster, effective: EffectiveSpec) -> str:
     ready = len(observed.ready_executors)
-    return f"{ready} of {effective.replicas} executors ready" if ready < effective.replicas else ""
+    return f"{ready} of {effective.executors.replicas} executors ready" if ready < effective.executors.replicas else ""

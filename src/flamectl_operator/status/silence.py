@@ -60,11 +60,11 @@ def told_silence(conditions: Iterable[Condition], effective: EffectiveSpec, now:
 def _left_undone(effective: EffectiveSpec) -> list[str]:
     """Return what does not happen without answers, as clauses."""
     spec, found = effective.desired.spec, []
-    if effective.replicas:
+    if effective.executors.replicas:
         found.append("executors that do not register are not replaced")
-        if effective.drain_timeout:
+        if effective.executors.drain_timeout:
             found.append("executors are deleted without a drain")
-    if effective.scaling is not None:
+    if effective.executors.scaling is not None:
         found.append("the number of executors does not follow the demand")
     if spec.idle is not None and not effective.suspended:
         found.append("an idle cluster does not suspend itself")

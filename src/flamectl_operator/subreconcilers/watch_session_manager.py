@@ -43,7 +43,7 @@ def _target(observed: ObservedCluster, effective: EffectiveSpec) -> Target | Non
     if manager is None or where is None:
         return None
     tls, began = effective.desired.spec.tls, running_since(manager.pod, SESSION_MANAGER)
-    followed = effective.scaling is not None or effective.desired.executors.spec.drain.protect_busy
+    followed = effective.executors.scaling is not None or effective.desired.executors.spec.drain.protect_busy
     return Target(
         *where,
         observed.session_manager_incarnation,

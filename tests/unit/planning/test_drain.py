@@ -89,7 +89,7 @@ def test_drain_with_work_waits_for_news(nodes: dict[str, NodeState]) -> None:
     seen = _draining(SessionManagerSnapshot(nodes, (_BUSY,)), BOOTTIME - 2)
     wanted = effective()
     plan = plan_drain(seen, wanted, {NODE: BOOTTIME - 1}, MOMENT)
-    assert [outcome.delay for outcome in plan.waits] == [wanted.drain_timeout]
+    assert [outcome.delay for outcome in plan.waits] == [wanted.executors.drain_timeout]
 
 
 def test_executor_whose_time_is_over_is_deleted_though_the_session_manager_is_silent() -> None:

@@ -396,8 +396,8 @@ class Fleet:
     @property
     def done(self) -> bool:
         found = observed(*self.pods.values())
-        current = sum(not self.wanted.stale(executor) for executor in found.ready_executors)
-        return current == len(found.executors) == self.wanted.replicas
+        current = sum(not self.wanted.executors.stale(executor) for executor in found.ready_executors)
+        return current == len(found.executors) == self.wanted.executors.replicas
 
     def move(self, executor_id: int, state: PodState) -> None:
         found = self.pods[executor_id]
@@ -455,7 +455,7 @@ def test_rolling_update_keeps_the_budget_and_completes(
     count: int, strategy: tuple[Any, Any], start: list[tuple[PodState, bool]], chaos: list[Any]
 ) -> None:
     wanted = effective(rolling(count, *strategy))
-    budget = Budget.of(wanted.update_strategy, count)
+    budget = Budget.of(wanted.executors.update_strategy, count)
     fleet = Fleet(wanted)
     for state, stale in start:
         fleet.add(state, OLD if stale else None)

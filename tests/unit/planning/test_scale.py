@@ -182,7 +182,8 @@ def test_a_terminal_executor_is_kept_for_thirty_seconds(state: Any) -> None:
 def test_executor_with_uncounted_failure_is_neither_deleted_nor_replaced() -> None:
     wanted = effective(replicas(1), settings=FlameSettings(terminal_pod_retention_seconds=0))
     plan = _plan(wanted, executor_pod(0, "failed", since=NOW, created=ago(5)))
-    counted = replace(wanted, executor_backoff=replace(wanted.executor_backoff, attempt_id=1))
+    group = wanted.executors
+    counted = replace(wanted, executors=replace(group, backoff=replace(group.backoff, attempt_id=1)))
 
     assert (plan.delete_terminal, plan.create) == ((), 0)
     assert {deferral.delay for deferral in plan.waits} == {0}

@@ -1,0 +1,61 @@
+"""A group of executors as it is wanted now: its spec, adjusted by the state that the status records."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from flamectl_operator.api.update_strategy import UpdateStrategy
+    from flamectl_operator.desired.group import DesiredGroup
+    from flamectl_operator.observed.cluster import ObservedCluster
+    from flamectl_operator.observed.executor import Executor
+    from flamectl_operator.planning.autoscaling import Scaling
+    from flamectl_operator.planning.replacement_backoff import ReplacementBackoff
+    from flamectl_operator.settings import FlameSettings
+
+
+@dataclass(frozen=True)
+class EffectiveGroup:
+    """A group of executors as it is wanted in this pass.
+
+    Args:
+        settings: The operator's settings.
+        suspended: Whether the cluster is suspended, so that no executors are wanted.
+        backoff: The replacement backoff of the executors.
+        scaling: The number of executors where it follows the demand.
+    """
+
+    desired: DesiredGroup
+    settings: FlameSettings
+    suspended: bool
+    backoff: ReplacementBackoff
+    scaling: Scaling | None = None
+
+    @property
+    def wanted_replicas(self) -> int:
+        """The number of executors that the spec or the demand asks for, also while the cluster is suspended."""
+        return self.desired.spec.replicas if self.scaling is None else self.scaling.desired
+
+    @property
+    def replicas(self) -> int:
+        """The number of wanted executors."""
+        return 0 if self.suspended else self.wanted_replicas
+
+    @property
+    def drain_timeout(self) -> float:
+        """Seconds that an executor gets to end its work before it is deleted."""
+        return self.desired.spec.drain.timeout_seconds
+
+    @property
+    def update_strategy(self) -> UpdateStrategy:
+        """The update strategy for stale executors."""
+        return self.desired.spec.update_strategy
+
+    def stale(self, executor: Executor) -> bool:
+        """Return whether an executor differs from the wanted revision."""
+        return executor.revision != self.desired.template.revision
+
+    def fresh(self, observed: ObservedCluster) -> tuple[Executor, ...]:
+        """Return the live executors of the wanted revision, by id."""
+        return observed.live_by_revision.get(self.desired.template.revision, ())
