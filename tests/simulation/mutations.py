@@ -583,8 +583,8 @@ def a_rollout_does_not_wait_for_the_session_manager() -> None:
 def unready_stale_executors_are_deleted_under_on_delete() -> None:
     original = rollout._stale_to_delete
 
-    def chosen(observed: Any, effective: Any, stale: Any, *args: Any) -> Any:
-        return original(observed, effective, stale, *args) or [executor for executor in stale if not executor.ready]
+    def chosen(observed: Any, group: Any, stale: Any, *args: Any) -> Any:
+        return original(observed, group, stale, *args) or [executor for executor in stale if not executor.ready]
 
     _set(rollout, "_stale_to_delete", chosen)
 
@@ -612,19 +612,22 @@ def force_is_never_used() -> None:
 
 @_mutation
 def a_suspension_waits_for_every_lost_node() -> None:
-    original = deletion.given_up_at
+    original = session_manager._terminating
 
-    def given_up_at(seen: Any, component: Any, effective: Any, now: Any) -> datetime:
-        return now.wall + timedelta(days=1) if effective.suspended else original(seen, component, effective, now)
+    def terminating(observed: Any, manager: Any, effective: Any, now: Any) -> Any:
+        if effective.suspended:
+            patient = effective.settings.model_copy(update={"force_delete_after_seconds": 24 * 3600})
+            effective = replace(effective, settings=patient)
+        return original(observed, manager, effective, now)
 
-    _set(session_manager, "given_up_at", given_up_at)
+    _set(session_manager, "_terminating", terminating)
 
 
 @_mutation
 def force_is_used_by_the_api_servers_clock() -> None:
-    def given_up_at(_seen: Any, component: Any, effective: Any, _now: Any) -> datetime:
+    def given_up_at(_seen: Any, component: Any, settings: Any, _now: Any) -> datetime:
         due: datetime = component.pod.metadata.deletion_timestamp
-        return due + timedelta(seconds=effective.settings.force_delete_after_seconds)
+        return due + timedelta(seconds=settings.force_delete_after_seconds)
 
     _set(session_manager, "given_up_at", given_up_at)
 
@@ -638,8 +641,8 @@ def revisions_are_mixed_under_recreate() -> None:
 def executors_do_not_back_off() -> None:
     original = scale.creation_wait
 
-    def hold(seen: Any, effective: Any, now: Any) -> Any:
-        found = original(seen, effective, now)
+    def hold(seen: Any, group: Any, now: Any) -> Any:
+        found = original(seen, group, now)
         return None if found is not None and found.reason == "BackOff" else found
 
     _set(scale, "creation_wait", hold)
@@ -973,8 +976,8 @@ def a_conflict_of_the_status_is_swallowed() -> None:
 def state_is_running_without_executors() -> None:
     original = health._state
 
-    def state(seen: Any, effective: Any) -> State:
-        found = original(seen, effective)
+    def state(seen: Any, group: Any) -> State:
+        found = original(seen, group)
         return State.RUNNING if seen.session_manager_ready and found is State.PENDING else found
 
     _set(health, "_state", state)
@@ -984,8 +987,8 @@ def state_is_running_without_executors() -> None:
 def state_is_failed_during_the_start() -> None:
     original = health._state
 
-    def state(seen: Any, effective: Any) -> State:
-        found = original(seen, effective)
+    def state(seen: Any, group: Any) -> State:
+        found = original(seen, group)
         return State.FAILED if seen.session_manager is not None and found is State.PENDING else found
 
     _set(health, "_state", state)
@@ -1283,7 +1286,7 @@ def pods_that_may_write_to_a_claim_are_deleted_by_force() -> None:
 
     def terminating(observed: Any, manager: Any, effective: Any, now: Any) -> Any:
         found = original(observed, manager, effective, now)
-        over = deletion.given_up_at(observed, manager, effective, now) <= now.wall
+        over = deletion.given_up_at(observed, manager, effective.settings, now) <= now.wall
         forced = parts.SessionManagerPlan(parts.SessionManagerAction.FORCE_DELETE, "stuck", pod=manager)
         return forced if over else found
 
@@ -1348,8 +1351,8 @@ def nodes_that_are_drained_are_not_released() -> None:
 def nodes_that_register_again_are_not_released_again() -> None:
     original = drain.plan_drain
 
-    def plan(seen: Any, effective: Any, released_at: Any, now: Any) -> Any:
-        found = original(seen, effective, released_at, now)
+    def plan(seen: Any, group: Any, released_at: Any, now: Any) -> Any:
+        found = original(seen, group, released_at, now)
         return replace(found, release=tuple(name for name in found.release if name not in released_at))
 
     _set(cluster_plan, "plan_drain", plan)
@@ -1382,9 +1385,9 @@ def executors_with_the_most_work_go_first() -> None:
             load, priority = self._snapshot.load(node)
             return -load, -priority
 
-    def order(executors: Any, effective: Any, snapshot: Any = None, of_no_use: Any = ()) -> Any:
+    def order(executors: Any, group: Any, snapshot: Any = None, of_no_use: Any = ()) -> Any:
         contrary: Any = None if snapshot is None else Contrary(snapshot)
-        return original(executors, effective, contrary, of_no_use)
+        return original(executors, group, contrary, of_no_use)
 
     for planner in (scale, rollout):
         _set(planner, "deletion_order", order)
@@ -1491,13 +1494,13 @@ def lost_nodes_are_reported_again_and_again() -> None:
 
 @_mutation_of_flame
 def terminating_executors_count_as_gone_at_once() -> None:
-    _set(lost_nodes, "given_up_at", lambda _seen, _executor, _effective, now: now.wall)
+    _set(lost_nodes, "given_up_at", lambda _seen, _executor, _settings, now: now.wall)
 
 
 @_mutation_of_flame
 def terminating_executors_never_count_as_gone() -> None:
     never = timedelta(days=1)
-    _set(lost_nodes, "given_up_at", lambda _seen, _executor, _effective, now: now.wall + never)
+    _set(lost_nodes, "given_up_at", lambda _seen, _executor, _settings, now: now.wall + never)
 
 
 @_mutation_of_flame
@@ -1534,8 +1537,8 @@ def executors_that_never_register_are_kept() -> None:
 def stale_executors_that_are_not_registered_are_kept() -> None:
     original = registration.unregistered_to_delete
 
-    def current(seen: Any, effective: Any, now: Any) -> Any:
-        return tuple(each for each in original(seen, effective, now) if not effective.executors.stale(each))
+    def current(seen: Any, group: Any, now: Any) -> Any:
+        return tuple(each for each in original(seen, group, now) if not group.stale(each))
 
     _set(scale, "unregistered_to_delete", current)
 

@@ -106,7 +106,7 @@ class ClusterPlan(Comparison):
     @cached_property
     def drain(self) -> DrainPlan:
         """The actions on executors that are being drained."""
-        return plan_drain(self.observed, self.effective, self.facts.released_at, self.now)
+        return plan_drain(self.observed, self.effective.executors, self.facts.released_at, self.now)
 
     @cached_property
     def lost_nodes(self) -> LostNodesPlan:
@@ -215,7 +215,7 @@ class ClusterPlan(Comparison):
     @cached_property
     def registration(self) -> Outcome:
         """The outcome about executors that are not registered with the session manager."""
-        return registration_outcome(self.observed, self.effective, self.now)
+        return registration_outcome(self.observed, self.effective.executors, self.now)
 
     @property
     def demand_waits(self) -> Iterator[Outcome]:

@@ -16,8 +16,9 @@ if TYPE_CHECKING:
     from flamectl_operator.observed.cluster import ObservedCluster
     from flamectl_operator.observed.component import Component
     from flamectl_operator.observed.executor import Executor
-    from flamectl_operator.planning.effective_spec import EffectiveSpec
+    from flamectl_operator.planning.effective_group import EffectiveGroup
     from flamectl_operator.runtime.clock_reading import ClockReading
+    from flamectl_operator.settings import FlameSettings
 
 #: The longest grace period that counts, in seconds, because the API server accepts thousands of years. About thirty years.
 LONGEST_GRACE = 10**9
@@ -25,7 +26,7 @@ LONGEST_GRACE = 10**9
 
 def deletion_order(
     executors: Iterable[Executor],
-    effective: EffectiveSpec,
+    group: EffectiveGroup,
     snapshot: SessionManagerSnapshot | None = None,
     of_no_use: Collection[str] = (),
 ) -> list[Executor]:
@@ -46,19 +47,17 @@ def deletion_order(
             executor.pod.status.phase != "Pending",
             executor.ready,
             executor.name not in of_no_use,
-            effective.executors.scaling is not None
-            and snapshot is not None
-            and snapshot.load(executor.name)[0] is Load.BUSY,
+            group.scaling is not None and snapshot is not None and snapshot.load(executor.name)[0] is Load.BUSY,
             _deletion_cost(executor),
             (0, 0) if snapshot is None else snapshot.load(executor.name),
-            not effective.executors.stale(executor),
+            not group.stale(executor),
             -executor.executor_id,
         ),
     )
 
 
 def given_up_at(
-    observed: ObservedCluster, component: Component, effective: EffectiveSpec, now: ClockReading
+    observed: ObservedCluster, component: Component, settings: FlameSettings, now: ClockReading
 ) -> datetime:
     """Return when a terminating Pod is force-deleted: its grace period plus `forceDeleteAfterSeconds` after it was first seen so.
 
@@ -67,7 +66,7 @@ def given_up_at(
     """
     seen = now.boottime - observed.first_seen.terminating.get(component.pod.uid, now.boottime)
     grace = min(component.pod.metadata.deletion_grace_period_seconds or 0, LONGEST_GRACE)
-    return now.wall + timedelta(seconds=grace + effective.settings.force_delete_after_seconds - seen)
+    return now.wall + timedelta(seconds=grace + settings.force_delete_after_seconds - seen)
 
 
 def _deletion_cost(executor: Executor) -> int:

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from flamectl_operator.observed.cluster import ObservedCluster
     from flamectl_operator.observed.executor import Executor
-    from flamectl_operator.planning.effective_spec import EffectiveSpec
+    from flamectl_operator.planning.effective_group import EffectiveGroup
     from flamectl_operator.runtime.clock_reading import ClockReading
 
 #: Seconds without an answer of the session manager after which marked executors are deleted, as if there were no drains.
@@ -42,37 +42,37 @@ CLOCKS_DIFFER = timedelta(seconds=5)
 _NO_LOSS = frozenset({Deletion.LOST, Deletion.SUSPENDED})
 
 
-def drainable(executor: Executor, observed: ObservedCluster, effective: EffectiveSpec) -> bool:
+def drainable(executor: Executor, observed: ObservedCluster, group: EffectiveGroup) -> bool:
     """Return whether an executor is drained before it is deleted.
 
     An executor is drained if Flame can be asked and the executor may have work. An executor that has not started has none.
     """
     snapshot = observed.work
-    if snapshot is None or effective.suspended or effective.executors.drain_timeout == 0:
+    if snapshot is None or group.suspended or group.drain_timeout == 0:
         return False
     return (executor.ready or snapshot.known(executor.name)) and observed.follows(executor)
 
 
 def split_drainable(
-    executors: Iterable[Executor], observed: ObservedCluster, effective: EffectiveSpec
+    executors: Iterable[Executor], observed: ObservedCluster, group: EffectiveGroup
 ) -> tuple[tuple[Executor, ...], tuple[Executor, ...]]:
     """Return the executors that are drained before they are deleted, and the others, each in their order."""
     drain: list[Executor] = []
     others: list[Executor] = []
     for executor in executors:
-        (drain if drainable(executor, observed, effective) else others).append(executor)
+        (drain if drainable(executor, observed, group) else others).append(executor)
     return tuple(drain), tuple(others)
 
 
-def undecided(observed: ObservedCluster, effective: EffectiveSpec, now: ClockReading) -> bool:
+def undecided(observed: ObservedCluster, group: EffectiveGroup, now: ClockReading) -> bool:
     """Return whether executors are not chosen yet, because an answer of the session manager is due within seconds.
 
     The answer may be the first one, or the last one may be too old to tell which executors have work now.
     """
     flame = observed.flame
-    if effective.suspended or flame.phase is Phase.ASKING:
-        return not effective.suspended
-    load_matters = effective.executors.drain_timeout > 0 or effective.executors.scaling is not None
+    if group.suspended or flame.phase is Phase.ASKING:
+        return not group.suspended
+    load_matters = group.drain_timeout > 0 or group.scaling is not None
     return load_matters and flame.fresh is not None and now.boottime - flame.said_at > RECENT_SNAPSHOT_SECONDS
 
 
@@ -83,7 +83,7 @@ def occupied(observed: ObservedCluster) -> int:
 
 
 def plan_drain(
-    observed: ObservedCluster, effective: EffectiveSpec, released_at: Mapping[str, float], now: ClockReading
+    observed: ObservedCluster, group: EffectiveGroup, released_at: Mapping[str, float], now: ClockReading
 ) -> DrainPlan:
     """Decide about the executors that are being drained.
 
@@ -91,13 +91,13 @@ def plan_drain(
         released_at: When this process released each node, by the clock's `boottime`.
     """
     release, delete, left, ends, looks, mend = [], [], [], [], [], []
-    held = _held(observed, effective)
+    held = _held(observed, group)
     for executor in observed.draining_executors:
         since = now.counted_from(executor.draining_since or now.wall).replace(microsecond=0)
-        end = _begin(executor, since, observed, now) + timedelta(seconds=effective.executors.drain_timeout)
+        end = _begin(executor, since, observed, now) + timedelta(seconds=group.drain_timeout)
         if executor.pod.uid in observed.kept:
             continue
-        why = _deletion(executor, observed, effective, released_at, end, now)
+        why = _deletion(executor, observed, group, released_at, end, now)
         if why is not None and (executor.name not in held or why in _NO_LOSS):
             delete.append((executor, why))
             continue
@@ -136,7 +136,7 @@ def _begin(executor: Executor, since: datetime, observed: ObservedCluster, now: 
     return seen if seen - since > CLOCKS_DIFFER else since
 
 
-def _held(observed: ObservedCluster, effective: EffectiveSpec) -> set[str]:
+def _held(observed: ObservedCluster, group: EffectiveGroup) -> set[str]:
     """Return the executors that keep serving although they are marked, because too few others are ready.
 
     The operator marks no more than the budget allows. Somebody may have written marks by hand, and executors may have failed
@@ -148,25 +148,22 @@ def _held(observed: ObservedCluster, effective: EffectiveSpec) -> set[str]:
         for each in observed.draining_executors
         if pods.is_ready(each.pod) and (snapshot is None or each.name in snapshot.nodes)
     ]
-    if effective.executors.update_strategy.type == "Recreate":
+    if group.update_strategy.type == "Recreate":
         return set()
     ready = len(observed.serving_executors) + len(serving)
-    return {
-        each.name
-        for each in serving[max(0, ready - floor(effective.executors.update_strategy, effective.executors.replicas)) :]
-    }
+    return {each.name for each in serving[max(0, ready - floor(group.update_strategy, group.replicas)) :]}
 
 
 def _deletion(
     executor: Executor,
     observed: ObservedCluster,
-    effective: EffectiveSpec,
+    group: EffectiveGroup,
     released_at: Mapping[str, float],
     end: datetime,
     now: ClockReading,
 ) -> Deletion | None:
     """Return why an executor is deleted now; None when it stays."""
-    if effective.suspended:
+    if group.suspended:
         return Deletion.SUSPENDED
     lost = executor.started and not observed.follows(executor) and not observed.misread(executor)
     if observed.session_manager_ready and lost:

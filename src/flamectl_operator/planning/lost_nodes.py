@@ -46,7 +46,7 @@ def plan_lost_nodes(
     if snapshot is None:
         return LostNodesPlan()
     ending = {
-        executor.name: (given_up_at(observed, executor, effective, now) - now.wall).total_seconds()
+        executor.name: (given_up_at(observed, executor, effective.settings, now) - now.wall).total_seconds()
         for executor in observed.executors
         if executor.terminating and executor.name in snapshot.by_node and _own(observed, executor.name, next_id)
     }

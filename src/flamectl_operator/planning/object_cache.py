@@ -112,7 +112,7 @@ def _terminating(
     waits: list[Outcome],
 ) -> None:
     """Delete a stuck terminating object cache by force, because its name blocks the replacement."""
-    until = given_up_at(observed, cache, effective, now)
+    until = given_up_at(observed, cache, effective.settings, now)
     forced = cache.pod.metadata.deletion_grace_period_seconds == 0
     if cache.pod.claim_names:
         why = "the operator does not force-delete it, because it may still write to its claim"

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from flamectl_operator.observed.cluster import ObservedCluster
     from flamectl_operator.observed.executor import Executor
-    from flamectl_operator.planning.effective_spec import EffectiveSpec
+    from flamectl_operator.planning.effective_group import EffectiveGroup
     from flamectl_operator.planning.replacement_backoff import ReplacementBackoff
     from flamectl_operator.runtime.clock_reading import ClockReading
     from flamectl_operator.runtime.outcome import Outcome
@@ -63,9 +63,9 @@ class Unregistered:
     returns: bool = False
     known: bool = False
 
-    def new(self, effective: EffectiveSpec) -> bool:
+    def new(self, group: EffectiveGroup) -> bool:
         """Return whether it is of the wanted revision and has never registered."""
-        return not self.known and not self.returns and not effective.executors.stale(self.executor)
+        return not self.known and not self.returns and not group.stale(self.executor)
 
 
 def unregistered(observed: ObservedCluster, settings: FlameSettings, now: ClockReading) -> tuple[Unregistered, ...]:
@@ -123,14 +123,14 @@ def of_no_use(observed: ObservedCluster) -> frozenset[str]:
     return frozenset(each.name for each in unknown if each.name not in returning)
 
 
-def holds_rollout(observed: ObservedCluster, effective: EffectiveSpec, now: ClockReading) -> bool:
+def holds_rollout(observed: ObservedCluster, group: EffectiveGroup, now: ClockReading) -> bool:
     """Return whether stale executors stay because a new one did not register in time, and none has shown since that it can."""
-    if effective.executors.backoff.failures == 0 or observed.flame.fresh is None:
+    if group.backoff.failures == 0 or observed.flame.fresh is None:
         return False
-    return any(each.new(effective) for each in unregistered(observed, effective.settings, now))
+    return any(each.new(group) for each in unregistered(observed, group.settings, now))
 
 
-def superseded(observed: ObservedCluster, effective: EffectiveSpec, now: ClockReading) -> frozenset[str]:
+def superseded(observed: ObservedCluster, group: EffectiveGroup, now: ClockReading) -> frozenset[str]:
     """Return the names of stale executors that are ready, do not register and do no work, so that their deletion needs no budget.
 
     There are none while fewer than half of the executors are registered, because the session manager itself is in doubt then.
@@ -138,16 +138,14 @@ def superseded(observed: ObservedCluster, effective: EffectiveSpec, now: ClockRe
     if observed.flame.fresh is None or 2 * len(observed.serving_executors) < len(observed.live_executors):
         return frozenset()
     patience = timedelta(seconds=UNREGISTERED_AFTER_SECONDS)
-    missing = unregistered(observed, effective.settings, now)
+    missing = unregistered(observed, group.settings, now)
     late = [
         each.executor for each in missing if not each.known and not each.again and each.since + patience <= now.wall
     ]
-    return frozenset(executor.name for executor in late if effective.executors.stale(executor))
+    return frozenset(executor.name for executor in late if group.stale(executor))
 
 
-def unregistered_to_delete(
-    observed: ObservedCluster, effective: EffectiveSpec, now: ClockReading
-) -> tuple[Executor, ...]:
+def unregistered_to_delete(observed: ObservedCluster, group: EffectiveGroup, now: ClockReading) -> tuple[Executor, ...]:
     """Return the executors that are replaced now because they did not register.
 
     At most `maxUnavailable` are deleted at once. Only one is deleted while fewer than half are registered, or after a restart of
@@ -155,35 +153,26 @@ def unregistered_to_delete(
     next replacement alike. In a rollout no further one is deleted after its replacement did not register either.
     """
     snapshot = observed.flame.fresh
-    late = overdue(observed, effective.settings, now)
-    if (
-        snapshot is None
-        or not late
-        or effective.executors.replicas == 0
-        or not _may_replace(effective.executors.backoff, now)
-    ):
+    late = overdue(observed, group.settings, now)
+    if snapshot is None or not late or group.replicas == 0 or not _may_replace(group.backoff, now):
         return ()
     registered = sum(snapshot.registered(executor.name) for executor in observed.live_executors)
     in_doubt = 2 * registered < len(observed.live_executors)
-    missing = unregistered(observed, effective.settings, now)
+    missing = unregistered(observed, group.settings, now)
     restarted = any(each.again and each.executor in late for each in missing)
-    at_once = (
-        1
-        if in_doubt or restarted
-        else max(1, Budget.of(effective.executors.update_strategy, effective.executors.replicas).unavailable)
-    )
-    starting = max(0, effective.executors.replicas - registered - len(late))
-    given_up = effective.executors.backoff.repeated and _rolls_out(observed, effective)
-    kept = {each.executor.name for each in missing if each.new(effective)} if given_up else set()
+    at_once = 1 if in_doubt or restarted else max(1, Budget.of(group.update_strategy, group.replicas).unavailable)
+    starting = max(0, group.replicas - registered - len(late))
+    given_up = group.backoff.repeated and _rolls_out(observed, group)
+    kept = {each.executor.name for each in missing if each.new(group)} if given_up else set()
     due = [executor for executor in late if executor.name not in kept]
     # A failure is counted first. A stale executor, and one that has worked for long, say nothing about their replacements.
-    found = [each for each in due if not executor_uncounted(each, effective.executors.backoff, effective.settings)]
+    found = [each for each in due if not executor_uncounted(each, group.backoff, group.settings)]
     return tuple(found[: max(0, at_once - starting)])
 
 
-def registration_outcome(observed: ObservedCluster, effective: EffectiveSpec, now: ClockReading) -> Outcome:
+def registration_outcome(observed: ObservedCluster, group: EffectiveGroup, now: ClockReading) -> Outcome:
     """Return the outcome about executors that are not registered, and when to look again."""
-    missing = unregistered(observed, effective.settings, now)
+    missing = unregistered(observed, group.settings, now)
     if not missing:
         return DONE
     patience = timedelta(seconds=UNREGISTERED_AFTER_SECONDS)
@@ -193,27 +182,27 @@ def registration_outcome(observed: ObservedCluster, effective: EffectiveSpec, no
     if len(late) > 1:
         message += f", and {len(late) - 1} more"
     found = wait_until(NOT_REGISTERED, min(times), now.wall, message) if times else wait(NOT_REGISTERED, message)
-    new = [each for each in late if each.new(effective)]
-    if not new or effective.executors.backoff.failures == 0:
+    new = [each for each in late if each.new(group)]
+    if not new or group.backoff.failures == 0:
         return found
-    return blocked(NONE_REGISTERS, f"{new[0].message}: {_advice(observed, effective)}", found.delay)
+    return blocked(NONE_REGISTERS, f"{new[0].message}: {_advice(observed, group)}", found.delay)
 
 
-def _advice(observed: ObservedCluster, effective: EffectiveSpec) -> str:
+def _advice(observed: ObservedCluster, group: EffectiveGroup) -> str:
     """Return what a person can do, and what happens until then."""
     look = "look at its log, and correct spec.executorManager"
-    if not _rolls_out(observed, effective):
+    if not _rolls_out(observed, group):
         return look
-    stale = len(observed.live_executors) - len(effective.executors.fresh(observed))
+    stale = len(observed.live_executors) - len(group.fresh(observed))
     stay = (
         "1 executor of the earlier revision stays" if stale == 1 else f"{stale} executors of the earlier revision stay"
     )
     return f"{look}. The rollout has stopped until the spec changes, and {stay}"
 
 
-def _rolls_out(observed: ObservedCluster, effective: EffectiveSpec) -> bool:
+def _rolls_out(observed: ObservedCluster, group: EffectiveGroup) -> bool:
     """Return whether executors of an earlier revision are still there."""
-    return len(effective.executors.fresh(observed)) < len(observed.live_executors)
+    return len(group.fresh(observed)) < len(observed.live_executors)
 
 
 def _started_before(observed: ObservedCluster, executor: Executor) -> bool:

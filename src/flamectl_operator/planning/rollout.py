@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from flamectl_operator.observed.component import Component
     from flamectl_operator.observed.executor import Executor
     from flamectl_operator.planning.comparison import Comparison
-    from flamectl_operator.planning.effective_spec import EffectiveSpec
+    from flamectl_operator.planning.effective_group import EffectiveGroup
     from flamectl_operator.runtime.clock_reading import ClockReading
     from flamectl_operator.runtime.outcome import Outcome
 
@@ -49,7 +49,7 @@ def plan_rollout(
     Args:
         keep_stale: Whether stale executors must stay for now.
     """
-    observed, effective = compared.observed, compared.effective
+    observed, group = compared.observed, compared.effective.executors
     if not observed.session_manager_ready:
         return _without_session_manager(compared, now)
     others = observed.unbound_executors
@@ -60,19 +60,19 @@ def plan_rollout(
     stale += [each for each in observed.unmarked_executors if each not in stale]
     serving = [each for each in observed.serving_executors if each.name not in gone] if stale else []
     caches_first = compared.object_caches_first
-    asking = bool(stale) and undecided(observed, effective, now)
+    asking = bool(stale) and undecided(observed, group, now)
     manager_first = compared.session_manager_first
     may_replace = not manager_first and not caches_first and not keep_stale and not asking
-    chosen = _stale_to_delete(observed, effective, observed.deletable(stale), serving, now) if may_replace else []
+    chosen = _stale_to_delete(observed, group, observed.deletable(stale), serving, now) if may_replace else []
     leaving = gone | {executor.name for executor in chosen}
-    drain, delete = split_drainable(chosen, observed, effective)
+    drain, delete = split_drainable(chosen, observed, group)
     left = len(stale) - len(chosen)
     if manager_first:
         deferral = _WAITING
     elif caches_first:
         deferral = wait("WaitingForObjectCache")
     else:
-        deferral = _rollout_wait(observed, effective, left, held=bool(left) and holds_rollout(observed, effective, now))
+        deferral = _rollout_wait(observed, group, left, held=bool(left) and holds_rollout(observed, group, now))
     return RolloutPlan(
         delete=(
             *((executor, LOST) for executor in lost),
@@ -105,7 +105,7 @@ def _without_session_manager(compared: Comparison, now: ClockReading) -> Rollout
             for each in live
             if each.started and not effective.finds_sessions(observed, each.session_manager_incarnation)
         ]
-        return _make_room(started or deletion_order(live, effective)[:1], waits)
+        return _make_room(started or deletion_order(live, effective.executors)[:1], waits)
     starting = _starting(observed)
     since = _unschedulable_since(observed, starting, now) if starting is not None else None
     if since is None:
@@ -143,35 +143,35 @@ def _starting(observed: ObservedCluster) -> Component | None:
 
 def _stale_to_delete(
     observed: ObservedCluster,
-    effective: EffectiveSpec,
+    group: EffectiveGroup,
     stale: Sequence[Executor],
     serving: Sequence[Executor],
     now: ClockReading,
 ) -> list[Executor]:
-    strategy = effective.executors.update_strategy
+    strategy = group.update_strategy
     if strategy.type == "OnDelete" or not stale:
         return []
     if strategy.type == "Recreate":
         return list(stale)
     # A stale executor that is not ready, or does not register, can be deleted without budget, because it does not serve. So a
     # broken rollout can be rolled back or superseded.
-    useless = superseded(observed, effective, now)
+    useless = superseded(observed, group, now)
     free = [executor for executor in stale if not executor.ready or executor.name in useless]
-    if effective.executors.backoff.repeated or holds_rollout(observed, effective, now):
+    if group.backoff.repeated or holds_rollout(observed, group, now):
         # Each attempt is ready for a moment before it fails, so without this each attempt would cost working executors.
         return free
-    spare = max(0, len(serving) - floor(strategy, effective.executors.replicas))
+    spare = max(0, len(serving) - floor(strategy, group.replicas))
     ready = [executor for executor in stale if executor.ready and executor.name not in useless]
-    return free + deletion_order(ready, effective, observed.work, of_no_use(observed))[:spare]
+    return free + deletion_order(ready, group, observed.work, of_no_use(observed))[:spare]
 
 
-def _rollout_wait(observed: ObservedCluster, effective: EffectiveSpec, left: int, *, held: bool) -> Outcome:
-    if effective.executors.update_strategy.type == "OnDelete":
+def _rollout_wait(observed: ObservedCluster, group: EffectiveGroup, left: int, *, held: bool) -> Outcome:
+    if group.update_strategy.type == "OnDelete":
         stale = f"{left} stale executor{'s' * (left != 1)}"
         return wait("OnDelete", f"{stale} will be replaced after somebody deletes {'it' if left == 1 else 'them'}")
-    fresh = len(effective.executors.fresh(observed))
-    message = f"rolling update: {fresh} of {effective.executors.replicas} executors are on the current revision"
-    if effective.executors.backoff.repeated and not held:
-        seconds = effective.settings.stable_after_seconds
+    fresh = len(group.fresh(observed))
+    message = f"rolling update: {fresh} of {group.replicas} executors are on the current revision"
+    if group.backoff.repeated and not held:
+        seconds = group.settings.stable_after_seconds
         message += f"; some failed, and the update continues after a newer executor has been ready for {seconds:.0f} s"
     return wait("RollingUpdate", message)

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from flamectl_operator.observed.cluster import ObservedCluster
     from flamectl_operator.observed.executor import Executor
     from flamectl_operator.planning.comparison import Comparison
+    from flamectl_operator.planning.effective_group import EffectiveGroup
     from flamectl_operator.planning.effective_spec import EffectiveSpec
     from flamectl_operator.runtime.clock_reading import ClockReading
     from flamectl_operator.runtime.outcome import Outcome
@@ -41,15 +42,17 @@ def plan_scale(compared: Comparison, now: ClockReading, limit: int) -> ScalePlan
     observed, effective = compared.observed, compared.effective
     live = observed.live_executors
     target = _wanted_now(compared)
-    delete_terminal, waits = _terminal_to_delete(observed, effective, now.wall)
+    delete_terminal, waits = _terminal_to_delete(observed, effective.executors, now.wall)
     plan = ScalePlan(target, delete_terminal=delete_terminal, waits=waits)
     if len(live) > target:
-        if undecided(observed, effective, now):
+        if undecided(observed, effective.executors, now):
             return replace(plan, waits=(*waits, wait("AskingSessionManager", "", SNAPSHOT_RECHECK_SECONDS)))
-        surplus, held = _surplus(observed, effective, len(live) - target, now)
-        drain, delete = split_drainable(surplus, observed, effective)
+        surplus, held = _surplus(observed, effective.executors, len(live) - target, now)
+        drain, delete = split_drainable(surplus, observed, effective.executors)
         return replace(plan, drain=drain, delete=delete, waits=(*waits, *held))
-    plan = replace(plan, delete_unregistered=observed.deletable(unregistered_to_delete(observed, effective, now)))
+    plan = replace(
+        plan, delete_unregistered=observed.deletable(unregistered_to_delete(observed, effective.executors, now))
+    )
     missing = target - occupied(observed)
     if missing <= 0:
         return plan
@@ -59,19 +62,19 @@ def plan_scale(compared: Comparison, now: ClockReading, limit: int) -> ScalePlan
 
 
 def _surplus(
-    observed: ObservedCluster, effective: EffectiveSpec, count: int, now: ClockReading
+    observed: ObservedCluster, group: EffectiveGroup, count: int, now: ClockReading
 ) -> tuple[list[Executor], tuple[Outcome, ...]]:
     """Return so many executors to delete, but no registered one without which fewer would serve than must stay, and the wait.
 
     The others may still come back to their work. If they do not, they become overdue, and are deleted first.
     """
-    useless = of_no_use(observed) | {each.name for each in overdue(observed, effective.settings, now)}
-    order = deletion_order(observed.deletable(observed.live_executors), effective, observed.work, useless)[:count]
+    useless = of_no_use(observed) | {each.name for each in overdue(observed, group.settings, now)}
+    order = deletion_order(observed.deletable(observed.live_executors), group, observed.work, useless)[:count]
     serving = {each.name for each in observed.serving_executors}
-    spare = len(serving) - floor(effective.executors.update_strategy, effective.executors.replicas)
+    spare = len(serving) - floor(group.update_strategy, group.replicas)
     chosen: list[Executor] = []
     for executor in order:
-        if executor.name in serving and effective.executors.update_strategy.type != "Recreate":
+        if executor.name in serving and group.update_strategy.type != "Recreate":
             spare -= 1
             if spare < 0:
                 continue
@@ -103,7 +106,7 @@ def ids_to_reserve(compared: Comparison, target: int, now: ClockReading, limit: 
         target: The number of executors for now; see `ScalePlan`.
         limit: The most executors to create in one pass.
     """
-    if creation_wait(compared.observed, compared.effective, now) is not None:
+    if creation_wait(compared.observed, compared.effective.executors, now) is not None:
         return 0
     return min(max(0, target - occupied(compared.observed)), limit)
 
@@ -111,7 +114,7 @@ def ids_to_reserve(compared: Comparison, target: int, now: ClockReading, limit: 
 def _creation_wait(compared: Comparison, now: ClockReading) -> Outcome | None:
     """Return why missing executors are not created in this pass."""
     observed, effective = compared.observed, compared.effective
-    if (deferral := creation_wait(observed, effective, now)) is not None:
+    if (deferral := creation_wait(observed, effective.executors, now)) is not None:
         return deferral
     if not compared.config_map_current:
         return wait("ConfigMapNotReady")
@@ -119,16 +122,16 @@ def _creation_wait(compared: Comparison, now: ClockReading) -> Outcome | None:
         return wait("WaitingForSessionManager")  # freed quota is for the session manager
     if (deferral := _session_manager_first(observed, effective, now.wall)) is not None:
         return deferral
-    if any(_uncounted(executor, effective) for executor in observed.terminal_executors):
+    if any(_uncounted(executor, effective.executors) for executor in observed.terminal_executors):
         return wait("Changed", delay=0)
     return None
 
 
-def creation_wait(observed: ObservedCluster, effective: EffectiveSpec, now: ClockReading) -> Outcome | None:
+def creation_wait(observed: ObservedCluster, group: EffectiveGroup, now: ClockReading) -> Outcome | None:
     """Return why missing executors are not created yet, unless an earlier step of the pass can change that."""
-    deferral = effective.executors.backoff.back_off("executors", now.wall)
-    if deferral is None and effective.executors.update_strategy.type == "Recreate":
-        return _recreate_wait(observed, effective, now)
+    deferral = group.backoff.back_off("executors", now.wall)
+    if deferral is None and group.update_strategy.type == "Recreate":
+        return _recreate_wait(observed, group, now)
     return deferral
 
 
@@ -143,35 +146,33 @@ def _session_manager_first(observed: ObservedCluster, effective: EffectiveSpec, 
     return wait_until("WaitingForSessionManager", next_attempt, now)
 
 
-def _recreate_wait(observed: ObservedCluster, effective: EffectiveSpec, now: ClockReading) -> Outcome | None:
+def _recreate_wait(observed: ObservedCluster, group: EffectiveGroup, now: ClockReading) -> Outcome | None:
     """Wait for old executors to be gone, because `Recreate` never runs two revisions side by side.
 
     An executor that never terminates, because its node is lost, does not block the others for ever.
     """
-    stale = [
-        executor for executor in observed.executors if effective.executors.stale(executor) and not executor.terminal
-    ]
+    stale = [executor for executor in observed.executors if group.stale(executor) and not executor.terminal]
     old = f"{len(stale)} executor{'s' * (len(stale) != 1)} of the old revision"
     if any(not executor.terminating for executor in stale):
         return wait("Recreate", f"waiting for {old} to be deleted")
-    latest = max((given_up_at(observed, executor, effective, now) for executor in stale), default=now.wall)
+    latest = max((given_up_at(observed, executor, group.settings, now) for executor in stale), default=now.wall)
     if latest <= now.wall:
         return None
     return wait_until("Recreate", latest, now.wall, f"waiting for {old} to terminate")
 
 
 def _terminal_to_delete(
-    observed: ObservedCluster, effective: EffectiveSpec, now: datetime
+    observed: ObservedCluster, group: EffectiveGroup, now: datetime
 ) -> tuple[tuple[Executor, ...], tuple[Outcome, ...]]:
     """Return the terminal executors that are due for deletion, and when the next ones are due."""
-    retention = timedelta(seconds=effective.settings.terminal_pod_retention_seconds)
+    retention = timedelta(seconds=group.settings.terminal_pod_retention_seconds)
     due: list[Executor] = []
     later: list[datetime] = []
     for executor in observed.deletable(observed.terminal_executors):
         ended = terminal_since(executor)
-        if _uncounted(executor, effective):
+        if _uncounted(executor, group):
             later.append(now)
-        elif effective.suspended or ended is None or ended + retention <= now or ended > now + CLOCKS_DIFFER:
+        elif group.suspended or ended is None or ended + retention <= now or ended > now + CLOCKS_DIFFER:
             # An end in the future is by a clock that is wrong, and says nothing about the time since then.
             due.append(executor)
         else:
@@ -179,8 +180,6 @@ def _terminal_to_delete(
     return tuple(due), (wait_until("TerminalPods", min(later), now),) if later else ()
 
 
-def _uncounted(executor: Executor, effective: EffectiveSpec) -> bool:
+def _uncounted(executor: Executor, group: EffectiveGroup) -> bool:
     """Return whether it failed since the pass began; the next pass counts the failure before it replaces the executor."""
-    return effective.executors.replicas > 0 and executor_uncounted(
-        executor, effective.executors.backoff, effective.settings
-    )
+    return group.replicas > 0 and executor_uncounted(executor, group.backoff, group.settings)

@@ -78,7 +78,7 @@ def _terminating(
     observed: ObservedCluster, manager: Component, effective: EffectiveSpec, now: ClockReading
 ) -> SessionManagerPlan:
     """Wait for the Pod to terminate, or force its deletion when its time is over, because its name is needed."""
-    until = given_up_at(observed, manager, effective, now)
+    until = given_up_at(observed, manager, effective.settings, now)
     forced = manager.pod.metadata.deletion_grace_period_seconds == 0
     # The status says that the session manager terminates, so this message only names what keeps its Pod.
     finalizers = manager.pod.metadata.finalizers

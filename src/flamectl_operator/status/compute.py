@@ -170,7 +170,7 @@ def _merged(
     """Add the conditions about Flame; where no session manager can be asked, drop those that flame_conditions does not return."""
     if given.effective is None:
         return writer.merge(conditions)
-    scaling = autoscaling_condition(writer, given.effective)
+    scaling = autoscaling_condition(writer, given.effective.executors)
     without = () if can_be_asked(given.effective) else KINDS
     without = without if given.effective.executors.scaling is not None else (*without, ConditionType.AUTOSCALING)
     return writer.merge((*conditions, *flame, *scaling), without=without)
@@ -257,7 +257,7 @@ def _executor_manager(given: StatusInput) -> ExecutorManagerStatus:
         updated = len(effective.executors.fresh(observed))
         found |= {
             "replicas": effective.executors.wanted_replicas,
-            "autoscaling": autoscaling_status(effective),
+            "autoscaling": autoscaling_status(effective.executors),
             "registered": registered(observed, effective, given.before),
             "draining": len(observed.draining_executors) or None,
             "updated": updated,

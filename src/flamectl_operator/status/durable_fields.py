@@ -10,6 +10,7 @@ from flamectl_operator.status.conditions import suspending
 
 if TYPE_CHECKING:
     from flamectl_operator.observed.cluster import ObservedCluster
+    from flamectl_operator.planning.effective_group import EffectiveGroup
     from flamectl_operator.planning.effective_spec import EffectiveSpec
 
 _NOT_SCALED = AutoscalingStatus()
@@ -48,10 +49,10 @@ def required_durable_fields(
         suspending(observed, effective),
         (manager.revision, manager.failures, manager.next_attempt, manager.last_failure or None),
         (executors.revision, executors.failures, executors.next_attempt, executors.attempt_id, next_id),
-        (autoscaling_status(effective), effective.idleness.remembered),
+        (autoscaling_status(effective.executors), effective.idleness.remembered),
     )
 
 
-def autoscaling_status(effective: EffectiveSpec) -> AutoscalingStatus:
+def autoscaling_status(group: EffectiveGroup) -> AutoscalingStatus:
     """Return what the status remembers of autoscaling."""
-    return _NOT_SCALED if effective.executors.scaling is None else effective.executors.scaling.remembered
+    return _NOT_SCALED if group.scaling is None else group.scaling.remembered

@@ -14,6 +14,7 @@ from flamectl_operator.status.reason import SESSION_MANAGER_NOT_REACHABLE
 if TYPE_CHECKING:
     from flamectl_operator.api.status import Condition, FlameClusterStatus
     from flamectl_operator.observed.cluster import ObservedCluster
+    from flamectl_operator.planning.effective_group import EffectiveGroup
     from flamectl_operator.planning.effective_spec import EffectiveSpec
     from flamectl_operator.status.conditions import ConditionWriter
 
@@ -101,9 +102,9 @@ def flame_conditions(
     return tuple(found)
 
 
-def autoscaling_condition(writer: ConditionWriter, effective: EffectiveSpec) -> tuple[Condition, ...]:
+def autoscaling_condition(writer: ConditionWriter, group: EffectiveGroup) -> tuple[Condition, ...]:
     """Return the condition about the number of executors; none before the session manager has answered or failed to."""
-    scaling = effective.executors.scaling
+    scaling = group.scaling
     if scaling is None or not scaling.reason:
         return ()
     kind = ConditionType.AUTOSCALING

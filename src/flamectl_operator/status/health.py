@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from flamectl_operator.observed.cluster import ObservedCluster
+    from flamectl_operator.planning.effective_group import EffectiveGroup
     from flamectl_operator.planning.effective_spec import EffectiveSpec
     from flamectl_operator.planning.needs import Needs
     from flamectl_operator.runtime.outcome import Outcome
@@ -83,7 +84,7 @@ def compute_health(
 
 def present_state(observed: ObservedCluster, effective: EffectiveSpec) -> State:
     """Return the state that `compute_health` gives a FlameCluster with a valid spec, which costs much less than the rest."""
-    return State.PENDING if effective.suspended else _state(observed, effective)
+    return State.PENDING if effective.suspended else _state(observed, effective.executors)
 
 
 def _suspended(observed: ObservedCluster, effective: EffectiveSpec, outcomes: Sequence[Outcome]) -> Health:
@@ -107,7 +108,7 @@ def _unsuspended(
     # A terminal executor that is only kept for its logs does not count.
     ailing = any(component.live for component, _ in observed.unhealthy)
     blocked = any(outcome.attention or outcome.reason == NOT_REGISTERED for outcome in outcomes)
-    state = _state(observed, effective)
+    state = _state(observed, effective.executors)
     failing = {type(group.components[0]) for group in troubles if group.reason in FAILING and not group.over}
     told = tuple(each for each in recent if each.kind not in failing)
     if complete and not outstanding.work and not ailing and not blocked:
@@ -122,13 +123,13 @@ def _unsuspended(
     return Health(state, message, troubles=standing, recent=told)
 
 
-def _state(observed: ObservedCluster, effective: EffectiveSpec) -> State:
+def _state(observed: ObservedCluster, group: EffectiveGroup) -> State:
     manager = observed.session_manager
     if manager is not None and not manager.terminating and manager.failed:
         return State.FAILED
-    if effective.executors.replicas > 0 and observed.all_executors_failed:
+    if group.replicas > 0 and observed.all_executors_failed:
         return State.FAILED
-    if observed.session_manager_ready and (effective.executors.replicas == 0 or observed.ready_executors):
+    if observed.session_manager_ready and (group.replicas == 0 or observed.ready_executors):
         return State.RUNNING
     return State.PENDING
 
@@ -146,7 +147,7 @@ def _message(
     own = next((group for group in troubles if group.components[0] is manager), None)
     lines = (
         _session_manager_line(observed, own, failing),
-        _executor_line(observed, effective),
+        _executor_line(observed, effective.executors),
         object_cache_line(observed, effective),
     )
     # Advice comes first, because a long message is cut at its end.
@@ -174,6 +175,6 @@ def _session_manager_line(observed: ObservedCluster, own: TroubleGroup | None, f
     return f"Session manager {how}: {own.message if own.reason == UNSCHEDULABLE else own.what}"
 
 
-def _executor_line(observed: ObservedCluster, effective: EffectiveSpec) -> str:
+def _executor_line(observed: ObservedCluster, group: EffectiveGroup) -> str:
     ready = len(observed.ready_executors)
-    return f"{ready} of {effective.executors.replicas} executors ready" if ready < effective.executors.replicas else ""
+    return f"{ready} of {group.replicas} executors ready" if ready < group.replicas else ""

@@ -48,13 +48,15 @@ def _draining(snapshot: SessionManagerSnapshot, asked: float) -> ObservedCluster
 
 @pytest.mark.parametrize("released_at", [{}, {NODE: BOOTTIME - 1}])
 def test_drain_that_lacks_only_a_newer_answer_is_looked_at_again_soon(released_at: dict[str, float]) -> None:
-    plan = plan_drain(_draining(SessionManagerSnapshot({}), BOOTTIME - 2), effective(), released_at, MOMENT)
+    plan = plan_drain(_draining(SessionManagerSnapshot({}), BOOTTIME - 2), effective().executors, released_at, MOMENT)
     assert plan.delete == ()
     assert [outcome.delay for outcome in plan.waits] == [CONFIRM_AFTER]
 
 
 def test_executor_is_deleted_by_an_answer_to_a_question_after_its_release() -> None:
-    plan = plan_drain(_draining(SessionManagerSnapshot({}), BOOTTIME), effective(), {NODE: BOOTTIME - 1}, MOMENT)
+    plan = plan_drain(
+        _draining(SessionManagerSnapshot({}), BOOTTIME), effective().executors, {NODE: BOOTTIME - 1}, MOMENT
+    )
     assert [executor.name for executor, _ in plan.delete] == [NODE]
 
 
@@ -62,7 +64,7 @@ def test_executor_is_deleted_by_an_answer_to_a_question_after_its_release() -> N
 def test_drain_is_over_when_all_that_is_listed_has_left_its_session(state: ExecutorState) -> None:
     # Flame 0.6 gets no executor past these states once its node was released, except an idle one while no session needs one.
     left = SessionManagerSnapshot({}, (FlameExecutor(NODE, state),))
-    plan = plan_drain(_draining(left, BOOTTIME), effective(), {NODE: BOOTTIME - 1}, MOMENT)
+    plan = plan_drain(_draining(left, BOOTTIME), effective().executors, {NODE: BOOTTIME - 1}, MOMENT)
     assert [(executor.name, why) for executor, why in plan.delete] == [(NODE, Deletion.DRAINED)]
 
 
@@ -70,9 +72,9 @@ def test_executor_with_work_is_drained_while_its_session_manager_is_not_ready() 
     found = observed(session_manager("starting"), executor_pod(0))
     flame = Knowledge(Phase.OFF, INCARNATION, left=SessionManagerSnapshot({NODE: NodeState.READY}, (_BUSY,)))
     executor, spec = found.executors[0], effective()
-    assert drainable(executor, replace(found, views=replace(found.views, flame=flame)), spec)
+    assert drainable(executor, replace(found, views=replace(found.views, flame=flame)), spec.executors)
     other = replace(flame, incarnation="another incarnation")
-    assert not drainable(executor, replace(found, views=replace(found.views, flame=other)), spec)
+    assert not drainable(executor, replace(found, views=replace(found.views, flame=other)), spec.executors)
 
 
 @pytest.mark.parametrize(
@@ -81,14 +83,14 @@ def test_executor_with_work_is_drained_while_its_session_manager_is_not_ready() 
 )
 def test_drain_goes_on_while_another_executor_of_the_node_has_not_left(other: FlameExecutor) -> None:
     seen = SessionManagerSnapshot({}, (FlameExecutor(NODE, ExecutorState.UNBINDING), other))
-    assert plan_drain(_draining(seen, BOOTTIME), effective(), {NODE: BOOTTIME - 1}, MOMENT).delete == ()
+    assert plan_drain(_draining(seen, BOOTTIME), effective().executors, {NODE: BOOTTIME - 1}, MOMENT).delete == ()
 
 
 @pytest.mark.parametrize("nodes", [{}, {NODE: NodeState.READY}])
 def test_drain_with_work_waits_for_news(nodes: dict[str, NodeState]) -> None:
     seen = _draining(SessionManagerSnapshot(nodes, (_BUSY,)), BOOTTIME - 2)
     wanted = effective()
-    plan = plan_drain(seen, wanted, {NODE: BOOTTIME - 1}, MOMENT)
+    plan = plan_drain(seen, wanted.executors, {NODE: BOOTTIME - 1}, MOMENT)
     assert [outcome.delay for outcome in plan.waits] == [wanted.executors.drain_timeout]
 
 
@@ -98,7 +100,7 @@ def test_executor_whose_time_is_over_is_deleted_though_the_session_manager_is_si
     found = observed(session_manager(), executor_pod(0, annotations=marks), wanted=wanted)
     silent = Knowledge(Phase.UNKNOWN, INCARNATION, since=BOOTTIME - 5)
     seen = replace(found, views=replace(found.views, flame=silent))
-    plan = plan_drain(seen, wanted, {}, MOMENT)
+    plan = plan_drain(seen, wanted.executors, {}, MOMENT)
     assert [why for _, why in plan.delete] == [Deletion.TIMED_OUT]
     assert plan.waits == ()
 
@@ -111,7 +113,9 @@ def _marked(since: datetime, moment: ClockReading, timeout: int = 600) -> DrainP
     flame = Knowledge(
         Phase.KNOWN, INCARNATION, snapshot=SessionManagerSnapshot({}, (_BUSY,)), asked_at=BOOTTIME, said_at=BOOTTIME
     )
-    return plan_drain(replace(found, views=replace(found.views, flame=flame)), wanted, {NODE: BOOTTIME - 1}, moment)
+    return plan_drain(
+        replace(found, views=replace(found.views, flame=flame)), wanted.executors, {NODE: BOOTTIME - 1}, moment
+    )
 
 
 def _working(moment: float) -> Knowledge:
@@ -142,7 +146,7 @@ def test_drain_lasts_its_whole_time_when_another_operator_records_a_time_that_is
     seen = ObservedCluster.of(OWNER, replace(views, flame=_working(BOOTTIME)), BOOTTIME, first)
     later_on = ObservedCluster.of(OWNER, views, BOOTTIME + 30, seen)
 
-    plan = plan_drain(later_on, effective(), {NODE: BOOTTIME - 1}, ClockReading(later(30), BOOTTIME + 30))
+    plan = plan_drain(later_on, effective().executors, {NODE: BOOTTIME - 1}, ClockReading(later(30), BOOTTIME + 30))
 
     assert (plan.delete, plan.mend) == ((), ())
     assert [outcome.delay for outcome in plan.waits] == [570]
@@ -165,7 +169,9 @@ def test_drain_without_a_time_counts_from_now_and_says_so() -> None:
     [pod] = [pod for pod in found.views.labelled_pods if pod.name == NODE]
     unsaid = executor_pod(0, annotations={key: pod.annotations[key] for key in (DRAINING_ANNOTATION,)})
     seen = observed(session_manager(), unsaid)
-    plan = plan_drain(replace(seen, views=replace(seen.views, flame=found.views.flame)), effective(), {}, MOMENT)
+    plan = plan_drain(
+        replace(seen, views=replace(seen.views, flame=found.views.flame)), effective().executors, {}, MOMENT
+    )
     assert [since for _, since in plan.mend] == [NOW]
 
 

@@ -131,7 +131,7 @@ def test_executor_whose_node_is_not_ready_in_flame_is_of_no_use_unless_work_is_l
 def test_executor_of_no_use_is_deleted_before_one_that_costs_less_to_delete() -> None:
     cheap = {DELETION_COST_ANNOTATION: "-9"}
     seen = _answered(executor_pod(0, annotations=cheap), executor_pod(1, since=ago(90)), registered=[0])
-    order = deletion_order(seen.live_executors, effective(replicas(1)), seen.flame.fresh, of_no_use(seen))
+    order = deletion_order(seen.live_executors, effective(replicas(1)).executors, seen.flame.fresh, of_no_use(seen))
     assert [each.executor_id for each in order] == [1, 0]
 
 
@@ -160,7 +160,9 @@ def test_stale_executors_that_do_not_register_go_without_a_budget_unless_the_ses
         executor_pod(2, since=ago(90)),
         executor_pod(3, revision="old", since=ago(90)),
     ]
-    found = superseded(_answered(*pods, registered=registered), effective(replicas(4)), ClockReading(NOW, BOOTTIME))
+    found = superseded(
+        _answered(*pods, registered=registered), effective(replicas(4)).executors, ClockReading(NOW, BOOTTIME)
+    )
     assert found == {executor_pod(each).name for each in names}
 
 

@@ -250,7 +250,7 @@ def _goes_before(one: Executor, other: Executor) -> int:
 
 @given(st.lists(executors(), max_size=8, unique_by=lambda each: each.executor_id))
 def test_deletion_order_is_the_documented_one(given_: Sequence[Executor]) -> None:
-    assert deletion_order(given_, effective()) == sorted(given_, key=functools.cmp_to_key(_goes_before))
+    assert deletion_order(given_, effective().executors) == sorted(given_, key=functools.cmp_to_key(_goes_before))
 
 
 @given(st.lists(executors(), max_size=8, unique_by=lambda each: each.executor_id), st.integers(0, 8))
@@ -367,7 +367,10 @@ def test_recreate_does_not_wait_for_terminal_old_executors() -> None:
 def test_other_strategies_do_not_wait_for_old_executors() -> None:
     wanted = effective(rolling(3, 1, 0))
 
-    assert creation_wait(observed(terminating(executor_pod(0, revision="old")), wanted=wanted), wanted, MOMENT) is None
+    assert (
+        creation_wait(observed(terminating(executor_pod(0, revision="old")), wanted=wanted), wanted.executors, MOMENT)
+        is None
+    )
 
 
 @pytest.mark.parametrize(
