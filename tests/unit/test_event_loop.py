@@ -237,11 +237,11 @@ async def test_small_spec_costs_a_pass(callbacks: Callbacks) -> None:
 async def test_largest_accepted_spec_costs_no_more_than_a_small_one(spec: dict[str, Any], callbacks: Callbacks) -> None:
     world = await _deploy(callbacks, spec)
     assert world.status["state"] == "Running", world.status
-    assert callbacks.in_threads == {"_plan": 1}
+    assert callbacks.in_threads == {"_render": 1}
     assert callbacks.most < MOST
 
 
-async def test_largest_accepted_spec_that_is_planned_in_the_event_loop_is_noticed(
+async def test_largest_accepted_spec_that_is_rendered_in_the_event_loop_is_noticed(
     callbacks: Callbacks, mocker: MockerFixture
 ) -> None:
     mocker.patch.object(spec_renderer, "MAX_SIZE_IN_LOOP", MAX_SPEC_SIZE)
