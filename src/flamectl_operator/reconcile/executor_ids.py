@@ -55,7 +55,8 @@ class ExecutorIds:
             return
         self._heard, end = flame.incarnation, min(self.next_id + MAX_STEP, names.MAX_ID + 1)
         ids = {name: names.executor_id(observed.owner.name, name) for name in flame.fresh.names}
-        self._reserved = [each for each in self._reserved if each not in ids.values()]
+        taken = set(ids.values())
+        self._reserved = [each for each in self._reserved if each not in taken]
         higher = {name: each for name, each in ids.items() if each is not None and each >= self.next_id}
         self.next_id = max((each + 1 for each in higher.values() if each < end), default=self.next_id)
         self.incredible = tuple(sorted(name for name, each in higher.items() if each >= end))
