@@ -40,10 +40,12 @@ def unwanted_changes(
         Paths of the fields where they are known, otherwise of their component or the spec; empty if nothing changed.
     """
     recorded, read = stored.spec_hash, read_as(generation, desired)
-    if stored.observed_generation != generation or recorded == read:
+    has_hash = recorded is not None and recorded.startswith(f"{generation}-")
+    # Each of the two says that the status is about this generation, and somebody may have edited the other.
+    if not (has_hash or stored.observed_generation == generation) or recorded == read:
         return ()
     components = tuple(dict.fromkeys(_changed(stored, desired, observed, changes)))
-    if recorded is None or not recorded.startswith(f"{generation}-") or read == known:
+    if not has_hash or read == known:
         return components
     return changes.last or components or ("spec",)
 

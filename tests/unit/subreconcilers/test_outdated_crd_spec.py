@@ -116,6 +116,25 @@ async def test_hash_of_the_spec_that_somebody_edits_is_mended() -> None:
     assert world.status.spec_hash == recorded
 
 
+@pytest.mark.parametrize("restarts", [False, True], ids=["running", "restarted"])
+@pytest.mark.parametrize("generation", [None, 0], ids=["taken out", "lowered"])
+async def test_spec_that_reads_differently_changes_nothing_although_somebody_edits_the_observed_generation(
+    generation: int | None, *, restarts: bool
+) -> None:
+    world = await converged(SPEC)
+    before = pods(world)
+    read_without(world, "sessionManager.env")
+    await world.run_pass()
+    world.change("flameclusters", KEY[1], {"status": {"observedGeneration": generation}})
+    if restarts:
+        world.restart()
+    for _ in range(4):
+        await world.run_pass()
+
+    assert pods(world) == before
+    assert world.condition("Degraded")[:2] == ("True", "OutdatedCRD")
+
+
 @pytest.mark.parametrize("left", ["", "x", "0-0", "-", "10-0"])
 async def test_hash_that_is_of_no_or_another_generation_holds_nothing_back(left: str) -> None:
     world = await converged(SPEC)
