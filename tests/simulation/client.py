@@ -222,7 +222,7 @@ class ModelClient:
         self._views = views
         self._page_cap = page_cap
         self._died = died
-        self._dead = False
+        self.dead = False
         self._flights: dict[Flight, None] = {}
         self._snapshots: dict[str, tuple[list[Obj], int]] = {}
 
@@ -261,9 +261,9 @@ class ModelClient:
 
     def die(self, why: str, downtime: float) -> None:
         """The process is gone from this moment. Some of the requests under way still arrive."""
-        if self._dead:
+        if self.dead:
             return
-        self._dead = True
+        self.dead = True
         self.tell(why)
         for flight in list(self._flights):
             if not flight.landed and self._random.random() < 0.5:
@@ -455,7 +455,7 @@ class ModelClient:
         stream: Stream = await self._request("watch", resource, "", apply)
         try:
             while (line := await stream.next(now + options["timeout_seconds"], options["read_timeout"])) is not None:
-                if self._dead:
+                if self.dead:
                     raise asyncio.CancelledError
                 kind, obj, revision = line
                 if obj is None:
@@ -475,7 +475,7 @@ class ModelClient:
 
     def _ask(self, verb: str, plural: str, name: str, guard: Guard | None = None) -> None:
         """Ask the guards whether a write may be sent. The write that follows happens at the same moment."""
-        if self._dead:
+        if self.dead:
             raise asyncio.CancelledError
         if (plural, name) == (LEASES, ELECTION):
             return
@@ -485,7 +485,7 @@ class ModelClient:
         self._judge.sending(self, verb, plural, name)
 
     async def _request(self, verb: str, resource: Resource[Any], name: str, apply: Callable[[], Any]) -> Any:
-        if self._dead:
+        if self.dead:
             raise asyncio.CancelledError
         plural = resource.plural
         what = f"{verb} {plural} {name}"

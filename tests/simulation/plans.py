@@ -119,6 +119,8 @@ class Comparison:
     def finish(self, result: Result) -> None:
         """Finish a pass. One that ends well and is not followed by another at once has carried out the plan."""
         self._pass_ended_at = self._client.loop.now
+        if self._client.dead:
+            self.end("the process has died")
         if result.errors:
             self.end("the pass failed")
         self._check_flame()
@@ -141,8 +143,11 @@ class Comparison:
         return Asked(f"does {' '.join(write)}, but the plan says {said}", _Frozen(self._client.clock))
 
     def done(self, asked: Asked) -> None:
-        """Blame the operator for a write that succeeded and that the plan does not say."""
-        if asked.clock is not None:
+        """Blame the operator for a write that succeeded and that the plan does not say.
+
+        It may have succeeded because somebody else wrote meanwhile, which ends the comparison.
+        """
+        if asked.clock is not None and not self.over:
             self._blame(asked.wrong, asked.clock)
 
     def end(self, why: str) -> None:

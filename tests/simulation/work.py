@@ -351,8 +351,10 @@ class Work(Check):
             return
         yield from (f"{node} {why}" for node, why in self._deviations(cluster))
         yield from self._protected_without_work(cluster, model)
+        # A namesake that was drained may leave work in the list for ever; the name came again while Flame had not answered.
+        namesakes = {each.node for each in model.executors.values() if each.forgotten and each.session is not None}
         for pod in self._counting(cluster):
-            if ready(pod) and not self.serves(pod):
+            if ready(pod) and not self.serves(pod) and name_of(pod) not in namesakes:
                 yield f"{name_of(pod)} is ready and not registered"
         spec, told = wanted(cluster).spec, remembered(cluster)
         if spec is not None and (scaling := spec.executor_manager.autoscaling) is not None:
