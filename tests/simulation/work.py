@@ -351,10 +351,8 @@ class Work(Check):
             return
         yield from (f"{node} {why}" for node, why in self._deviations(cluster))
         yield from self._protected_without_work(cluster, model)
-        # A namesake that was drained may leave work in the list for ever; the name came again while Flame had not answered.
-        namesakes = {each.node for each in model.executors.values() if each.forgotten and each.session is not None}
         for pod in self._counting(cluster):
-            if ready(pod) and not self.serves(pod) and name_of(pod) not in namesakes:
+            if ready(pod) and not self.serves(pod):
                 yield f"{name_of(pod)} is ready and not registered"
         spec, told = wanted(cluster).spec, remembered(cluster)
         if spec is not None and (scaling := spec.executor_manager.autoscaling) is not None:
@@ -389,18 +387,21 @@ class Work(Check):
         return released and condition(cluster, "Degraded").get("reason") == "SessionPaused"
 
     def in_the_way(self, cluster: Obj) -> list[Obj]:
-        """The Pods that left a cluster and whose executors hold up sessions.
+        """The Pods that people delete because the operator leaves them alone.
 
-        Such an executor leaves its session for ever, or is on a node that cannot reach the session manager.
+        Some left their cluster and hold up sessions: their executor leaves its session for ever, or is on a node that cannot
+        reach the session manager. Others never register, and Flame lists work of an earlier executor of their name.
         """
         model = self._model(cluster)
         if model is None:
             return []
         ready_nodes = {name for name, node in model.nodes.items() if node.state is NodeState.READY}
         waiting = {each.node for each in model.executors.values() if each.forgotten or each.node not in ready_nodes}
-        return [
-            pod for pod in self._server.tables[PODS].values() if name_of(pod) in waiting and not _is_ours(cluster, pod)
-        ]
+        namesakes = {each.node for each in model.executors.values() if each.forgotten}
+        pods = self._server.tables[PODS].values()
+        left = [pod for pod in pods if name_of(pod) in waiting and not _is_ours(cluster, pod)]
+        mute = [pod for pod in self._counting(cluster) if name_of(pod) in namesakes and not draining(pod)]
+        return [*left, *(pod for pod in mute if ready(pod) and not self.serves(pod))]
 
     def serves(self, pod: Obj) -> bool:
         """Whether an executor can have work, by the truth."""
