@@ -128,7 +128,7 @@ def forks() -> Iterator[subprocess.Popen[str]]:
             "flamectl_operator.reconcile.executor_ids:MAX_STEP",
             _UNBOUNDED,
             "tests/unit/reconcile/test_executor_ids.py"
-            "::test_session_manager_that_lies_in_each_life_uses_up_no_more_than_a_step_each_time",
+            "::test_session_manager_that_lies_in_each_incarnation_uses_up_no_more_than_a_step_each_time",
             id="ids that an answer uses up",
         ),
         pytest.param(

@@ -5,8 +5,8 @@ server as much as the executor itself. So the first change is written at once, a
 
 When hundreds of FlameClusters start at once, each also has a status that says "created, not ready yet", and its write delays the
 Pods of others. So such a status waits for a multiple of the time that a creation took, which is nothing while the API server
-answers quickly. A status that says something else is never held back, nor is one of a FlameCluster that recovers or changes,
-because its new Pods may not become ready for long.
+answers quickly. It waits a few seconds at most, because Pods may not become ready for long after a replacement of the session
+manager. A status that says something else is never held back, nor is one with another reason than `Starting`.
 """
 
 from __future__ import annotations

@@ -183,7 +183,7 @@ async def test_silent_session_manager_is_unknown_when_its_answer_is_too_old() ->
     setting.watcher.forget(KEY)
 
 
-async def test_new_life_of_the_session_manager_drops_earlier_answers() -> None:
+async def test_new_incarnation_of_the_session_manager_drops_earlier_answers() -> None:
     setting = Setting()
     setting.watcher.follow(KEY, TARGET, busy=True)
     await asyncio.sleep(1)
@@ -326,7 +326,7 @@ def test_nothing_is_known_when_polling_is_off() -> None:
     assert nobody.session_manager(KEY) is None
 
 
-async def test_another_server_with_the_same_life_ends_the_connection_and_what_was_known() -> None:
+async def test_another_server_with_the_same_incarnation_ends_the_connection_and_what_was_known() -> None:
     setting = Setting()
     first = replace(TARGET, server="uid-1")
     setting.watcher.follow(KEY, first, busy=True)

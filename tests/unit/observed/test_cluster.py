@@ -120,7 +120,7 @@ def test_foreign_session_manager_is_observed_as_foreign(owner: object) -> None:
     assert found.session_manager_incarnation == ""
 
 
-def test_snapshot_without_a_session_manager_has_no_life() -> None:
+def test_snapshot_without_a_session_manager_has_no_incarnation() -> None:
     assert observed().session_manager_incarnation == ""
 
 

@@ -84,14 +84,14 @@ def test_life_of_a_session_manager_changes_with_its_container(view: PodView, inc
     assert incarnation_of(Component(view)) == incarnation
 
 
-def test_only_the_restarts_of_its_own_container_begin_a_new_life() -> None:
+def test_only_the_restarts_of_its_own_container_begin_a_new_incarnation() -> None:
     view = session_manager(containers=[running("sidecar", restarts=7), running(SESSION_MANAGER, restarts=1)])
 
     assert incarnation_of(Component(view)) == f"sm-uid.{SECOND}"
 
 
 @pytest.mark.parametrize("container", [FIRST, ""], ids=["with an id", "without an id"])
-def test_container_that_ended_is_still_the_same_life(container: str) -> None:
+def test_container_that_ended_is_still_the_same_incarnation(container: str) -> None:
     ended = ContainerState(terminated=ContainerStateTerminated(1, "Error", started=EARLY))
     waits = ContainerState(waiting=ContainerStateWaiting("CrashLoopBackOff"))
     view = _manager(container, first=container or EARLY)

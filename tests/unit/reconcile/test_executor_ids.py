@@ -86,7 +86,7 @@ def test_answer_moves_the_next_id_by_a_bounded_step_and_names_beyond_it_are_told
     assert ids.incredible == (far,)
 
 
-def test_session_manager_that_lies_in_each_life_uses_up_no_more_than_a_step_each_time() -> None:
+def test_session_manager_that_lies_in_each_incarnation_uses_up_no_more_than_a_step_each_time() -> None:
     ids = ExecutorIds()
     for number in range(5):
         before = ids.next_id
