@@ -9,7 +9,7 @@ import structlog
 from structlog.contextvars import bound_contextvars
 
 from flamectl_operator.desired.metadata import Identity
-from flamectl_operator.kube.errors import KubernetesError
+from flamectl_operator.kube.errors import ConflictError, KubernetesError
 from flamectl_operator.reconcile.cluster_state import ClusterState
 from flamectl_operator.reconcile.outcomes import changed
 from flamectl_operator.reconcile.refusals import RefusedError
@@ -100,6 +100,8 @@ class Controller:
             share = partial(self._shares.share, key, self._config.controller.max_writes_in_flight)
             with bound_contextvars(**OBSERVE.labels):
                 pass_ = await state.begin(cluster, self._config, share)
+        except ConflictError:
+            return Result(outcomes=(changed(),))
         except (RefusedError, KubernetesError) as error:
             self._log.warning("subreconciler", **OBSERVE.labels, outcome="error", error=str(error))
             return Result(errors=(error,))

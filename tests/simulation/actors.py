@@ -48,8 +48,11 @@ from tests.simulation.objects import (
     with_metadata,
     written,
 )
+from tests.simulation.watching import EarlierCRD
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from tests.simulation.api_server import Copy
     from tests.simulation.flame import Manager
     from tests.simulation.machines import Run
@@ -66,6 +69,8 @@ LONGEST_RETRY = TIMEOUT + RETRY_LIMIT * 1.2 + 2.0
 UNHEARD = 95.0
 #: Likewise until a session manager that could not be asked is asked again.
 UNANSWERED = 50.0
+#: Seconds that a watch goes on after another CRD was installed.
+EARLIER_WATCH_SECONDS = 1.0
 #: Seconds that another CRD stays at the most.
 LONGEST_OTHER_CRD = 120.0
 #: Marks objects that stand in the operator's way.
@@ -609,15 +614,24 @@ class Actors:
             dropped = {name: each for name, each in part.items() if name != field}
             return {**spec, component: dropped if value is None else {field: value, **part}}
 
-        self._server.other_crd = read
+        self._replace_crd(read)
         for cluster in self._server.all(FLAME_CLUSTERS):
             if cluster.get("status", {}).get("observedGeneration") != cluster["metadata"]["generation"]:
                 self._server.replace(FLAME_CLUSTERS, key_of(cluster), {**cluster, "spec": read(cluster["spec"])}, USER)
         self._world.disturb(LONGEST_OTHER_CRD + CRD_RECHECK_SECONDS + LONGEST_RETRY)
 
     def restore_crd(self) -> None:
-        self._server.other_crd = None
+        self._replace_crd(None)
         self._world.disturb(CRD_RECHECK_SECONDS + LONGEST_RETRY)
+
+    def _replace_crd(self, read: Callable[[Obj], Obj] | None) -> None:
+        """Install another CRD. The server ends the watches that began under the earlier one, and not at once."""
+        earlier, self._server.other_crd = EarlierCRD(self._server.other_crd), read
+        for process in self._world.running():
+            for stream in process.client.streams:
+                if stream.resource == FLAME_CLUSTERS:
+                    stream.earlier_crd = earlier
+                    self._world.later(EARLIER_WATCH_SECONDS, partial(stream.cut, StopAsyncIteration()))
 
     def back_up(self) -> None:
         """Copy etcd."""

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from tests.simulation.faults import Crash, Faults, Standstill
     from tests.simulation.judge import Judge
     from tests.simulation.loop import VirtualLoop
+    from tests.simulation.watching import EarlierCRD
 
 T = TypeVar("T", bound=KubernetesObject)
 
@@ -59,9 +60,12 @@ class ViewCache:
         self._server = server
         self._views: dict[tuple[int, str, str], tuple[Obj, Any]] = {}
 
-    def view(self, kind: type[T], obj: Obj) -> T:
-        if issubclass(kind, FlameClusterView) and self._server.other_crd is not None:
-            return as_view({**obj, "spec": self._server.other_crd(obj["spec"])}, kind)
+    def view(self, kind: type[T], obj: Obj, earlier_crd: EarlierCRD | None = None) -> T:
+        read = self._server.other_crd if earlier_crd is None else earlier_crd.read
+        if issubclass(kind, FlameClusterView) and read is not None:
+            return as_view({**obj, "spec": read(obj["spec"])}, kind)
+        if earlier_crd is not None:
+            return as_view(obj, kind)
         key = (revision_of(obj), uid_of(obj), kind.__name__)
         found = self._views.get(key)
         if found is None or found[0] is not obj:
@@ -466,7 +470,7 @@ class ModelClient:
                     self.knowledge.lose(plural, uid_of(obj), revision, self.loop.now)
                 else:
                     self.knowledge.learn(plural, obj, self.loop.now)
-                yield WatchEvent(EventType(kind), self._views.view(resource.view, obj))
+                yield WatchEvent(EventType(kind), self._views.view(resource.view, obj, stream.earlier_crd))
         finally:
             if stream in self.streams:
                 self.streams.remove(stream)

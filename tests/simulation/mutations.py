@@ -375,6 +375,14 @@ def a_spec_that_reads_differently_is_a_wish() -> None:
 
 
 @_mutation_of_other_crd
+def an_edit_is_obeyed_as_the_watch_shows_it() -> None:
+    async def whole(_: Any, cluster: FlameClusterView) -> FlameClusterView:
+        return cluster
+
+    _set(cluster_state.ClusterState, "_whole", whole)
+
+
+@_mutation_of_other_crd
 def only_what_pods_depend_on_reads_differently() -> None:
     unwanted_changes = outdated_crd.unwanted_changes
 

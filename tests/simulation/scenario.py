@@ -395,7 +395,12 @@ class _Draw:
         self._add(at, "install_crd", random.choice(OTHER_CRDS))
         # Each pass that goes on reads the FlameCluster again; somebody writes to it as well.
         self._add(at + 1.0, "annotate", random.choice(self.names), random.randrange(100))
-        self._add(at + random.choice((20.0, 50.0, 120.0)), "restore_crd")
+        restored = at + random.choice((20.0, 50.0, 120.0))
+        self._add(restored, "restore_crd")
+        # The manifest is applied right after the CRD, with a change that no Pod depends on.
+        self._add(
+            restored + 0.1, "edit", random.choice(self.names), {"executorManager": {"drain": {"timeoutSeconds": 900}}}
+        )
 
     def set_back(self, random: Random) -> None:
         """Etcd is set back to a copy that is seconds or minutes old, in a few worlds.

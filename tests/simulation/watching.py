@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from flamectl_operator.kube import errors
@@ -23,6 +24,17 @@ LAST_BOOKMARK = 2.0
 
 #: Type of the event, the object, and the resourceVersion.
 Line = tuple[str, Obj | None, int]
+
+
+@dataclass(frozen=True)
+class EarlierCRD:
+    """The CRD under which a watch began.
+
+    Args:
+        read: Changes a spec as that CRD does; None for the operator's own CRD.
+    """
+
+    read: Callable[[Obj], Obj] | None
 
 
 class Stream:
@@ -63,6 +75,8 @@ class Stream:
         #: Whether nothing comes any more, and nobody is told.
         self.stalled = False
         self._last_bookmark_sent = False
+        #: Set when another CRD is installed: until it ends, the watch shows objects as the earlier one reads them.
+        self.earlier_crd: EarlierCRD | None = None
         for change in server.log_after(resource, revision):
             self.offer(change)
 

@@ -250,7 +250,7 @@ class ClusterReads:
         return cluster if cluster is not None and cluster.uid == self.owner.uid else None
 
     async def read_spec(self, cluster: FlameClusterView) -> FlameClusterView:
-        """Read the FlameCluster with its spec, which the store leaves out because it is large.
+        """Read the FlameCluster with its whole spec, which the store may leave out or may have as another CRD reads it.
 
         Raises:
             ConflictError: The spec has changed since; the store has the change.

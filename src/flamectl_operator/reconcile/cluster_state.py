@@ -18,6 +18,7 @@ from flamectl_operator.reconcile.dry_run import DryRuns
 from flamectl_operator.reconcile.executor_ids import ExecutorIds
 from flamectl_operator.reconcile.lock_hold import LockHold
 from flamectl_operator.reconcile.reconcile_pass import Pass
+from flamectl_operator.reconcile.refusals import RefusedError
 from flamectl_operator.reconcile.report import Report
 from flamectl_operator.reconcile.session_manager_io import SessionManagerIO
 from flamectl_operator.reconcile.spec_renderer import MAX_SIZE_IN_LOOP
@@ -186,7 +187,7 @@ class ClusterState:
     async def _desired(self, cluster: FlameClusterView, settings: FlameSettings) -> RenderedSpec:
         spec = self._renderer.known(self.owner.uid, cluster, settings)
         if spec is None:
-            whole = await self._io.read_spec(cluster) if cluster.spec_left_out else cluster
+            whole = await self._whole(cluster)
             spec = await self._renderer.render(self.owner, whole, settings, self._telemetry)
         if self._rendered is None or not spec.same_as(self._rendered):
             self._rendered = replace(spec, desired=None)
@@ -197,3 +198,18 @@ class ClusterState:
             self._dry_runs.forget_accepted()
             self._slow_start.reset()
         return spec
+
+    async def _whole(self, cluster: FlameClusterView) -> FlameClusterView:
+        """Return the FlameCluster with its whole spec, which is read again if it is large or if somebody has edited it.
+
+        A watch that began under another CRD goes on for a moment after that CRD was replaced. Until then it shows an edit as the
+        other CRD reads it, although the API server has stored more.
+        """
+        if cluster.spec_left_out:
+            return await self._io.read_spec(cluster)
+        if self.status.stored.observed_generation in {None, cluster.metadata.generation}:
+            return cluster
+        try:
+            return await self._io.read_spec(cluster)
+        except RefusedError:
+            return cluster  # the deletion lock tells that the permission is missing

@@ -24,11 +24,13 @@ if TYPE_CHECKING:
 async def test_404_for_the_resource_does_not_count_as_deleted() -> None:
     """The version of the CRD is not served for a moment, or a proxy answers."""
     world = await converged(replicas(2))
-    world.edit(replicas(1))
+    world.set_executor(0, "starting")
     unserved = NotFoundError(404, message="404 page not found")
     world.api.fail("status", "flameclusters", unserved)
     world.api.fail("get", "flameclusters", unserved)
     assert len((await world.run_pass()).errors) == 1
+    world.set_executor(0, "ready")
+    world.edit(replicas(1))
     world.api.fail("delete", "pods", unserved, name=executor_name(1))
     assert len((await world.run_pass()).errors) == 1
 
@@ -51,12 +53,23 @@ async def test_unknown_create_is_read_again_after_a_forbidden_read() -> None:
     assert world.executor_ids == [0]
 
 
-async def test_spec_read_during_a_pass_triggers_a_pass_though_a_step_fails() -> None:
+async def test_spec_read_during_a_pass_triggers_a_pass_though_a_step_fails(mocker: MockerFixture) -> None:
     world = await converged(replicas(2))
     world.edit(replicas(1))
     world.sync()
-    world.edit(replicas(3))
     world.api.fail("create", "pods", quota(), times=100)
+    get = world.api.get
+
+    async def edited_after_the_first(*arguments: Any) -> Any:
+        mocker.patch.object(world.api, "get", edited_before)
+        return await get(*arguments)
+
+    async def edited_before(*arguments: Any) -> Any:
+        mocker.patch.object(world.api, "get", get)
+        world.edit(replicas(3))
+        return await get(*arguments)
+
+    mocker.patch.object(world.api, "get", edited_after_the_first)
 
     first = await world.run_pass(stale=True)
     await world.run_pass(stale=True)

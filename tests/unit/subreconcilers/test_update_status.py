@@ -407,6 +407,7 @@ async def test_spec_read_after_a_lost_answer_triggers_a_pass(mocker: MockerFixtu
     get = world.api.get
 
     async def edited_meanwhile(*arguments: Any) -> Any:
+        mocker.patch.object(world.api, "get", get)
         world.edit(replicas(2))
         return await get(*arguments)
 
