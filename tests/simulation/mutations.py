@@ -39,6 +39,7 @@ from flamectl_operator.observed import component, executor_mark, incarnation
 from flamectl_operator.observed import pods as observed_pods
 from flamectl_operator.observed.executor import Executor
 from flamectl_operator.observed.flame_cluster import FlameClusterView
+from flamectl_operator.observed.group import ObservedGroup
 from flamectl_operator.planning import (
     autoscaling,
     budget,
@@ -538,7 +539,7 @@ def terminal_executors_are_never_removed() -> None:
 
 @_mutation
 def executors_of_a_dead_session_manager_are_kept() -> None:
-    _set(observed.ObservedCluster, "follows", lambda *_args: True)
+    _set(executor_mark.Marks, "follows", lambda *_args: True)
 
 
 @_mutation
@@ -1056,7 +1057,7 @@ def changed_settings_are_a_change_of_the_spec() -> None:
         return original(self, executor) or bool(executor.rendered != self.desired.template.rendered)
 
     def stale_executors(self: Any) -> Any:
-        return tuple(each for each in self.observed.live_executors if stale(self.effective.executors, each))
+        return tuple(each for each in self.observed.group.live if stale(self.effective.executors, each))
 
     _set(EffectiveGroup, "stale", stale)
     _set(Comparison, "stale_executors", property(stale_executors))
@@ -1378,7 +1379,7 @@ def marked_executors_still_count() -> None:
 
 @_mutation_of_flame
 def stale_executors_lose_their_place_while_they_are_drained() -> None:
-    _set(scale, "occupied", lambda seen: len(seen.live_executors))
+    _set(scale, "occupied", lambda seen: len(seen.group.live))
 
 
 @_mutation_of_flame
@@ -1527,7 +1528,7 @@ def living_nodes_are_released() -> None:
 
     def plan(seen: Any, *args: Any) -> Any:
         found = original(seen, *args)
-        return replace(found, release=(*found.release, *(each.name for each in seen.live_executors[:1])))
+        return replace(found, release=(*found.release, *(each.name for each in seen.group.live[:1])))
 
     async def gone(_step: Any, run: Any, nodes: Any) -> list[str]:
         return list(run.session_manager.turn(nodes))
@@ -1553,7 +1554,7 @@ def stale_executors_that_are_not_registered_are_kept() -> None:
 
 @_mutation_of_flame
 def ready_executors_serve_although_they_do_not_register() -> None:
-    _set(observed.ObservedCluster, "serving_executors", property(lambda self: self.ready_executors))
+    _set(ObservedGroup, "serving", property(lambda self: self.ready))
 
 
 @_mutation_of_flame

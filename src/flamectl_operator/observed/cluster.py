@@ -2,28 +2,26 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from dataclasses import dataclass
 from functools import cached_property
 from operator import attrgetter
 from typing import TYPE_CHECKING
 
-from flamectl_operator.api.constants import (
-    EXECUTOR_MANAGER,
-    SESSION_MANAGER,
-)
+from flamectl_operator.api.constants import EXECUTOR_MANAGER
 from flamectl_operator.desired import names
 from flamectl_operator.flame import knowledge
 from flamectl_operator.flame.knowledge import Phase
-from flamectl_operator.observed import executor_mark, pods
+from flamectl_operator.observed import pods
 from flamectl_operator.observed.claims import KnownClaims, users_of_claims
 from flamectl_operator.observed.executor import Executor
+from flamectl_operator.observed.executor_mark import Marks
 from flamectl_operator.observed.first_seen import FirstSeen
-from flamectl_operator.observed.incarnation import incarnation_of, other_names
+from flamectl_operator.observed.group import ObservedGroup
+from flamectl_operator.observed.incarnation import incarnation_of
 from flamectl_operator.observed.object_cache import ObjectCaches
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable
     from datetime import datetime
 
     from flamectl_operator.desired.metadata import Identity
@@ -132,34 +130,14 @@ class ObservedCluster:
         )
 
     @cached_property
-    def _present_incarnations(self) -> tuple[str, ...]:
-        """The annotations of executors that belong to the present incarnation of the session manager."""
-        return (self.session_manager_incarnation, *other_names(self.session_manager, self.session_store))
+    def marks(self) -> Marks:
+        """The marks of executors beside the present incarnation of the session manager."""
+        return Marks(self.session_manager, self.session_manager_incarnation, self.session_store)
 
-    def follows(self, executor: Executor) -> bool:
-        """Return whether an executor belongs to the present incarnation of the session manager.
-
-        An executor is rebound when it seems not to have started, but its kubelet may report the start too late. Then the times
-        show that it started before this session manager, or in the same second. If the incarnation is that of a storage, which
-        may have outlived session managers since, the times show that it started before it was rebound. Times of two clocks are
-        compared only for rebound executors. Clock skew costs at most one extra replacement, because the replacement is not
-        rebound. A node clock that is ahead may hide an executor that started too early.
-        """
-        if executor.session_manager_incarnation not in self._present_incarnations:
-            return self.misread(executor) and executor_mark.started_since(executor, self.session_manager)
-        manager = self.session_manager
-        if not executor.rebound or manager is None:
-            return True
-        started = executor.running_since
-        since = executor.rebound_at if self.session_store else pods.running_since(manager.pod, SESSION_MANAGER)
-        return started is None or since is None or started > since
-
-    def misread(self, executor: Executor) -> bool:
-        """Return whether an executor's mark tells nothing, so that it is no reason to delete the executor."""
-        manager = self.session_manager
-        if manager is None or not manager.live or executor.session_manager_incarnation in self._present_incarnations:
-            return False
-        return executor_mark.misread(executor, manager)
+    @cached_property
+    def group(self) -> ObservedGroup:
+        """The group of executors."""
+        return ObservedGroup(self.executors, self.marks, self.flame.snapshot)
 
     @cached_property
     def claims(self) -> dict[str, PersistentVolumeClaimView]:
@@ -222,75 +200,12 @@ class ObservedCluster:
         return left if self.flame.snapshot is None else self.flame.snapshot
 
     @cached_property
-    def draining_executors(self) -> tuple[Executor, ...]:
-        """The executors that are being drained and still run."""
-        return tuple(each for each in self.executors if each.draining and not each.terminating and not each.terminal)
-
-    @cached_property
-    def all_executors_failed(self) -> bool:
-        """Whether there are executors that do not terminate, and all of them have failed."""
-        standing = [executor for executor in self.executors if not executor.terminating]
-        return bool(standing) and all(executor.failed for executor in standing)
-
-    @cached_property
-    def live_executors(self) -> tuple[Executor, ...]:
-        """The executors that are neither terminating nor terminal."""
-        return tuple(executor for executor in self.executors if executor.live)
-
-    @cached_property
-    def live_by_revision(self) -> Mapping[str, tuple[Executor, ...]]:
-        """The live executors of each revision, by id."""
-        found: dict[str, list[Executor]] = {}
-        for executor in self.live_executors:
-            found.setdefault(executor.revision, []).append(executor)
-        return {revision: tuple(executors) for revision, executors in found.items()}
-
-    @cached_property
-    def live_renderings(self) -> Mapping[tuple[str, str], int]:
-        """The number of live executors by revision and by the hash of their manifest."""
-        return Counter((executor.revision, executor.rendered) for executor in self.live_executors)
-
-    @cached_property
-    def unbound_executors(self) -> tuple[Executor, ...]:
-        """The live executors that do not belong to the present incarnation of the session manager; see `follows`."""
-        return tuple(executor for executor in self.live_executors if not self.follows(executor))
-
-    @cached_property
-    def unmarked_executors(self) -> tuple[Executor, ...]:
-        """The live executors whose marks tell nothing, and that started before the present session manager."""
-        return tuple(each for each in self.unbound_executors if each.started and self.misread(each))
-
-    @cached_property
-    def mismarked_executors(self) -> tuple[Executor, ...]:
-        """The live executors that belong to the present incarnation of the session manager, though their mark says otherwise."""
-        present = self.session_manager_incarnation
-        return tuple(
-            each for each in self.live_executors if each.session_manager_incarnation != present and self.follows(each)
-        )
-
-    @cached_property
     def unready_components(self) -> tuple[Component, ...]:
         """The Pods of this FlameCluster that wait to become ready, with nothing else wrong, by name."""
         waiting = (
             each for each in self.components if not each.ready and each.problem is None and each.waiting is not None
         )
         return tuple(sorted(waiting, key=lambda each: each.name))
-
-    @cached_property
-    def ready_executors(self) -> tuple[Executor, ...]:
-        """The executors that are ready."""
-        return tuple(executor for executor in self.executors if executor.ready)
-
-    @cached_property
-    def serving_executors(self) -> tuple[Executor, ...]:
-        """The executors that are ready, and registered with the session manager as far as its last answer is believed."""
-        snapshot, found = self.flame.snapshot, self.ready_executors
-        return found if snapshot is None else tuple([each for each in found if snapshot.registered(each.name)])
-
-    @cached_property
-    def terminal_executors(self) -> tuple[Executor, ...]:
-        """The executors that have ended for good and are not deleted yet."""
-        return tuple(executor for executor in self.executors if executor.terminal and not executor.terminating)
 
     @cached_property
     def terminating(self) -> tuple[Component, ...]:

@@ -6,10 +6,13 @@ The mark is an annotation, and anybody who may write Pods may edit or remove it.
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from flamectl_operator.api.constants import EXECUTOR_MANAGER, SESSION_MANAGER
 from flamectl_operator.observed import pods
+from flamectl_operator.observed.incarnation import other_names
 
 if TYPE_CHECKING:
     from flamectl_operator.observed.component import Component
@@ -20,6 +23,49 @@ _UID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 #: Digits of the largest count of restarts that the API server stores.
 _MOST_DIGITS = 10
+
+
+@dataclass(frozen=True)
+class Marks:
+    """The marks of executors beside the present incarnation of the session manager.
+
+    Args:
+        incarnation: The incarnation; empty without a session manager.
+        session_store: The identity of the storage that keeps the sessions; empty when they do not persist.
+    """
+
+    manager: Component | None
+    incarnation: str
+    session_store: str
+
+    @cached_property
+    def _present(self) -> tuple[str, ...]:
+        """The marks of executors that belong to the present incarnation."""
+        return (self.incarnation, *other_names(self.manager, self.session_store))
+
+    def follows(self, executor: Executor) -> bool:
+        """Return whether an executor belongs to the present incarnation of the session manager.
+
+        An executor is rebound when it seems not to have started, but its kubelet may report the start too late. Then the times
+        show that it started before this session manager, or in the same second. If the incarnation is that of a storage, which
+        may have outlived session managers since, the times show that it started before it was rebound. Times of two clocks are
+        compared only for rebound executors. Clock skew costs at most one extra replacement, because the replacement is not
+        rebound. A node clock that is ahead may hide an executor that started too early.
+        """
+        if executor.session_manager_incarnation not in self._present:
+            return self.misread(executor) and _started_since(executor, self.manager)
+        if not executor.rebound or self.manager is None:
+            return True
+        started = executor.running_since
+        since = executor.rebound_at if self.session_store else pods.running_since(self.manager.pod, SESSION_MANAGER)
+        return started is None or since is None or started > since
+
+    def misread(self, executor: Executor) -> bool:
+        """Return whether an executor's mark tells nothing, so that it is no reason to delete the executor."""
+        manager = self.manager
+        if manager is None or not manager.live or executor.session_manager_incarnation in self._present:
+            return False
+        return misread(executor, manager)
 
 
 def misread(executor: Executor, manager: Component) -> bool:
@@ -43,7 +89,7 @@ def misread(executor: Executor, manager: Component) -> bool:
     return born is not None and there is not None and born > there
 
 
-def started_since(executor: Executor, manager: Component | None) -> bool:
+def _started_since(executor: Executor, manager: Component | None) -> bool:
     """Return whether an executor started when the session manager's container ran already."""
     started = pods.running_since(executor.pod, EXECUTOR_MANAGER)
     since = None if manager is None else pods.running_since(manager.pod, SESSION_MANAGER)

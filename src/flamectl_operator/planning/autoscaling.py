@@ -79,7 +79,7 @@ def plan_scaling(
     if snapshot is None:
         return _frozen(observed, before, current, askable=askable)
     demand = compute_demand(snapshot, spec, autoscaling.max_replicas + 1)
-    live = observed.live_executors
+    live = observed.group.live
     bound = sum(snapshot.load(executor.name)[0] is Load.BUSY for executor in live)
     placed = sum(executor.pod.spec.node_name != "" and executor.trouble is None for executor in live)
     scaling = rescale(autoscaling, before, max(demand.executors, bound), placed, now)

@@ -128,7 +128,7 @@ class ClusterPlan(Comparison):
         # The executors are replaced with the session manager, unless its sessions persist.
         follow = self.session_manager_to_replace and not effective.keeps_executors(observed)
         executors = (
-            effective.executors.replicas > 0 if follow else bool(self.stale_executors or observed.unmarked_executors)
+            effective.executors.replicas > 0 if follow else bool(self.stale_executors or observed.group.unmarked)
         )
         desired = effective.desired
         return ReplacementsPlan(
@@ -189,12 +189,12 @@ class ClusterPlan(Comparison):
         caches = observed.object_caches.ours.values()
         return bool(
             (self.session_manager_to_replace and self.update_wait is None)
-            or len(observed.live_executors) > effective.executors.replicas
+            or len(observed.group.live) > effective.executors.replicas
             or any(each.ordinal >= effective.cache_replicas for each in caches)
-            or observed.draining_executors
+            or observed.group.draining
             or self.stale_object_caches
             or self.claims.delete
-            or any(executor.started for executor in observed.unbound_executors)
+            or any(executor.started for executor in observed.group.unbound)
             or (effective.executors.update_strategy.type != "OnDelete" and self.stale_executors)
         )
 
@@ -203,13 +203,13 @@ class ClusterPlan(Comparison):
         """Whether answers of the session manager are needed soon: something starts, has to go, terminates or is lost."""
         observed, effective = self.observed, self.effective
         waits_for_tasks = effective.update_pending_since is not None
-        if waits_for_tasks or effective.idleness.undecided or len(observed.ready_executors) < len(observed.executors):
+        if waits_for_tasks or effective.idleness.undecided or len(observed.group.ready) < len(observed.executors):
             return True
         replacing = effective.executors.update_strategy.type != "OnDelete" and bool(self.stale_executors)
         snapshot = observed.flame.snapshot
         if len(observed.executors) > effective.executors.replicas or replacing or snapshot is None:
             return True
-        starting = not all(snapshot.registered(executor.name) for executor in observed.live_executors)
+        starting = not all(snapshot.registered(executor.name) for executor in observed.group.live)
         return starting or bool(lost_nodes(observed, snapshot, self.facts.next_id))
 
     @cached_property

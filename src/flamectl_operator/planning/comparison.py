@@ -52,11 +52,11 @@ class Comparison:
     @cached_property
     def stale_executors(self) -> tuple[Executor, ...]:
         """The live executors that differ from the wanted revision, by id."""
-        wanted, groups = self.effective.desired.executors.template.revision, self.observed.live_by_revision
+        wanted, groups = self.effective.desired.executors.template.revision, self.observed.group.by_revision
         stale = [group for revision, group in groups.items() if revision != wanted]
         if len(stale) < 2:  # noqa: PLR2004 - one group is in order
             return stale[0] if stale else ()
-        return tuple(executor for executor in self.observed.live_executors if executor.revision != wanted)
+        return tuple(executor for executor in self.observed.group.live if executor.revision != wanted)
 
     @cached_property
     def stale_object_caches(self) -> tuple[ObjectCache, ...]:

@@ -50,7 +50,7 @@ def drainable(executor: Executor, observed: ObservedCluster, group: EffectiveGro
     snapshot = observed.work
     if snapshot is None or group.suspended or group.drain_timeout == 0:
         return False
-    return (executor.ready or snapshot.known(executor.name)) and observed.follows(executor)
+    return (executor.ready or snapshot.known(executor.name)) and observed.marks.follows(executor)
 
 
 def split_drainable(
@@ -78,8 +78,8 @@ def undecided(observed: ObservedCluster, group: EffectiveGroup, now: ClockReadin
 
 def occupied(observed: ObservedCluster) -> int:
     """Return how many places of executors are taken: a stale executor that is being drained keeps its place until it is gone."""
-    keep = sum(executor.drain_reason == DrainReason.STALE for executor in observed.draining_executors)
-    return len(observed.live_executors) + keep
+    keep = sum(executor.drain_reason == DrainReason.STALE for executor in observed.group.draining)
+    return len(observed.group.live) + keep
 
 
 def plan_drain(
@@ -92,7 +92,7 @@ def plan_drain(
     """
     release, delete, left, ends, looks, mend = [], [], [], [], [], []
     held = _held(observed, group)
-    for executor in observed.draining_executors:
+    for executor in observed.group.draining:
         since = now.counted_from(executor.draining_since or now.wall).replace(microsecond=0)
         end = _begin(executor, since, observed, now) + timedelta(seconds=group.drain_timeout)
         if executor.pod.uid in observed.kept:
@@ -145,12 +145,12 @@ def _held(observed: ObservedCluster, group: EffectiveGroup) -> set[str]:
     snapshot = observed.flame.snapshot
     serving = [
         each
-        for each in observed.draining_executors
+        for each in observed.group.draining
         if pods.is_ready(each.pod) and (snapshot is None or each.name in snapshot.nodes)
     ]
     if group.update_strategy.type == "Recreate":
         return set()
-    ready = len(observed.serving_executors) + len(serving)
+    ready = len(observed.group.serving) + len(serving)
     return {each.name for each in serving[max(0, ready - floor(group.update_strategy, group.replicas)) :]}
 
 
@@ -165,7 +165,7 @@ def _deletion(
     """Return why an executor is deleted now; None when it stays."""
     if group.suspended:
         return Deletion.SUSPENDED
-    lost = executor.started and not observed.follows(executor) and not observed.misread(executor)
+    lost = executor.started and not observed.marks.follows(executor) and not observed.marks.misread(executor)
     if observed.session_manager_ready and lost:
         return Deletion.LOST
     flame = observed.flame

@@ -58,4 +58,4 @@ class EffectiveGroup:
 
     def fresh(self, observed: ObservedCluster) -> tuple[Executor, ...]:
         """Return the live executors of the wanted revision, by id."""
-        return observed.live_by_revision.get(self.desired.template.revision, ())
+        return observed.group.by_revision.get(self.desired.template.revision, ())

@@ -72,7 +72,7 @@ def lost_nodes(observed: ObservedCluster, snapshot: SessionManagerSnapshot, next
     others = (pod for pod in observed.views.labelled_pods if pod.name not in ours)
     # A Pod that somebody took out of the cluster is left alone as long as it runs.
     standing = ours | {pod.name for pod in others if not pods.is_terminal(pod, EXECUTOR_MANAGER)}
-    standing -= {each.name for each in (*observed.terminal_executors, *observed.terminating) if each.terminal}
+    standing -= {each.name for each in (*observed.group.terminal, *observed.terminating) if each.terminal}
     return [name for name in sorted(snapshot.names) if name not in standing and _own(observed, name, next_id)]
 
 

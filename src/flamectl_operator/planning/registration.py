@@ -76,7 +76,7 @@ def unregistered(observed: ObservedCluster, settings: FlameSettings, now: ClockR
         return ()
     found = []
     lost_after = min(LOST_AFTER, settings.registration_deadline_seconds)
-    for executor in observed.live_executors:
+    for executor in observed.group.live:
         running_since = executor.running_since
         if running_since is None or snapshot.registered(executor.name):
             continue
@@ -115,7 +115,7 @@ def of_no_use(observed: ObservedCluster) -> frozenset[str]:
     seen = observed.first_seen.running
     unknown = [
         each
-        for each in observed.ready_executors
+        for each in observed.group.ready
         if not snapshot.registered(each.name) and snapshot.load(each.name)[0] is Load.NONE
     ]
     early = [each for each in unknown if seen.get(each.pod.uid, flame.known_since) < flame.known_since]
@@ -135,7 +135,7 @@ def superseded(observed: ObservedCluster, group: EffectiveGroup, now: ClockReadi
 
     There are none while fewer than half of the executors are registered, because the session manager itself is in doubt then.
     """
-    if observed.flame.fresh is None or 2 * len(observed.serving_executors) < len(observed.live_executors):
+    if observed.flame.fresh is None or 2 * len(observed.group.serving) < len(observed.group.live):
         return frozenset()
     patience = timedelta(seconds=UNREGISTERED_AFTER_SECONDS)
     missing = unregistered(observed, group.settings, now)
@@ -156,8 +156,8 @@ def unregistered_to_delete(observed: ObservedCluster, group: EffectiveGroup, now
     late = overdue(observed, group.settings, now)
     if snapshot is None or not late or group.replicas == 0 or not _may_replace(group.backoff, now):
         return ()
-    registered = sum(snapshot.registered(executor.name) for executor in observed.live_executors)
-    in_doubt = 2 * registered < len(observed.live_executors)
+    registered = sum(snapshot.registered(executor.name) for executor in observed.group.live)
+    in_doubt = 2 * registered < len(observed.group.live)
     missing = unregistered(observed, group.settings, now)
     restarted = any(each.again and each.executor in late for each in missing)
     at_once = 1 if in_doubt or restarted else max(1, Budget.of(group.update_strategy, group.replicas).unavailable)
@@ -193,7 +193,7 @@ def _advice(observed: ObservedCluster, group: EffectiveGroup) -> str:
     look = "look at its log, and correct spec.executorManager"
     if not _rolls_out(observed, group):
         return look
-    stale = len(observed.live_executors) - len(group.fresh(observed))
+    stale = len(observed.group.live) - len(group.fresh(observed))
     stay = (
         "1 executor of the earlier revision stays" if stale == 1 else f"{stale} executors of the earlier revision stay"
     )
@@ -202,7 +202,7 @@ def _advice(observed: ObservedCluster, group: EffectiveGroup) -> str:
 
 def _rolls_out(observed: ObservedCluster, group: EffectiveGroup) -> bool:
     """Return whether executors of an earlier revision are still there."""
-    return len(group.fresh(observed)) < len(observed.live_executors)
+    return len(group.fresh(observed)) < len(observed.group.live)
 
 
 def _started_before(observed: ObservedCluster, executor: Executor) -> bool:

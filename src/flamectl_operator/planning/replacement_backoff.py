@@ -127,13 +127,13 @@ def count_executors(
     backoff = replace(backoff, attempt_id=min(backoff.attempt_id, next_id))
     if replicas == 0:
         backoff = replace(backoff, failures=0, next_attempt=None)
-    elif any(executor_uncounted(executor, backoff, settings) for executor in observed.terminal_executors):
+    elif any(executor_uncounted(executor, backoff, settings) for executor in observed.group.terminal):
         return replace(_failed(backoff, now, settings), attempt_id=next_id)
     elif _elapsed(executors_reset_at(backoff, observed, replicas, surge, settings), now):
         # Executors that have not worked for a while may still fail.
         unproven = [
             executor.executor_id
-            for executor in observed.live_executors
+            for executor in observed.group.live
             if _made_since(executor, backoff) and not _elapsed(_stable_at(executor, settings), now)
         ]
         return replace(backoff, failures=0, next_attempt=None, attempt_id=min(unproven, default=next_id))
@@ -159,7 +159,7 @@ def count_overdue(
 
 def _all_there(observed: ObservedCluster, revision: str, replicas: int, surge: int) -> bool:
     """Return whether no executor is missing because of failures."""
-    live = observed.live_executors
+    live = observed.group.live
     return len(live) >= replicas + min(surge, sum(executor.revision != revision for executor in live))
 
 
@@ -201,10 +201,10 @@ def executors_reset_at(
     """
     if backoff.failures == 0:
         return None
-    made_since = [executor for executor in observed.live_executors if _made_since(executor, backoff)]
+    made_since = [executor for executor in observed.group.live if _made_since(executor, backoff)]
     if tried := [executor for executor in made_since if executor.pod.spec.node_name]:
         return min((time for each in tried if (time := _works_at(each, observed, settings)) is not None), default=None)
-    others = [executor for executor in observed.live_executors if executor.pod.spec.node_name]
+    others = [executor for executor in observed.group.live if executor.pod.spec.node_name]
     if not others or not _all_there(observed, backoff.revision, replicas, surge):
         return None
     times = [_works_at(each, observed, settings) for each in others]

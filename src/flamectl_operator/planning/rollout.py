@@ -52,13 +52,15 @@ def plan_rollout(
     observed, group = compared.observed, compared.effective.executors
     if not observed.session_manager_ready:
         return _without_session_manager(compared, now)
-    others = observed.unbound_executors
-    lost = [executor for executor in observed.deletable(others) if executor.started and not observed.misread(executor)]
+    others = observed.group.unbound
+    lost = [
+        executor for executor in observed.deletable(others) if executor.started and not observed.marks.misread(executor)
+    ]
     gone = {executor.name for executor in lost}
     stale = [each for each in compared.stale_executors if each.name not in gone]
     # By their times they are of no use, but clocks of nodes differ. So they are replaced within the budget.
-    stale += [each for each in observed.unmarked_executors if each not in stale]
-    serving = [each for each in observed.serving_executors if each.name not in gone] if stale else []
+    stale += [each for each in observed.group.unmarked if each not in stale]
+    serving = [each for each in observed.group.serving if each.name not in gone] if stale else []
     caches_first = compared.object_caches_first
     asking = bool(stale) and undecided(observed, group, now)
     manager_first = compared.session_manager_first
@@ -80,7 +82,7 @@ def plan_rollout(
         ),
         drain=drain,
         rebind=tuple(executor for executor in others if not executor.started and executor.name not in leaving),
-        mend=tuple(executor for executor in observed.mismarked_executors if executor.name not in leaving),
+        mend=tuple(executor for executor in observed.group.mismarked if executor.name not in leaving),
         waits=(deferral, *([wait("AskingSessionManager", "", SNAPSHOT_RECHECK_SECONDS)] if asking else []))
         if left
         else (),
@@ -95,8 +97,8 @@ def _without_session_manager(compared: Comparison, now: ClockReading) -> Rollout
     If that has not helped after a while, waiting executors are deleted as well.
     """
     observed, effective = compared.observed, compared.effective
-    live = observed.deletable(observed.live_executors)
-    others = observed.unbound_executors
+    live = observed.deletable(observed.group.live)
+    others = observed.group.unbound
     waits = (_WAITING,) if others or compared.stale_executors else ()
     if observed.session_manager_quota_refused:
         # Waiting executors are deleted one by one, because a quota may be slow to count deleted Pods.

@@ -40,7 +40,7 @@ def plan_scale(compared: Comparison, now: ClockReading, limit: int) -> ScalePlan
         limit: The most executors to create in one pass.
     """
     observed, effective = compared.observed, compared.effective
-    live = observed.live_executors
+    live = observed.group.live
     target = _wanted_now(compared)
     delete_terminal, waits = _terminal_to_delete(observed, effective.executors, now.wall)
     plan = ScalePlan(target, delete_terminal=delete_terminal, waits=waits)
@@ -69,8 +69,8 @@ def _surplus(
     The others may still come back to their work. If they do not, they become overdue, and are deleted first.
     """
     useless = of_no_use(observed) | {each.name for each in overdue(observed, group.settings, now)}
-    order = deletion_order(observed.deletable(observed.live_executors), group, observed.work, useless)[:count]
-    serving = {each.name for each in observed.serving_executors}
+    order = deletion_order(observed.deletable(observed.group.live), group, observed.work, useless)[:count]
+    serving = {each.name for each in observed.group.serving}
     spare = len(serving) - floor(group.update_strategy, group.replicas)
     chosen: list[Executor] = []
     for executor in order:
@@ -88,7 +88,7 @@ def _wanted_now(compared: Comparison) -> int:
     While nothing may be replaced, because the session manager or an object cache comes first, the surge stays constant.
     """
     observed, effective = compared.observed, compared.effective
-    replicas, live = effective.executors.replicas, observed.live_executors
+    replicas, live = effective.executors.replicas, observed.group.live
     stale = observed.deletable(compared.stale_executors)
     if replicas == 0:
         return replicas
@@ -122,7 +122,7 @@ def _creation_wait(compared: Comparison, now: ClockReading) -> Outcome | None:
         return wait("WaitingForSessionManager")  # freed quota is for the session manager
     if (deferral := _session_manager_first(observed, effective, now.wall)) is not None:
         return deferral
-    if any(_uncounted(executor, effective.executors) for executor in observed.terminal_executors):
+    if any(_uncounted(executor, effective.executors) for executor in observed.group.terminal):
         return wait("Changed", delay=0)
     return None
 
@@ -168,7 +168,7 @@ def _terminal_to_delete(
     retention = timedelta(seconds=group.settings.terminal_pod_retention_seconds)
     due: list[Executor] = []
     later: list[datetime] = []
-    for executor in observed.deletable(observed.terminal_executors):
+    for executor in observed.deletable(observed.group.terminal):
         ended = terminal_since(executor)
         if _uncounted(executor, group):
             later.append(now)

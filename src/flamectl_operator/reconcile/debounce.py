@@ -124,7 +124,7 @@ def awaited_executors(
     ending = observed.terminating
     if not all(isinstance(each, Executor) for each in ending) or _in_table(observed, ending):
         return NOTHING_AWAITED
-    ready = len(observed.ready_executors)
+    ready = len(observed.group.ready)
     return Awaited(
         max(0, effective.executors.replicas - ready) if ready else min(1, effective.executors.replicas), len(ending)
     )

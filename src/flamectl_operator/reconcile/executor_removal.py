@@ -64,7 +64,7 @@ async def delete_executors(
         unchanged: Names of executors to delete only if they have not changed since they were chosen.
     """
     pods, deleted, chosen = io.stores.pods, set[str](), {executor.name for executor in executors}
-    serving = [each for each in io.observe().ready_executors if each.name not in chosen]
+    serving = [each for each in io.observe().group.ready if each.name not in chosen]
 
     async def delete(executor: Executor) -> None:
         pod = executor.pod
@@ -73,7 +73,7 @@ async def delete_executors(
             if all(pods.get(each.pod.namespace, each.name) is each.pod for each in (executor, *serving)):
                 return True
             observed = io.observe()
-            ready, ours = ({each.name for each in some} for some in (observed.ready_executors, observed.executors))
+            ready, ours = ({each.name for each in some} for some in (observed.group.ready, observed.executors))
             still_chosen = executor.name in ours and (executor.ready or executor.name not in ready)
             return still_chosen and all(each.name in ready for each in serving)
 

@@ -247,8 +247,8 @@ def _executor_manager(given: StatusInput) -> ExecutorManagerStatus:
     observed, effective = given.observed, given.effective
     selector = observed.owner.selector(EXECUTOR_MANAGER)
     found: dict[str, object] = {
-        "ready": len(observed.ready_executors),
-        "current": len(observed.live_executors),
+        "ready": len(observed.group.ready),
+        "current": len(observed.group.live),
         "selector": ",".join(f"{key}={value}" for key, value in sorted(selector.items())),
         "next_id": given.next_id,
     }
@@ -259,9 +259,9 @@ def _executor_manager(given: StatusInput) -> ExecutorManagerStatus:
             "replicas": effective.executors.wanted_replicas,
             "autoscaling": autoscaling_status(effective.executors),
             "registered": registered(observed, effective, given.before),
-            "draining": len(observed.draining_executors) or None,
+            "draining": len(observed.group.draining) or None,
             "updated": updated,
-            "outdated": updated - observed.live_renderings.get((template.revision, template.rendered), 0),
+            "outdated": updated - observed.group.renderings.get((template.revision, template.rendered), 0),
             "revision": backoff.revision,
             "failures": backoff.failures,
             "next_attempt": backoff.next_attempt,

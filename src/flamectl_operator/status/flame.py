@@ -37,7 +37,7 @@ def registered(observed: ObservedCluster, effective: EffectiveSpec, before: Flam
     if not can_be_asked(effective):
         return None
     if (snapshot := observed.flame.snapshot) is not None:
-        return sum(snapshot.registered(executor.name) for executor in observed.live_executors)
+        return sum(snapshot.registered(executor.name) for executor in observed.group.live)
     return before.executor_manager.registered if answer_due(observed, effective.settings) else None
 
 
@@ -124,7 +124,7 @@ def _behind_tls(writer: ConditionWriter, effective: EffectiveSpec) -> tuple[Cond
 def _registered(writer: ConditionWriter, observed: ObservedCluster) -> Condition:
     snapshot, kind = observed.flame.snapshot, ConditionType.EXECUTORS_REGISTERED
     assert snapshot is not None
-    missing = [each.name for each in observed.ready_executors if not snapshot.registered(each.name)]
+    missing = [each.name for each in observed.group.ready if not snapshot.registered(each.name)]
     if not missing:
         message = "All executors that are ready are registered with Flame"
         return writer.make(kind, status=True, reason="AllRegistered", message=message)

@@ -103,7 +103,7 @@ def _unsuspended(
     recent: tuple[FailureSummary | Notice, ...],
     outcomes: Sequence[Outcome],
 ) -> Health:
-    executors_ready = len(observed.ready_executors) >= effective.executors.replicas
+    executors_ready = len(observed.group.ready) >= effective.executors.replicas
     complete = observed.session_manager_ready and executors_ready and not object_cache_line(observed, effective)
     # A terminal executor that is only kept for its logs does not count.
     ailing = any(component.live for component, _ in observed.unhealthy)
@@ -127,9 +127,9 @@ def _state(observed: ObservedCluster, group: EffectiveGroup) -> State:
     manager = observed.session_manager
     if manager is not None and not manager.terminating and manager.failed:
         return State.FAILED
-    if group.replicas > 0 and observed.all_executors_failed:
+    if group.replicas > 0 and observed.group.all_failed:
         return State.FAILED
-    if observed.session_manager_ready and (group.replicas == 0 or observed.ready_executors):
+    if observed.session_manager_ready and (group.replicas == 0 or observed.group.ready):
         return State.RUNNING
     return State.PENDING
 
@@ -176,5 +176,5 @@ def _session_manager_line(observed: ObservedCluster, own: TroubleGroup | None, f
 
 
 def _executor_line(observed: ObservedCluster, group: EffectiveGroup) -> str:
-    ready = len(observed.ready_executors)
+    ready = len(observed.group.ready)
     return f"{ready} of {group.replicas} executors ready" if ready < group.replicas else ""

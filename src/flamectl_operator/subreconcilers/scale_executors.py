@@ -40,7 +40,7 @@ class ScaleExecutors(PlannedStep["ScalePlan"]):
 
     async def delete(self, pass_: Pass, plan: ScalePlan, /) -> Outcome:
         """Delete surplus and terminal executors, or mark them for draining."""
-        before, in_time = len(pass_.observe().live_executors), time_limit(pass_.clock)
+        before, in_time = len(pass_.observe().group.live), time_limit(pass_.clock)
         removal = await delete_executors(pass_.io, plan.deletes, in_time)
         for gone, why in (
             (plan.delete_terminal, "failed or completed"),
@@ -62,7 +62,7 @@ class ScaleExecutors(PlannedStep["ScalePlan"]):
         if pass_.ids.exhausted:
             return outcomes.no_ids_left()
         ids = pass_.ids.take(plan.create)
-        before = len(pass_.observe().live_executors)
+        before = len(pass_.observe().group.live)
         creation = _Creation(pass_)
         accepted, owner = pass_.io.stores.executors_accepted, pass_.io.owner
         if accepted.by_another(owner.namespace, owner.uid, pass_.clock.monotonic()):

@@ -102,9 +102,9 @@ def test_live_executors_are_neither_terminating_nor_terminal() -> None:
         executor_pod(6, "waiting"),
     )
 
-    assert [each.executor_id for each in found.live_executors] == [0, 4, 6]
-    assert [each.executor_id for each in found.ready_executors] == [0]
-    assert [each.executor_id for each in found.terminal_executors] == [2, 3]
+    assert [each.executor_id for each in found.group.live] == [0, 4, 6]
+    assert [each.executor_id for each in found.group.ready] == [0]
+    assert [each.executor_id for each in found.group.terminal] == [2, 3]
     assert [each.name.rsplit("-", 1)[1] for each in found.terminating] == ["1", "5"]
 
 
@@ -176,7 +176,7 @@ def test_executor_follows_the_session_manager_in_its_annotation(
     )
     found = observed(session_manager(containers=[_since("session-manager", manager_start)]), follower.pod)
 
-    assert found.follows(follower) == follows
+    assert found.marks.follows(follower) == follows
 
 
 @pytest.mark.parametrize(
@@ -196,7 +196,7 @@ def test_executor_that_was_bound_to_a_storage_follows_unless_it_had_started_befo
     follower = executor(0, incarnation=store, annotations={REBOUND_ANNOTATION: mark}, containers=running_since)
     found = observed(session_manager(annotations={SESSION_STORE_ANNOTATION: store}), follower.pod)
 
-    assert found.follows(follower) == follows
+    assert found.marks.follows(follower) == follows
 
 
 def test_ownership_depends_only_on_the_uid() -> None:
@@ -241,7 +241,7 @@ def test_only_the_pods_that_changed_are_looked_at_again() -> None:
 
     assert second.executors[0] is first.executors[0]
     assert second.executors[1].pod is ready
-    assert [each.executor_id for each in second.ready_executors] == [0, 1]
+    assert [each.executor_id for each in second.group.ready] == [0, 1]
     assert second.highest_executor_id == 1
 
 

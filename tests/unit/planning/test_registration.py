@@ -60,7 +60,7 @@ def test_executor_has_its_time_to_register_whatever_the_clock_of_its_node_says(n
 def test_executor_is_overdue_when_this_process_has_seen_it_run_for_the_whole_time(node_ahead: float) -> None:
     seen = _seen(ago=121, node_ahead=node_ahead)
 
-    assert overdue(seen, _SETTINGS, ClockReading(NOW, BOOTTIME)) == seen.live_executors
+    assert overdue(seen, _SETTINGS, ClockReading(NOW, BOOTTIME)) == seen.group.live
 
 
 def test_executor_does_not_register_although_processes_of_an_earlier_one_of_its_name_have_left_their_sessions() -> None:
@@ -68,7 +68,7 @@ def test_executor_does_not_register_although_processes_of_an_earlier_one_of_its_
     left = (FlameExecutor(pod.name, ExecutorState.UNBINDING), FlameExecutor(pod.name, ExecutorState.RELEASING))
     seen = _answered(pod, registered=[], listed=left, seen=130)
 
-    assert overdue(seen, _SETTINGS, ClockReading(NOW, BOOTTIME)) == seen.live_executors
+    assert overdue(seen, _SETTINGS, ClockReading(NOW, BOOTTIME)) == seen.group.live
     assert of_no_use(seen) == {pod.name}
 
 
@@ -78,7 +78,7 @@ def test_executor_that_was_there_before_the_session_manager_answered_has_less_ti
     first = observed(session_manager(), pod, first_seen_ago=100)
     seen = ObservedCluster.of(OWNER, replace(first.views, flame=flame), BOOTTIME, first)
 
-    assert overdue(seen, _SETTINGS, ClockReading(NOW, BOOTTIME)) == seen.live_executors
+    assert overdue(seen, _SETTINGS, ClockReading(NOW, BOOTTIME)) == seen.group.live
 
 
 def _answered(
@@ -105,8 +105,8 @@ def _answered(
 
 def test_ready_executor_serves_only_when_it_is_registered() -> None:
     pods = [executor_pod(0), executor_pod(1), executor_pod(2, "starting")]
-    assert [each.executor_id for each in _answered(*pods, registered=[1, 2]).serving_executors] == [1]
-    assert [each.executor_id for each in observed(session_manager(), *pods).serving_executors] == [0, 1]
+    assert [each.executor_id for each in _answered(*pods, registered=[1, 2]).group.serving] == [1]
+    assert [each.executor_id for each in observed(session_manager(), *pods).group.serving] == [0, 1]
 
 
 def test_executor_that_the_session_manager_does_not_know_is_of_no_use_unless_it_may_come_back() -> None:
@@ -131,7 +131,7 @@ def test_executor_whose_node_is_not_ready_in_flame_is_of_no_use_unless_work_is_l
 def test_executor_of_no_use_is_deleted_before_one_that_costs_less_to_delete() -> None:
     cheap = {DELETION_COST_ANNOTATION: "-9"}
     seen = _answered(executor_pod(0, annotations=cheap), executor_pod(1, since=ago(90)), registered=[0])
-    order = deletion_order(seen.live_executors, effective(replicas(1)).executors, seen.flame.fresh, of_no_use(seen))
+    order = deletion_order(seen.group.live, effective(replicas(1)).executors, seen.flame.fresh, of_no_use(seen))
     assert [each.executor_id for each in order] == [1, 0]
 
 

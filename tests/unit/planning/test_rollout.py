@@ -391,12 +391,12 @@ class Fleet:
 
     @property
     def ready(self) -> int:
-        return len(observed(*self.pods.values()).ready_executors)
+        return len(observed(*self.pods.values()).group.ready)
 
     @property
     def done(self) -> bool:
         found = observed(*self.pods.values())
-        current = sum(not self.wanted.executors.stale(executor) for executor in found.ready_executors)
+        current = sum(not self.wanted.executors.stale(executor) for executor in found.group.ready)
         return current == len(found.executors) == self.wanted.executors.replicas
 
     def move(self, executor_id: int, state: PodState) -> None:
@@ -465,7 +465,7 @@ def test_rolling_update_keeps_the_budget_and_completes(
         fleet.run_pass()
         # Whatever was ready before: a pass takes nothing below the line.
         assert fleet.ready >= min(before, count - budget.unavailable)
-        live = observed(*fleet.pods.values()).live_executors
+        live = observed(*fleet.pods.values()).group.live
         assert len(live) <= max(count + budget.surge, 0)
 
     for step in chaos:

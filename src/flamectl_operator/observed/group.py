@@ -1,0 +1,92 @@
+"""A group of executors as it exists. A FlameCluster has one group today."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from flamectl_operator.flame.snapshot import SessionManagerSnapshot
+    from flamectl_operator.observed.executor import Executor
+    from flamectl_operator.observed.executor_mark import Marks
+
+
+@dataclass(frozen=True)
+class ObservedGroup:
+    """The executors of a group that exist.
+
+    Args:
+        executors: The executors, by id.
+        snapshot: The last answer of the session manager; None while it is not believed.
+    """
+
+    executors: tuple[Executor, ...]
+    marks: Marks
+    snapshot: SessionManagerSnapshot | None
+
+    @cached_property
+    def live(self) -> tuple[Executor, ...]:
+        """The executors that count: neither terminating, nor terminal, nor being drained."""
+        return tuple(executor for executor in self.executors if executor.live)
+
+    @cached_property
+    def by_revision(self) -> Mapping[str, tuple[Executor, ...]]:
+        """The live executors of each revision, by id."""
+        found: dict[str, list[Executor]] = {}
+        for executor in self.live:
+            found.setdefault(executor.revision, []).append(executor)
+        return {revision: tuple(executors) for revision, executors in found.items()}
+
+    @cached_property
+    def renderings(self) -> Mapping[tuple[str, str], int]:
+        """The number of live executors by revision and by the hash of their manifest."""
+        return Counter((executor.revision, executor.rendered) for executor in self.live)
+
+    @cached_property
+    def ready(self) -> tuple[Executor, ...]:
+        """The executors that are ready."""
+        return tuple(executor for executor in self.executors if executor.ready)
+
+    @cached_property
+    def serving(self) -> tuple[Executor, ...]:
+        """The executors that are ready, and registered with the session manager as far as its last answer is believed."""
+        snapshot, found = self.snapshot, self.ready
+        return found if snapshot is None else tuple([each for each in found if snapshot.registered(each.name)])
+
+    @cached_property
+    def draining(self) -> tuple[Executor, ...]:
+        """The executors that are being drained and still run."""
+        return tuple(each for each in self.executors if each.draining and not each.terminating and not each.terminal)
+
+    @cached_property
+    def terminal(self) -> tuple[Executor, ...]:
+        """The executors that have ended for good and are not deleted yet."""
+        return tuple(executor for executor in self.executors if executor.terminal and not executor.terminating)
+
+    @cached_property
+    def all_failed(self) -> bool:
+        """Whether there are executors that do not terminate, and all of them have failed."""
+        standing = [executor for executor in self.executors if not executor.terminating]
+        return bool(standing) and all(executor.failed for executor in standing)
+
+    @cached_property
+    def unbound(self) -> tuple[Executor, ...]:
+        """The live executors that do not belong to the present incarnation of the session manager; see `Marks.follows`."""
+        return tuple(executor for executor in self.live if not self.marks.follows(executor))
+
+    @cached_property
+    def unmarked(self) -> tuple[Executor, ...]:
+        """The live executors whose marks tell nothing, and that started before the present session manager."""
+        return tuple(each for each in self.unbound if each.started and self.marks.misread(each))
+
+    @cached_property
+    def mismarked(self) -> tuple[Executor, ...]:
+        """The live executors that belong to the present incarnation of the session manager, though their mark says otherwise."""
+        present = self.marks.incarnation
+        return tuple(
+            each for each in self.live if each.session_manager_incarnation != present and self.marks.follows(each)
+        )
