@@ -66,6 +66,7 @@ from flamectl_operator.planning.cluster_plan import ClusterPlan
 from flamectl_operator.planning.comparison import Comparison
 from flamectl_operator.planning.effective_group import EffectiveGroup
 from flamectl_operator.planning.effective_spec import EffectiveSpec, config_generation
+from flamectl_operator.planning.group_comparison import GroupComparison
 from flamectl_operator.planning.lock import HeldByOther
 from flamectl_operator.planning.replacement_backoff import ReplacementBackoff
 from flamectl_operator.process import plan as process_plan
@@ -515,9 +516,11 @@ def the_budget_is_one_too_large() -> None:
 @_mutation
 def too_many_executors_by_surge() -> None:
     original = scale._wanted_now
-    _set(
-        scale, "_wanted_now", lambda compared: original(compared) + (1 if compared.effective.executors.replicas else 0)
-    )
+
+    def wanted(seen: Any, group: Any, *others: Any) -> int:
+        return original(seen, group, *others) + (1 if group.effective.replicas else 0)
+
+    _set(scale, "_wanted_now", wanted)
 
 
 @_mutation
@@ -576,12 +579,11 @@ def waiting_executors_are_deleted_instead_of_rebound() -> None:
 def a_rollout_does_not_wait_for_the_session_manager() -> None:
     original = rollout.plan_rollout
 
-    def plan(compared: Any, *args: Any, **options: Any) -> Any:
-        seen = compared.observed
+    def plan(seen: Any, *args: Any, **options: Any) -> Any:
         is_ready = seen.session_manager_ready
         seen.__dict__["session_manager_ready"] = True
         try:
-            return original(compared, *args, **options)
+            return original(seen, *args, **options)
         finally:
             seen.__dict__["session_manager_ready"] = is_ready
 
@@ -1056,11 +1058,11 @@ def changed_settings_are_a_change_of_the_spec() -> None:
     def stale(self: Any, executor: Any) -> bool:
         return original(self, executor) or bool(executor.rendered != self.desired.template.rendered)
 
-    def stale_executors(self: Any) -> Any:
-        return tuple(each for each in self.observed.group.live if stale(self.effective.executors, each))
+    def all_stale(self: Any) -> Any:
+        return tuple(each for each in self.observed.live if stale(self.effective, each))
 
     _set(EffectiveGroup, "stale", stale)
-    _set(Comparison, "stale_executors", property(stale_executors))
+    _set(GroupComparison, "stale", property(all_stale))
 
 
 # -- leadership
@@ -1379,7 +1381,7 @@ def marked_executors_still_count() -> None:
 
 @_mutation_of_flame
 def stale_executors_lose_their_place_while_they_are_drained() -> None:
-    _set(scale, "occupied", lambda seen: len(seen.group.live))
+    _set(scale, "occupied", lambda group: len(group.live))
 
 
 @_mutation_of_flame
@@ -1547,7 +1549,7 @@ def stale_executors_that_are_not_registered_are_kept() -> None:
     original = registration.unregistered_to_delete
 
     def current(seen: Any, group: Any, now: Any) -> Any:
-        return tuple(each for each in original(seen, group, now) if not group.stale(each))
+        return tuple(each for each in original(seen, group, now) if not group.effective.stale(each))
 
     _set(scale, "unregistered_to_delete", current)
 
@@ -1560,15 +1562,15 @@ def ready_executors_serve_although_they_do_not_register() -> None:
 @_mutation_of_flame
 def executors_that_flame_does_not_know_stay_in_a_scale_down() -> None:
     for planner in (scale, rollout):
-        _set(planner, "of_no_use", lambda _observed: frozenset())
+        _set(planner, "of_no_use", lambda *_args: frozenset())
 
 
 @_mutation_of_flame
 def executors_that_do_not_register_at_once_are_replaced() -> None:
     original = registration.unregistered
 
-    def missing(seen: Any, settings: Any, now: Any) -> Any:
-        return tuple(replace(each, deadline=each.since) for each in original(seen, settings, now))
+    def missing(*args: Any) -> Any:
+        return tuple(replace(each, deadline=each.since) for each in original(*args))
 
     _set(registration, "unregistered", missing)
 

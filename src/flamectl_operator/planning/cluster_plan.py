@@ -101,23 +101,23 @@ class ClusterPlan(Comparison):
     @cached_property
     def scale(self) -> ScalePlan:
         """The executors to create, and those to delete that are surplus or of no use."""
-        return plan_scale(self, self.now, self.facts.max_creates)
+        return plan_scale(self.observed, self.group, self.prerequisites, self.now, self.facts.max_creates)
 
     @cached_property
     def drain(self) -> DrainPlan:
         """The actions on executors that are being drained."""
-        return plan_drain(self.observed, self.effective.executors, self.facts.released_at, self.now)
+        return plan_drain(self.observed, self.group, self.facts.released_at, self.now)
 
     @cached_property
     def lost_nodes(self) -> LostNodesPlan:
         """The nodes of executors that are gone."""
         facts = self.facts
-        return plan_lost_nodes(self.observed, self.effective, facts.next_id, facts.reported_at, self.now)
+        return plan_lost_nodes(self.observed, self.effective.settings, facts.next_id, facts.reported_at, self.now)
 
     @cached_property
     def protection(self) -> ProtectionPlan:
         """The executors that are protected from autoscalers of nodes, because they have work."""
-        return plan_protection(self.observed, self.effective, self.now)
+        return plan_protection(self.observed, self.group, self.effective.desired.spec.common_annotations, self.now)
 
     @cached_property
     def replacements(self) -> ReplacementsPlan:
@@ -127,9 +127,7 @@ class ClusterPlan(Comparison):
             return ReplacementsPlan()
         # The executors are replaced with the session manager, unless its sessions persist.
         follow = self.session_manager_to_replace and not effective.keeps_executors(observed)
-        executors = (
-            effective.executors.replicas > 0 if follow else bool(self.stale_executors or observed.group.unmarked)
-        )
+        executors = effective.executors.replicas > 0 if follow else bool(self.group.stale or observed.group.unmarked)
         desired = effective.desired
         return ReplacementsPlan(
             session_manager=desired.session_manager if self.session_manager_to_replace else None,
@@ -153,7 +151,9 @@ class ClusterPlan(Comparison):
                 waited = self.effective.update_pending_since is not None and manager.ready
                 overdue = waited and (work is None or work.busy)
                 return RolloutPlan(session_manager=manager, overdue=overdue)
-        plan = plan_rollout(self, self.now, keep_stale=not self._executors_replaceable)
+        plan = plan_rollout(
+            self.observed, self.group, self.prerequisites, self.now, keep_stale=not self._executors_replaceable
+        )
         caches = stale_to_replace(self) if self._object_caches_replaceable else ()
         waits = [each for each in (self.update_wait, rollout_wait(self)) if each is not None]
         return replace(plan, object_caches=caches, waits=(*waits, *plan.waits))
@@ -175,7 +175,7 @@ class ClusterPlan(Comparison):
     @property
     def ids_needed(self) -> int:
         """How many executors this pass may create at most, after the earlier steps have run."""
-        return ids_to_reserve(self, self.scale.target, self.now, self.facts.max_creates)
+        return ids_to_reserve(self.observed, self.group, self.scale.target, self.now, self.facts.max_creates)
 
     @property
     def disrupts_later(self) -> bool:
@@ -195,7 +195,7 @@ class ClusterPlan(Comparison):
             or self.stale_object_caches
             or self.claims.delete
             or any(executor.started for executor in observed.group.unbound)
-            or (effective.executors.update_strategy.type != "OnDelete" and self.stale_executors)
+            or (effective.executors.update_strategy.type != "OnDelete" and self.group.stale)
         )
 
     @property
@@ -205,7 +205,7 @@ class ClusterPlan(Comparison):
         waits_for_tasks = effective.update_pending_since is not None
         if waits_for_tasks or effective.idleness.undecided or len(observed.group.ready) < len(observed.executors):
             return True
-        replacing = effective.executors.update_strategy.type != "OnDelete" and bool(self.stale_executors)
+        replacing = effective.executors.update_strategy.type != "OnDelete" and bool(self.group.stale)
         snapshot = observed.flame.snapshot
         if len(observed.executors) > effective.executors.replicas or replacing or snapshot is None:
             return True
@@ -215,7 +215,7 @@ class ClusterPlan(Comparison):
     @cached_property
     def registration(self) -> Outcome:
         """The outcome about executors that are not registered with the session manager."""
-        return registration_outcome(self.observed, self.effective.executors, self.now)
+        return registration_outcome(self.observed, self.group, self.now)
 
     @property
     def demand_waits(self) -> Iterator[Outcome]:
@@ -239,7 +239,7 @@ class ClusterPlan(Comparison):
             manager.next_attempt,
             executors.next_attempt,
             session_manager_reset_at(manager, self.observed.session_manager, settings),
-            executors_reset_at(executors, self.observed, effective.executors.replicas, beyond, settings),
+            executors_reset_at(executors, self.observed.group, effective.executors.replicas, beyond, settings),
         )
         # Time alone does not reset a failure whose time passed before this pass, so a wait for it would repeat the pass for ever.
         return min((time for time in times if time is not None and time > self.facts.begun), default=None)

@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 from flamectl_operator.observed.pods import unschedulable
 from flamectl_operator.planning.children import CHILDREN, CONFIG_MAP
+from flamectl_operator.planning.group_comparison import GroupComparison
+from flamectl_operator.planning.prerequisites import Prerequisites
 from flamectl_operator.planning.session_manager_update import stands_alone
 
 if TYPE_CHECKING:
     from flamectl_operator.observed.cluster import ObservedCluster
-    from flamectl_operator.observed.executor import Executor
     from flamectl_operator.observed.object_cache import ObjectCache
     from flamectl_operator.planning.children import Child
     from flamectl_operator.planning.effective_spec import EffectiveSpec
@@ -50,13 +51,20 @@ class Comparison:
         return self.session_manager_to_replace and not stands_alone(manager, self.effective.desired)
 
     @cached_property
-    def stale_executors(self) -> tuple[Executor, ...]:
-        """The live executors that differ from the wanted revision, by id."""
-        wanted, groups = self.effective.desired.executors.template.revision, self.observed.group.by_revision
-        stale = [group for revision, group in groups.items() if revision != wanted]
-        if len(stale) < 2:  # noqa: PLR2004 - one group is in order
-            return stale[0] if stale else ()
-        return tuple(executor for executor in self.observed.group.live if executor.revision != wanted)
+    def group(self) -> GroupComparison:
+        """The group of executors."""
+        return GroupComparison(self.observed.group, self.effective.executors)
+
+    @cached_property
+    def prerequisites(self) -> Prerequisites:
+        """What comes before executors."""
+        return Prerequisites(
+            self.config_map_current,
+            self.session_manager_first,
+            self.object_caches_first,
+            self.effective.session_manager_backoff.next_attempt,
+            self.effective.session_storage(self.observed),
+        )
 
     @cached_property
     def stale_object_caches(self) -> tuple[ObjectCache, ...]:
@@ -85,4 +93,4 @@ class Comparison:
     @property
     def has_stale_pods(self) -> bool:
         """Whether a Pod differs from what its author asks for."""
-        return bool(self.session_manager_to_replace or self.stale_object_caches or self.stale_executors)
+        return bool(self.session_manager_to_replace or self.stale_object_caches or self.group.stale)

@@ -26,7 +26,9 @@ if TYPE_CHECKING:
 
     from flamectl_operator.observed.cluster import ObservedCluster
     from flamectl_operator.observed.executor import Executor
+    from flamectl_operator.observed.group import ObservedGroup
     from flamectl_operator.planning.effective_group import EffectiveGroup
+    from flamectl_operator.planning.group_comparison import GroupComparison
     from flamectl_operator.runtime.clock_reading import ClockReading
 
 #: Seconds without an answer of the session manager after which marked executors are deleted, as if there were no drains.
@@ -76,14 +78,14 @@ def undecided(observed: ObservedCluster, group: EffectiveGroup, now: ClockReadin
     return load_matters and flame.fresh is not None and now.boottime - flame.said_at > RECENT_SNAPSHOT_SECONDS
 
 
-def occupied(observed: ObservedCluster) -> int:
+def occupied(group: ObservedGroup) -> int:
     """Return how many places of executors are taken: a stale executor that is being drained keeps its place until it is gone."""
-    keep = sum(executor.drain_reason == DrainReason.STALE for executor in observed.group.draining)
-    return len(observed.group.live) + keep
+    keep = sum(executor.drain_reason == DrainReason.STALE for executor in group.draining)
+    return len(group.live) + keep
 
 
 def plan_drain(
-    observed: ObservedCluster, group: EffectiveGroup, released_at: Mapping[str, float], now: ClockReading
+    observed: ObservedCluster, group: GroupComparison, released_at: Mapping[str, float], now: ClockReading
 ) -> DrainPlan:
     """Decide about the executors that are being drained.
 
@@ -92,12 +94,12 @@ def plan_drain(
     """
     release, delete, left, ends, looks, mend = [], [], [], [], [], []
     held = _held(observed, group)
-    for executor in observed.group.draining:
+    for executor in group.observed.draining:
         since = now.counted_from(executor.draining_since or now.wall).replace(microsecond=0)
-        end = _begin(executor, since, observed, now) + timedelta(seconds=group.drain_timeout)
+        end = _begin(executor, since, observed, now) + timedelta(seconds=group.effective.drain_timeout)
         if executor.pod.uid in observed.kept:
             continue
-        why = _deletion(executor, observed, group, released_at, end, now)
+        why = _deletion(executor, observed, group.effective, released_at, end, now)
         if why is not None and (executor.name not in held or why in _NO_LOSS):
             delete.append((executor, why))
             continue
@@ -136,7 +138,7 @@ def _begin(executor: Executor, since: datetime, observed: ObservedCluster, now: 
     return seen if seen - since > CLOCKS_DIFFER else since
 
 
-def _held(observed: ObservedCluster, group: EffectiveGroup) -> set[str]:
+def _held(observed: ObservedCluster, group: GroupComparison) -> set[str]:
     """Return the executors that keep serving although they are marked, because too few others are ready.
 
     The operator marks no more than the budget allows. Somebody may have written marks by hand, and executors may have failed
@@ -145,13 +147,16 @@ def _held(observed: ObservedCluster, group: EffectiveGroup) -> set[str]:
     snapshot = observed.flame.snapshot
     serving = [
         each
-        for each in observed.group.draining
+        for each in group.observed.draining
         if pods.is_ready(each.pod) and (snapshot is None or each.name in snapshot.nodes)
     ]
-    if group.update_strategy.type == "Recreate":
+    if group.effective.update_strategy.type == "Recreate":
         return set()
-    ready = len(observed.group.serving) + len(serving)
-    return {each.name for each in serving[max(0, ready - floor(group.update_strategy, group.replicas)) :]}
+    ready = len(group.observed.serving) + len(serving)
+    return {
+        each.name
+        for each in serving[max(0, ready - floor(group.effective.update_strategy, group.effective.replicas)) :]
+    }
 
 
 def _deletion(

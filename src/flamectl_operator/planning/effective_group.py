@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from flamectl_operator.api.update_strategy import UpdateStrategy
     from flamectl_operator.desired.group import DesiredGroup
-    from flamectl_operator.observed.cluster import ObservedCluster
     from flamectl_operator.observed.executor import Executor
     from flamectl_operator.planning.autoscaling import Scaling
     from flamectl_operator.planning.replacement_backoff import ReplacementBackoff
@@ -55,7 +54,3 @@ class EffectiveGroup:
     def stale(self, executor: Executor) -> bool:
         """Return whether an executor differs from the wanted revision."""
         return executor.revision != self.desired.template.revision
-
-    def fresh(self, observed: ObservedCluster) -> tuple[Executor, ...]:
-        """Return the live executors of the wanted revision, by id."""
-        return observed.group.by_revision.get(self.desired.template.revision, ())

@@ -21,6 +21,7 @@ from flamectl_operator.planning.budget import surge
 from flamectl_operator.planning.effective_group import EffectiveGroup
 from flamectl_operator.planning.endpoint import lacks_address
 from flamectl_operator.planning.idle import IN_USE, Idleness, plan_idle
+from flamectl_operator.planning.prerequisites import SessionStorage
 from flamectl_operator.planning.session_manager_update import pending_since
 
 if TYPE_CHECKING:
@@ -92,20 +93,17 @@ class EffectiveSpec:
         """
         return f"{self.desired.session_store}.{claim.uid}" if self.desired.session_store and claim is not None else ""
 
-    def finds_sessions(self, observed: ObservedCluster, incarnation: str) -> bool:
-        """Return whether a new session manager finds the sessions of an incarnation of the session manager.
-
-        Only the Pod records the uid of a claim that a user created. The operator takes a claim with the same name for the same
-        claim. A session manager that starts on another claim has another incarnation, and then its executors are replaced.
-        """
+    def session_storage(self, observed: ObservedCluster) -> SessionStorage:
+        """Return the storage in which a new session manager finds its sessions."""
         claim = self.desired.session_manager_claim
         if claim is None:
-            return bool(self.desired.session_store) and incarnation.rpartition(".")[0] == self.desired.session_store
-        return bool(incarnation) and incarnation == self.session_store(observed.claims.get(claim.name))
+            return SessionStorage(self.desired.session_store, None)
+        existing = observed.claims.get(claim.name)
+        return SessionStorage(self.desired.session_store, "" if existing is None else existing.uid)
 
     def keeps_executors(self, observed: ObservedCluster) -> bool:
         """Return whether executors stay when the session manager is replaced, because its successor finds its sessions."""
-        return self.finds_sessions(observed, observed.session_manager_incarnation)
+        return self.session_storage(observed).finds(observed.session_manager_incarnation)
 
 
 def flame_can_be_asked(spec: FlameClusterSpec, settings: FlameSettings) -> bool:
@@ -157,7 +155,7 @@ def resolve_effective_spec(
     replicas = 0 if suspended else wanted
     counted = replacement_backoff.count_executors(
         executor_backoff,
-        observed,
+        observed.group,
         desired.executors.template.revision,
         replicas=replicas,
         surge=surge(desired.executors.spec.update_strategy, wanted),

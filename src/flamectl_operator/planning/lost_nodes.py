@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 
     from flamectl_operator.flame.snapshot import SessionManagerSnapshot
     from flamectl_operator.observed.cluster import ObservedCluster
-    from flamectl_operator.planning.effective_spec import EffectiveSpec
     from flamectl_operator.runtime.clock_reading import ClockReading
+    from flamectl_operator.settings import FlameSettings
 
 #: Seconds after which a node is reported as lost once more, if executors are still listed on it: the session manager needs 30.
 NODE_REPORT_INTERVAL_SECONDS = 60.0
@@ -31,7 +31,7 @@ NODE_REPORT_INTERVAL_SECONDS = 60.0
 
 def plan_lost_nodes(
     observed: ObservedCluster,
-    effective: EffectiveSpec,
+    settings: FlameSettings,
     next_id: int,
     reported_at: Mapping[str, float],
     now: ClockReading,
@@ -46,7 +46,7 @@ def plan_lost_nodes(
     if snapshot is None:
         return LostNodesPlan()
     ending = {
-        executor.name: (given_up_at(observed, executor, effective.settings, now) - now.wall).total_seconds()
+        executor.name: (given_up_at(observed, executor, settings, now) - now.wall).total_seconds()
         for executor in observed.executors
         if executor.terminating and executor.name in snapshot.by_node and _own(observed, executor.name, next_id)
     }

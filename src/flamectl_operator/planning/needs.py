@@ -67,7 +67,8 @@ def needs(compared: Comparison, claims: ClaimPlan, scale: ScalePlan, fought: Col
         fought: The kinds of children that somebody keeps changing. They always need an update, so that the status does not waver.
     """
     observed, effective = compared.observed, compared.effective
-    draining = {executor.drain_reason for executor in observed.group.draining}
+    group = compared.group
+    draining = {executor.drain_reason for executor in group.observed.draining}
     manager = observed.session_manager
     has_manager = manager is not None and manager.live
     return Needs(
@@ -75,13 +76,13 @@ def needs(compared: Comparison, claims: ClaimPlan, scale: ScalePlan, fought: Col
         needs_session_manager=has_manager == effective.suspended,
         needs_claim_update="PersistentVolumeClaim" in fought or claims.work,
         needs_object_cache=not _object_caches_there(observed, effective),
-        needs_grow=occupied(observed) < effective.executors.replicas,
-        needs_shrink=len(observed.group.live) > scale.target or bool(draining - {DrainReason.STALE}),
+        needs_grow=occupied(group.observed) < group.effective.replicas,
+        needs_shrink=len(group.observed.live) > scale.target or bool(draining - {DrainReason.STALE}),
         needs_pod_replacement=not effective.suspended
         and (
             compared.has_stale_pods
             or DrainReason.STALE in draining
-            or (observed.session_manager_ready and bool(observed.group.unbound))
+            or (observed.session_manager_ready and bool(group.observed.unbound))
         ),
         has_unhealthy_pods=bool(observed.unhealthy),
         has_pending_removal=bool(observed.terminating),

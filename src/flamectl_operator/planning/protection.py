@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from flamectl_operator.observed.cluster import ObservedCluster
     from flamectl_operator.observed.executor import Executor
-    from flamectl_operator.planning.effective_spec import EffectiveSpec
+    from flamectl_operator.planning.group_comparison import GroupComparison
     from flamectl_operator.runtime.clock_reading import ClockReading
 
 #: The annotations that the cluster autoscaler and Karpenter read.
@@ -55,24 +55,25 @@ class ProtectionPlan(Part):
             yield f"{verb} {executor.name} from autoscalers of nodes"
 
 
-def plan_protection(observed: ObservedCluster, effective: EffectiveSpec, now: ClockReading) -> ProtectionPlan:
+def plan_protection(
+    observed: ObservedCluster, group: GroupComparison, common_annotations: Collection[str], now: ClockReading
+) -> ProtectionPlan:
     """Decide which executors are protected from now on, and which no longer.
 
     Without an answer of the session manager each stays as it is.
 
     Args:
         observed: The objects that exist, and the session manager's last answer.
+        common_annotations: The keys of annotations that the author gives to all objects.
     """
-    spec, snapshot = effective.desired.spec, observed.flame.fresh
-    wanted = spec.executor_manager.drain.protect_busy
-    if effective.suspended or (wanted and snapshot is None):
+    desired, snapshot = group.effective.desired, observed.flame.fresh
+    wanted = desired.spec.drain.protect_busy
+    if group.effective.suspended or (wanted and snapshot is None):
         return ProtectionPlan()
-    authored = (
-        spec.common_annotations.keys() | effective.desired.executors.template.manifest["metadata"]["annotations"].keys()
-    )
+    authored = {*common_annotations, *desired.template.manifest["metadata"]["annotations"]}
     patch: list[tuple[Executor, Changes]] = []
     later: list[float] = []
-    for executor in observed.executors:
+    for executor in group.observed.executors:
         if executor.terminating or executor.terminal or not (wanted or executor.protected):
             continue
         busy = wanted and snapshot is not None and snapshot.load(executor.name)[0] is Load.BUSY

@@ -25,7 +25,9 @@ if TYPE_CHECKING:
 
     from flamectl_operator.observed.cluster import ObservedCluster
     from flamectl_operator.observed.executor import Executor
+    from flamectl_operator.observed.group import ObservedGroup
     from flamectl_operator.planning.effective_group import EffectiveGroup
+    from flamectl_operator.planning.group_comparison import GroupComparison
     from flamectl_operator.planning.replacement_backoff import ReplacementBackoff
     from flamectl_operator.runtime.clock_reading import ClockReading
     from flamectl_operator.runtime.outcome import Outcome
@@ -68,7 +70,9 @@ class Unregistered:
         return not self.known and not self.returns and not group.stale(self.executor)
 
 
-def unregistered(observed: ObservedCluster, settings: FlameSettings, now: ClockReading) -> tuple[Unregistered, ...]:
+def unregistered(
+    observed: ObservedCluster, group: ObservedGroup, settings: FlameSettings, now: ClockReading
+) -> tuple[Unregistered, ...]:
     """Return the executors that run without being registered, by id."""
     flame = observed.flame
     snapshot = flame.fresh
@@ -76,7 +80,7 @@ def unregistered(observed: ObservedCluster, settings: FlameSettings, now: ClockR
         return ()
     found = []
     lost_after = min(LOST_AFTER, settings.registration_deadline_seconds)
-    for executor in observed.group.live:
+    for executor in group.live:
         running_since = executor.running_since
         if running_since is None or snapshot.registered(executor.name):
             continue
@@ -98,12 +102,14 @@ def unregistered(observed: ObservedCluster, settings: FlameSettings, now: ClockR
     return tuple(found)
 
 
-def overdue(observed: ObservedCluster, settings: FlameSettings, now: ClockReading) -> tuple[Executor, ...]:
+def overdue(
+    observed: ObservedCluster, group: ObservedGroup, settings: FlameSettings, now: ClockReading
+) -> tuple[Executor, ...]:
     """Return the executors whose time to register is over."""
-    return tuple(each.executor for each in unregistered(observed, settings, now) if each.deadline <= now.wall)
+    return tuple(each.executor for each in unregistered(observed, group, settings, now) if each.deadline <= now.wall)
 
 
-def of_no_use(observed: ObservedCluster) -> frozenset[str]:
+def of_no_use(observed: ObservedCluster, group: ObservedGroup) -> frozenset[str]:
     """Return the names of executors that are ready, and that the session manager neither calls registered nor lists work on.
 
     An executor that was there before this incarnation of the session manager may still come back to its work.
@@ -114,38 +120,40 @@ def of_no_use(observed: ObservedCluster) -> frozenset[str]:
         return frozenset()
     seen = observed.first_seen.running
     unknown = [
-        each
-        for each in observed.group.ready
-        if not snapshot.registered(each.name) and snapshot.load(each.name)[0] is Load.NONE
+        each for each in group.ready if not snapshot.registered(each.name) and snapshot.load(each.name)[0] is Load.NONE
     ]
     early = [each for each in unknown if seen.get(each.pod.uid, flame.known_since) < flame.known_since]
     returning = {each.name for each in early if _started_before(observed, each)}
     return frozenset(each.name for each in unknown if each.name not in returning)
 
 
-def holds_rollout(observed: ObservedCluster, group: EffectiveGroup, now: ClockReading) -> bool:
+def holds_rollout(observed: ObservedCluster, group: GroupComparison, now: ClockReading) -> bool:
     """Return whether stale executors stay because a new one did not register in time, and none has shown since that it can."""
-    if group.backoff.failures == 0 or observed.flame.fresh is None:
+    if group.effective.backoff.failures == 0 or observed.flame.fresh is None:
         return False
-    return any(each.new(group) for each in unregistered(observed, group.settings, now))
+    return any(
+        each.new(group.effective) for each in unregistered(observed, group.observed, group.effective.settings, now)
+    )
 
 
-def superseded(observed: ObservedCluster, group: EffectiveGroup, now: ClockReading) -> frozenset[str]:
+def superseded(observed: ObservedCluster, group: GroupComparison, now: ClockReading) -> frozenset[str]:
     """Return the names of stale executors that are ready, do not register and do no work, so that their deletion needs no budget.
 
     There are none while fewer than half of the executors are registered, because the session manager itself is in doubt then.
     """
-    if observed.flame.fresh is None or 2 * len(observed.group.serving) < len(observed.group.live):
+    if observed.flame.fresh is None or 2 * len(group.observed.serving) < len(group.observed.live):
         return frozenset()
     patience = timedelta(seconds=UNREGISTERED_AFTER_SECONDS)
-    missing = unregistered(observed, group.settings, now)
+    missing = unregistered(observed, group.observed, group.effective.settings, now)
     late = [
         each.executor for each in missing if not each.known and not each.again and each.since + patience <= now.wall
     ]
-    return frozenset(executor.name for executor in late if group.stale(executor))
+    return frozenset(executor.name for executor in late if group.effective.stale(executor))
 
 
-def unregistered_to_delete(observed: ObservedCluster, group: EffectiveGroup, now: ClockReading) -> tuple[Executor, ...]:
+def unregistered_to_delete(
+    observed: ObservedCluster, group: GroupComparison, now: ClockReading
+) -> tuple[Executor, ...]:
     """Return the executors that are replaced now because they did not register.
 
     At most `maxUnavailable` are deleted at once. Only one is deleted while fewer than half are registered, or after a restart of
@@ -153,26 +161,30 @@ def unregistered_to_delete(observed: ObservedCluster, group: EffectiveGroup, now
     next replacement alike. In a rollout no further one is deleted after its replacement did not register either.
     """
     snapshot = observed.flame.fresh
-    late = overdue(observed, group.settings, now)
-    if snapshot is None or not late or group.replicas == 0 or not _may_replace(group.backoff, now):
+    late = overdue(observed, group.observed, group.effective.settings, now)
+    if snapshot is None or not late or group.effective.replicas == 0 or not _may_replace(group.effective.backoff, now):
         return ()
-    registered = sum(snapshot.registered(executor.name) for executor in observed.group.live)
-    in_doubt = 2 * registered < len(observed.group.live)
-    missing = unregistered(observed, group.settings, now)
+    registered = sum(snapshot.registered(executor.name) for executor in group.observed.live)
+    in_doubt = 2 * registered < len(group.observed.live)
+    missing = unregistered(observed, group.observed, group.effective.settings, now)
     restarted = any(each.again and each.executor in late for each in missing)
-    at_once = 1 if in_doubt or restarted else max(1, Budget.of(group.update_strategy, group.replicas).unavailable)
-    starting = max(0, group.replicas - registered - len(late))
-    given_up = group.backoff.repeated and _rolls_out(observed, group)
-    kept = {each.executor.name for each in missing if each.new(group)} if given_up else set()
+    at_once = (
+        1
+        if in_doubt or restarted
+        else max(1, Budget.of(group.effective.update_strategy, group.effective.replicas).unavailable)
+    )
+    starting = max(0, group.effective.replicas - registered - len(late))
+    given_up = group.effective.backoff.repeated and _rolls_out(group)
+    kept = {each.executor.name for each in missing if each.new(group.effective)} if given_up else set()
     due = [executor for executor in late if executor.name not in kept]
     # A failure is counted first. A stale executor, and one that has worked for long, say nothing about their replacements.
-    found = [each for each in due if not executor_uncounted(each, group.backoff, group.settings)]
+    found = [each for each in due if not executor_uncounted(each, group.effective.backoff, group.effective.settings)]
     return tuple(found[: max(0, at_once - starting)])
 
 
-def registration_outcome(observed: ObservedCluster, group: EffectiveGroup, now: ClockReading) -> Outcome:
+def registration_outcome(observed: ObservedCluster, group: GroupComparison, now: ClockReading) -> Outcome:
     """Return the outcome about executors that are not registered, and when to look again."""
-    missing = unregistered(observed, group.settings, now)
+    missing = unregistered(observed, group.observed, group.effective.settings, now)
     if not missing:
         return DONE
     patience = timedelta(seconds=UNREGISTERED_AFTER_SECONDS)
@@ -182,27 +194,27 @@ def registration_outcome(observed: ObservedCluster, group: EffectiveGroup, now: 
     if len(late) > 1:
         message += f", and {len(late) - 1} more"
     found = wait_until(NOT_REGISTERED, min(times), now.wall, message) if times else wait(NOT_REGISTERED, message)
-    new = [each for each in late if each.new(group)]
-    if not new or group.backoff.failures == 0:
+    new = [each for each in late if each.new(group.effective)]
+    if not new or group.effective.backoff.failures == 0:
         return found
-    return blocked(NONE_REGISTERS, f"{new[0].message}: {_advice(observed, group)}", found.delay)
+    return blocked(NONE_REGISTERS, f"{new[0].message}: {_advice(group)}", found.delay)
 
 
-def _advice(observed: ObservedCluster, group: EffectiveGroup) -> str:
+def _advice(group: GroupComparison) -> str:
     """Return what a person can do, and what happens until then."""
     look = "look at its log, and correct spec.executorManager"
-    if not _rolls_out(observed, group):
+    if not _rolls_out(group):
         return look
-    stale = len(observed.group.live) - len(group.fresh(observed))
+    stale = len(group.observed.live) - len(group.fresh)
     stay = (
         "1 executor of the earlier revision stays" if stale == 1 else f"{stale} executors of the earlier revision stay"
     )
     return f"{look}. The rollout has stopped until the spec changes, and {stay}"
 
 
-def _rolls_out(observed: ObservedCluster, group: EffectiveGroup) -> bool:
+def _rolls_out(group: GroupComparison) -> bool:
     """Return whether executors of an earlier revision are still there."""
-    return len(group.fresh(observed)) < len(observed.group.live)
+    return len(group.fresh) < len(group.observed.live)
 
 
 def _started_before(observed: ObservedCluster, executor: Executor) -> bool:

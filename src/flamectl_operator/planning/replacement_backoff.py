@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from flamectl_operator.observed.cluster import ObservedCluster
     from flamectl_operator.observed.component import Component
     from flamectl_operator.observed.executor import Executor
+    from flamectl_operator.observed.group import ObservedGroup
     from flamectl_operator.runtime.outcome import Outcome
     from flamectl_operator.settings import FlameSettings
 
@@ -105,7 +106,7 @@ def session_manager_uncounted(manager: Component, backoff: ReplacementBackoff) -
 
 def count_executors(
     before: ReplacementBackoff,
-    observed: ObservedCluster,
+    group: ObservedGroup,
     revision: str,
     *,
     replicas: int,
@@ -127,13 +128,13 @@ def count_executors(
     backoff = replace(backoff, attempt_id=min(backoff.attempt_id, next_id))
     if replicas == 0:
         backoff = replace(backoff, failures=0, next_attempt=None)
-    elif any(executor_uncounted(executor, backoff, settings) for executor in observed.group.terminal):
+    elif any(executor_uncounted(executor, backoff, settings) for executor in group.terminal):
         return replace(_failed(backoff, now, settings), attempt_id=next_id)
-    elif _elapsed(executors_reset_at(backoff, observed, replicas, surge, settings), now):
+    elif _elapsed(executors_reset_at(backoff, group, replicas, surge, settings), now):
         # Executors that have not worked for a while may still fail.
         unproven = [
             executor.executor_id
-            for executor in observed.group.live
+            for executor in group.live
             if _made_since(executor, backoff) and not _elapsed(_stable_at(executor, settings), now)
         ]
         return replace(backoff, failures=0, next_attempt=None, attempt_id=min(unproven, default=next_id))
@@ -157,9 +158,9 @@ def count_overdue(
     return replace(_failed(attempts, now, settings), attempt_id=next_id)
 
 
-def _all_there(observed: ObservedCluster, revision: str, replicas: int, surge: int) -> bool:
+def _all_there(group: ObservedGroup, revision: str, replicas: int, surge: int) -> bool:
     """Return whether no executor is missing because of failures."""
-    live = observed.group.live
+    live = group.live
     return len(live) >= replicas + min(surge, sum(executor.revision != revision for executor in live))
 
 
@@ -187,7 +188,7 @@ def session_manager_reset_at(
 
 
 def executors_reset_at(
-    backoff: ReplacementBackoff, observed: ObservedCluster, replicas: int, surge: int, settings: FlameSettings
+    backoff: ReplacementBackoff, group: ObservedGroup, replicas: int, surge: int, settings: FlameSettings
 ) -> datetime | None:
     """Return when the executors' failures are reset if nothing changes; None when no reset is due.
 
@@ -201,13 +202,13 @@ def executors_reset_at(
     """
     if backoff.failures == 0:
         return None
-    made_since = [executor for executor in observed.group.live if _made_since(executor, backoff)]
+    made_since = [executor for executor in group.live if _made_since(executor, backoff)]
     if tried := [executor for executor in made_since if executor.pod.spec.node_name]:
-        return min((time for each in tried if (time := _works_at(each, observed, settings)) is not None), default=None)
-    others = [executor for executor in observed.group.live if executor.pod.spec.node_name]
-    if not others or not _all_there(observed, backoff.revision, replicas, surge):
+        return min((time for each in tried if (time := _works_at(each, group, settings)) is not None), default=None)
+    others = [executor for executor in group.live if executor.pod.spec.node_name]
+    if not others or not _all_there(group, backoff.revision, replicas, surge):
         return None
-    times = [_works_at(each, observed, settings) for each in others]
+    times = [_works_at(each, group, settings) for each in others]
     if made_since:
         times.append(_waited_at(made_since, settings))
     known = [time for time in times if time is not None]
@@ -225,9 +226,9 @@ def _waited_at(executors: Iterable[Executor], settings: FlameSettings) -> dateti
     return min(born) + timedelta(seconds=settings.stable_after_seconds) if born else None
 
 
-def _works_at(executor: Executor, observed: ObservedCluster, settings: FlameSettings) -> datetime | None:
+def _works_at(executor: Executor, group: ObservedGroup, settings: FlameSettings) -> datetime | None:
     """Return when an executor will have worked for the stable time; None when it does not work."""
-    snapshot = observed.flame.snapshot
+    snapshot = group.snapshot
     return _stable_at(executor, settings) if snapshot is None or snapshot.registered(executor.name) else None
 
 

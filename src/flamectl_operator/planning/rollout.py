@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from flamectl_operator.observed.cluster import ObservedCluster
     from flamectl_operator.observed.component import Component
     from flamectl_operator.observed.executor import Executor
-    from flamectl_operator.planning.comparison import Comparison
-    from flamectl_operator.planning.effective_group import EffectiveGroup
+    from flamectl_operator.planning.group_comparison import GroupComparison
+    from flamectl_operator.planning.prerequisites import Prerequisites, SessionStorage
     from flamectl_operator.runtime.clock_reading import ClockReading
     from flamectl_operator.runtime.outcome import Outcome
 
@@ -34,7 +34,9 @@ _WAITING = wait("WaitingForSessionManager")
 
 
 def plan_rollout(
-    compared: Comparison,
+    observed: ObservedCluster,
+    group: GroupComparison,
+    prerequisites: Prerequisites,
     now: ClockReading,
     *,
     keep_stale: bool = False,
@@ -49,32 +51,31 @@ def plan_rollout(
     Args:
         keep_stale: Whether stale executors must stay for now.
     """
-    observed, group = compared.observed, compared.effective.executors
     if not observed.session_manager_ready:
-        return _without_session_manager(compared, now)
-    others = observed.group.unbound
+        return _without_session_manager(observed, group, prerequisites.session_storage, now)
+    others = group.observed.unbound
     lost = [
         executor for executor in observed.deletable(others) if executor.started and not observed.marks.misread(executor)
     ]
     gone = {executor.name for executor in lost}
-    stale = [each for each in compared.stale_executors if each.name not in gone]
+    stale = [each for each in group.stale if each.name not in gone]
     # By their times they are of no use, but clocks of nodes differ. So they are replaced within the budget.
-    stale += [each for each in observed.group.unmarked if each not in stale]
-    serving = [each for each in observed.group.serving if each.name not in gone] if stale else []
-    caches_first = compared.object_caches_first
-    asking = bool(stale) and undecided(observed, group, now)
-    manager_first = compared.session_manager_first
+    stale += [each for each in group.observed.unmarked if each not in stale]
+    serving = [each for each in group.observed.serving if each.name not in gone] if stale else []
+    caches_first = prerequisites.object_caches_first
+    asking = bool(stale) and undecided(observed, group.effective, now)
+    manager_first = prerequisites.session_manager_first
     may_replace = not manager_first and not caches_first and not keep_stale and not asking
     chosen = _stale_to_delete(observed, group, observed.deletable(stale), serving, now) if may_replace else []
     leaving = gone | {executor.name for executor in chosen}
-    drain, delete = split_drainable(chosen, observed, group)
+    drain, delete = split_drainable(chosen, observed, group.effective)
     left = len(stale) - len(chosen)
     if manager_first:
         deferral = _WAITING
     elif caches_first:
         deferral = wait("WaitingForObjectCache")
     else:
-        deferral = _rollout_wait(observed, group, left, held=bool(left) and holds_rollout(observed, group, now))
+        deferral = _rollout_wait(group, left, held=bool(left) and holds_rollout(observed, group, now))
     return RolloutPlan(
         delete=(
             *((executor, LOST) for executor in lost),
@@ -82,36 +83,33 @@ def plan_rollout(
         ),
         drain=drain,
         rebind=tuple(executor for executor in others if not executor.started and executor.name not in leaving),
-        mend=tuple(executor for executor in observed.group.mismarked if executor.name not in leaving),
+        mend=tuple(executor for executor in group.observed.mismarked if executor.name not in leaving),
         waits=(deferral, *([wait("AskingSessionManager", "", SNAPSHOT_RECHECK_SECONDS)] if asking else []))
         if left
         else (),
     )
 
 
-def _without_session_manager(compared: Comparison, now: ClockReading) -> RolloutPlan:
+def _without_session_manager(
+    observed: ObservedCluster, group: GroupComparison, storage: SessionStorage, now: ClockReading
+) -> RolloutPlan:
     """Plan while the session manager is not ready, so that no executor serves a session.
 
     Executors that wait for the session manager only need its new incarnation, and they need it before it is ready, because then
     they start. If the session manager is unschedulable or refused by a quota, executors that will be replaced anyway are deleted.
     If that has not helped after a while, waiting executors are deleted as well.
     """
-    observed, effective = compared.observed, compared.effective
-    live = observed.deletable(observed.group.live)
-    others = observed.group.unbound
-    waits = (_WAITING,) if others or compared.stale_executors else ()
+    live = observed.deletable(group.observed.live)
+    others = group.observed.unbound
+    waits = (_WAITING,) if others or group.stale else ()
     if observed.session_manager_quota_refused:
         # Waiting executors are deleted one by one, because a quota may be slow to count deleted Pods.
-        started = [
-            each
-            for each in live
-            if each.started and not effective.finds_sessions(observed, each.session_manager_incarnation)
-        ]
-        return _make_room(started or deletion_order(live, effective.executors)[:1], waits)
+        started = [each for each in live if each.started and not storage.finds(each.session_manager_incarnation)]
+        return _make_room(started or deletion_order(live, group.effective)[:1], waits)
     starting = _starting(observed)
     since = _unschedulable_since(observed, starting, now) if starting is not None else None
     if since is None:
-        fresh = tuple(each for each in others if not each.started and not effective.executors.stale(each))
+        fresh = tuple(each for each in others if not each.started and not group.effective.stale(each))
         return RolloutPlan(rebind=() if starting is None else fresh, waits=waits)
     if placed := [executor for executor in live if executor.pod.spec.node_name]:
         until = since + timedelta(seconds=ROOM_TIMEOUT_SECONDS)
@@ -145,12 +143,12 @@ def _starting(observed: ObservedCluster) -> Component | None:
 
 def _stale_to_delete(
     observed: ObservedCluster,
-    group: EffectiveGroup,
+    group: GroupComparison,
     stale: Sequence[Executor],
     serving: Sequence[Executor],
     now: ClockReading,
 ) -> list[Executor]:
-    strategy = group.update_strategy
+    strategy = group.effective.update_strategy
     if strategy.type == "OnDelete" or not stale:
         return []
     if strategy.type == "Recreate":
@@ -159,21 +157,21 @@ def _stale_to_delete(
     # broken rollout can be rolled back or superseded.
     useless = superseded(observed, group, now)
     free = [executor for executor in stale if not executor.ready or executor.name in useless]
-    if group.backoff.repeated or holds_rollout(observed, group, now):
+    if group.effective.backoff.repeated or holds_rollout(observed, group, now):
         # Each attempt is ready for a moment before it fails, so without this each attempt would cost working executors.
         return free
-    spare = max(0, len(serving) - floor(strategy, group.replicas))
+    spare = max(0, len(serving) - floor(strategy, group.effective.replicas))
     ready = [executor for executor in stale if executor.ready and executor.name not in useless]
-    return free + deletion_order(ready, group, observed.work, of_no_use(observed))[:spare]
+    return free + deletion_order(ready, group.effective, observed.work, of_no_use(observed, group.observed))[:spare]
 
 
-def _rollout_wait(observed: ObservedCluster, group: EffectiveGroup, left: int, *, held: bool) -> Outcome:
-    if group.update_strategy.type == "OnDelete":
+def _rollout_wait(group: GroupComparison, left: int, *, held: bool) -> Outcome:
+    if group.effective.update_strategy.type == "OnDelete":
         stale = f"{left} stale executor{'s' * (left != 1)}"
         return wait("OnDelete", f"{stale} will be replaced after somebody deletes {'it' if left == 1 else 'them'}")
-    fresh = len(group.fresh(observed))
-    message = f"rolling update: {fresh} of {group.replicas} executors are on the current revision"
-    if group.backoff.repeated and not held:
-        seconds = group.settings.stable_after_seconds
+    fresh = len(group.fresh)
+    message = f"rolling update: {fresh} of {group.effective.replicas} executors are on the current revision"
+    if group.effective.backoff.repeated and not held:
+        seconds = group.effective.settings.stable_after_seconds
         message += f"; some failed, and the update continues after a newer executor has been ready for {seconds:.0f} s"
     return wait("RollingUpdate", message)

@@ -26,55 +26,55 @@ if TYPE_CHECKING:
 
     from flamectl_operator.observed.cluster import ObservedCluster
     from flamectl_operator.observed.executor import Executor
-    from flamectl_operator.planning.comparison import Comparison
     from flamectl_operator.planning.effective_group import EffectiveGroup
-    from flamectl_operator.planning.effective_spec import EffectiveSpec
+    from flamectl_operator.planning.group_comparison import GroupComparison
+    from flamectl_operator.planning.prerequisites import Prerequisites
     from flamectl_operator.runtime.clock_reading import ClockReading
     from flamectl_operator.runtime.outcome import Outcome
 
 
-def plan_scale(compared: Comparison, now: ClockReading, limit: int) -> ScalePlan:
+def plan_scale(
+    observed: ObservedCluster, group: GroupComparison, prerequisites: Prerequisites, now: ClockReading, limit: int
+) -> ScalePlan:
     """Decide how many executors to create, or which ones to delete.
 
     Args:
         limit: The most executors to create in one pass.
     """
-    observed, effective = compared.observed, compared.effective
-    live = observed.group.live
-    target = _wanted_now(compared)
-    delete_terminal, waits = _terminal_to_delete(observed, effective.executors, now.wall)
+    live = group.observed.live
+    target = _wanted_now(observed, group, prerequisites)
+    delete_terminal, waits = _terminal_to_delete(observed, group, now.wall)
     plan = ScalePlan(target, delete_terminal=delete_terminal, waits=waits)
     if len(live) > target:
-        if undecided(observed, effective.executors, now):
+        if undecided(observed, group.effective, now):
             return replace(plan, waits=(*waits, wait("AskingSessionManager", "", SNAPSHOT_RECHECK_SECONDS)))
-        surplus, held = _surplus(observed, effective.executors, len(live) - target, now)
-        drain, delete = split_drainable(surplus, observed, effective.executors)
+        surplus, held = _surplus(observed, group, len(live) - target, now)
+        drain, delete = split_drainable(surplus, observed, group.effective)
         return replace(plan, drain=drain, delete=delete, waits=(*waits, *held))
-    plan = replace(
-        plan, delete_unregistered=observed.deletable(unregistered_to_delete(observed, effective.executors, now))
-    )
-    missing = target - occupied(observed)
+    plan = replace(plan, delete_unregistered=observed.deletable(unregistered_to_delete(observed, group, now)))
+    missing = target - occupied(group.observed)
     if missing <= 0:
         return plan
-    if (deferral := _creation_wait(compared, now)) is not None:
+    if (deferral := _creation_wait(observed, group, prerequisites, now)) is not None:
         return replace(plan, waits=(*waits, deferral))
     return replace(plan, create=min(missing, limit), missing=missing)
 
 
 def _surplus(
-    observed: ObservedCluster, group: EffectiveGroup, count: int, now: ClockReading
+    observed: ObservedCluster, group: GroupComparison, count: int, now: ClockReading
 ) -> tuple[list[Executor], tuple[Outcome, ...]]:
     """Return so many executors to delete, but no registered one without which fewer would serve than must stay, and the wait.
 
     The others may still come back to their work. If they do not, they become overdue, and are deleted first.
     """
-    useless = of_no_use(observed) | {each.name for each in overdue(observed, group.settings, now)}
-    order = deletion_order(observed.deletable(observed.group.live), group, observed.work, useless)[:count]
-    serving = {each.name for each in observed.group.serving}
-    spare = len(serving) - floor(group.update_strategy, group.replicas)
+    existing, wanted = group.observed, group.effective
+    useless = of_no_use(observed, existing) | {each.name for each in overdue(observed, existing, wanted.settings, now)}
+    order = deletion_order(observed.deletable(existing.live), wanted, observed.work, useless)[:count]
+    serving = {each.name for each in existing.serving}
+    spare = len(serving) - floor(wanted.update_strategy, wanted.replicas)
     chosen: list[Executor] = []
     for executor in order:
-        if executor.name in serving and group.update_strategy.type != "Recreate":
+        if executor.name in serving and wanted.update_strategy.type != "Recreate":
             spare -= 1
             if spare < 0:
                 continue
@@ -82,62 +82,64 @@ def _surplus(
     return chosen, () if len(chosen) == len(order) else (wait(NOT_REGISTERED),)
 
 
-def _wanted_now(compared: Comparison) -> int:
+def _wanted_now(observed: ObservedCluster, group: GroupComparison, prerequisites: Prerequisites) -> int:
     """Return the number of executors for now: the wanted number, plus the surge in a rolling update.
 
     While nothing may be replaced, because the session manager or an object cache comes first, the surge stays constant.
     """
-    observed, effective = compared.observed, compared.effective
-    replicas, live = effective.executors.replicas, observed.group.live
-    stale = observed.deletable(compared.stale_executors)
+    replicas, live = group.effective.replicas, group.observed.live
+    stale = observed.deletable(group.stale)
     if replicas == 0:
         return replicas
-    most = replicas + (min(surge(effective.executors.update_strategy, replicas), len(stale)) if stale else 0)
-    if not compared.session_manager_first and not compared.object_caches_first:
+    most = replicas + (min(surge(group.effective.update_strategy, replicas), len(stale)) if stale else 0)
+    if not prerequisites.session_manager_first and not prerequisites.object_caches_first:
         return most
     return max(replicas, min(len(live), most))
 
 
-def ids_to_reserve(compared: Comparison, target: int, now: ClockReading, limit: int) -> int:
+def ids_to_reserve(
+    observed: ObservedCluster, group: GroupComparison, target: int, now: ClockReading, limit: int
+) -> int:
     """Return how many executors this pass may create at most, after the earlier steps have run.
 
     Args:
-        compared: The cluster beside the effective spec when the pass begins.
+        observed: The cluster when the pass begins.
         target: The number of executors for now; see `ScalePlan`.
         limit: The most executors to create in one pass.
     """
-    if creation_wait(compared.observed, compared.effective.executors, now) is not None:
+    if creation_wait(observed, group, now) is not None:
         return 0
-    return min(max(0, target - occupied(compared.observed)), limit)
+    return min(max(0, target - occupied(group.observed)), limit)
 
 
-def _creation_wait(compared: Comparison, now: ClockReading) -> Outcome | None:
+def _creation_wait(
+    observed: ObservedCluster, group: GroupComparison, prerequisites: Prerequisites, now: ClockReading
+) -> Outcome | None:
     """Return why missing executors are not created in this pass."""
-    observed, effective = compared.observed, compared.effective
-    if (deferral := creation_wait(observed, effective.executors, now)) is not None:
+    if (deferral := creation_wait(observed, group, now)) is not None:
         return deferral
-    if not compared.config_map_current:
+    if not prerequisites.config_map_current:
         return wait("ConfigMapNotReady")
     if observed.session_manager_quota_refused:
         return wait("WaitingForSessionManager")  # freed quota is for the session manager
-    if (deferral := _session_manager_first(observed, effective, now.wall)) is not None:
+    if (deferral := _session_manager_first(observed, prerequisites.next_attempt, now.wall)) is not None:
         return deferral
-    if any(_uncounted(executor, effective.executors) for executor in observed.group.terminal):
+    if any(_uncounted(executor, group.effective) for executor in group.observed.terminal):
         return wait("Changed", delay=0)
     return None
 
 
-def creation_wait(observed: ObservedCluster, group: EffectiveGroup, now: ClockReading) -> Outcome | None:
+def creation_wait(observed: ObservedCluster, group: GroupComparison, now: ClockReading) -> Outcome | None:
     """Return why missing executors are not created yet, unless an earlier step of the pass can change that."""
-    deferral = group.backoff.back_off("executors", now.wall)
-    if deferral is None and group.update_strategy.type == "Recreate":
+    deferral = group.effective.backoff.back_off("executors", now.wall)
+    if deferral is None and group.effective.update_strategy.type == "Recreate":
         return _recreate_wait(observed, group, now)
     return deferral
 
 
-def _session_manager_first(observed: ObservedCluster, effective: EffectiveSpec, now: datetime) -> Outcome | None:
+def _session_manager_first(observed: ObservedCluster, next_attempt: datetime | None, now: datetime) -> Outcome | None:
     """Wait for the session manager, because executors would take its room in a quota or on a node."""
-    manager, next_attempt = observed.session_manager, effective.session_manager_backoff.next_attempt
+    manager = observed.session_manager
     if manager is not None:
         unschedulable = manager.live and pods.unschedulable_since(manager.pod) is not None
         return wait("WaitingForSessionManager") if manager.terminal or unschedulable else None
@@ -146,33 +148,35 @@ def _session_manager_first(observed: ObservedCluster, effective: EffectiveSpec, 
     return wait_until("WaitingForSessionManager", next_attempt, now)
 
 
-def _recreate_wait(observed: ObservedCluster, group: EffectiveGroup, now: ClockReading) -> Outcome | None:
+def _recreate_wait(observed: ObservedCluster, group: GroupComparison, now: ClockReading) -> Outcome | None:
     """Wait for old executors to be gone, because `Recreate` never runs two revisions side by side.
 
     An executor that never terminates, because its node is lost, does not block the others for ever.
     """
-    stale = [executor for executor in observed.executors if group.stale(executor) and not executor.terminal]
+    stale = [each for each in group.observed.executors if group.effective.stale(each) and not each.terminal]
     old = f"{len(stale)} executor{'s' * (len(stale) != 1)} of the old revision"
     if any(not executor.terminating for executor in stale):
         return wait("Recreate", f"waiting for {old} to be deleted")
-    latest = max((given_up_at(observed, executor, group.settings, now) for executor in stale), default=now.wall)
+    settings = group.effective.settings
+    latest = max((given_up_at(observed, executor, settings, now) for executor in stale), default=now.wall)
     if latest <= now.wall:
         return None
     return wait_until("Recreate", latest, now.wall, f"waiting for {old} to terminate")
 
 
 def _terminal_to_delete(
-    observed: ObservedCluster, group: EffectiveGroup, now: datetime
+    observed: ObservedCluster, group: GroupComparison, now: datetime
 ) -> tuple[tuple[Executor, ...], tuple[Outcome, ...]]:
     """Return the terminal executors that are due for deletion, and when the next ones are due."""
-    retention = timedelta(seconds=group.settings.terminal_pod_retention_seconds)
+    wanted = group.effective
+    retention = timedelta(seconds=wanted.settings.terminal_pod_retention_seconds)
     due: list[Executor] = []
     later: list[datetime] = []
-    for executor in observed.deletable(observed.group.terminal):
+    for executor in observed.deletable(group.observed.terminal):
         ended = terminal_since(executor)
-        if _uncounted(executor, group):
+        if _uncounted(executor, wanted):
             later.append(now)
-        elif group.suspended or ended is None or ended + retention <= now or ended > now + CLOCKS_DIFFER:
+        elif wanted.suspended or ended is None or ended + retention <= now or ended > now + CLOCKS_DIFFER:
             # An end in the future is by a clock that is wrong, and says nothing about the time since then.
             due.append(executor)
         else:

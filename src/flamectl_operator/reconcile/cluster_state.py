@@ -155,7 +155,7 @@ class ClusterState:
             generation=generation,
             next_id=next_id,
             now=now,
-            overdue=overdue(observed, config.flame, now),
+            overdue=overdue(observed, observed.group, config.flame, now),
         )
         self._ids.drop_before(effective.executors.backoff.attempt_id, observed)
         return effective

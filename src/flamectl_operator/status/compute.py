@@ -24,6 +24,7 @@ from flamectl_operator.api.status import (
 from flamectl_operator.desired import names, tls
 from flamectl_operator.desired.flame_config import session_manager_endpoint
 from flamectl_operator.planning.effective_spec import answer_due
+from flamectl_operator.planning.group_comparison import GroupComparison
 from flamectl_operator.planning.kept_claims import claims_in_danger
 from flamectl_operator.planning.needs import NO_NEEDS, Needs
 from flamectl_operator.planning.outdated_crd import read_as
@@ -254,7 +255,7 @@ def _executor_manager(given: StatusInput) -> ExecutorManagerStatus:
     }
     if effective is not None:
         backoff, template = effective.executors.backoff, effective.desired.executors.template
-        updated = len(effective.executors.fresh(observed))
+        updated = len(GroupComparison(observed.group, effective.executors).fresh)
         found |= {
             "replicas": effective.executors.wanted_replicas,
             "autoscaling": autoscaling_status(effective.executors),

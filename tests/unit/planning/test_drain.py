@@ -12,6 +12,7 @@ from flamectl_operator.flame.knowledge import Knowledge, Phase
 from flamectl_operator.flame.snapshot import ExecutorState, FlameExecutor, NodeState, SessionManagerSnapshot
 from flamectl_operator.observed.cluster import ObservedCluster
 from flamectl_operator.planning.drain import CONFIRM_AFTER, drainable, plan_drain
+from flamectl_operator.planning.group_comparison import GroupComparison
 from flamectl_operator.planning.marks import drain_annotations
 from flamectl_operator.planning.parts import Deletion, DrainPlan, DrainReason
 from flamectl_operator.runtime.clock_reading import ClockReading
@@ -34,9 +35,14 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from flamectl_operator.observed.executor import Executor
+    from flamectl_operator.planning.effective_spec import EffectiveSpec
 
 NODE = executor_name(0)
 _BUSY = FlameExecutor(NODE, ExecutorState.BOUND, "s")
+
+
+def _plan(seen: ObservedCluster, wanted: EffectiveSpec, released_at: dict[str, float], now: ClockReading) -> DrainPlan:
+    return plan_drain(seen, GroupComparison(seen.group, wanted.executors), released_at, now)
 
 
 def _draining(snapshot: SessionManagerSnapshot, asked: float) -> ObservedCluster:
@@ -48,15 +54,13 @@ def _draining(snapshot: SessionManagerSnapshot, asked: float) -> ObservedCluster
 
 @pytest.mark.parametrize("released_at", [{}, {NODE: BOOTTIME - 1}])
 def test_drain_that_lacks_only_a_newer_answer_is_looked_at_again_soon(released_at: dict[str, float]) -> None:
-    plan = plan_drain(_draining(SessionManagerSnapshot({}), BOOTTIME - 2), effective().executors, released_at, MOMENT)
+    plan = _plan(_draining(SessionManagerSnapshot({}), BOOTTIME - 2), effective(), released_at, MOMENT)
     assert plan.delete == ()
     assert [outcome.delay for outcome in plan.waits] == [CONFIRM_AFTER]
 
 
 def test_executor_is_deleted_by_an_answer_to_a_question_after_its_release() -> None:
-    plan = plan_drain(
-        _draining(SessionManagerSnapshot({}), BOOTTIME), effective().executors, {NODE: BOOTTIME - 1}, MOMENT
-    )
+    plan = _plan(_draining(SessionManagerSnapshot({}), BOOTTIME), effective(), {NODE: BOOTTIME - 1}, MOMENT)
     assert [executor.name for executor, _ in plan.delete] == [NODE]
 
 
@@ -64,7 +68,7 @@ def test_executor_is_deleted_by_an_answer_to_a_question_after_its_release() -> N
 def test_drain_is_over_when_all_that_is_listed_has_left_its_session(state: ExecutorState) -> None:
     # Flame 0.6 gets no executor past these states once its node was released, except an idle one while no session needs one.
     left = SessionManagerSnapshot({}, (FlameExecutor(NODE, state),))
-    plan = plan_drain(_draining(left, BOOTTIME), effective().executors, {NODE: BOOTTIME - 1}, MOMENT)
+    plan = _plan(_draining(left, BOOTTIME), effective(), {NODE: BOOTTIME - 1}, MOMENT)
     assert [(executor.name, why) for executor, why in plan.delete] == [(NODE, Deletion.DRAINED)]
 
 
@@ -83,14 +87,14 @@ def test_executor_with_work_is_drained_while_its_session_manager_is_not_ready() 
 )
 def test_drain_goes_on_while_another_executor_of_the_node_has_not_left(other: FlameExecutor) -> None:
     seen = SessionManagerSnapshot({}, (FlameExecutor(NODE, ExecutorState.UNBINDING), other))
-    assert plan_drain(_draining(seen, BOOTTIME), effective().executors, {NODE: BOOTTIME - 1}, MOMENT).delete == ()
+    assert _plan(_draining(seen, BOOTTIME), effective(), {NODE: BOOTTIME - 1}, MOMENT).delete == ()
 
 
 @pytest.mark.parametrize("nodes", [{}, {NODE: NodeState.READY}])
 def test_drain_with_work_waits_for_news(nodes: dict[str, NodeState]) -> None:
     seen = _draining(SessionManagerSnapshot(nodes, (_BUSY,)), BOOTTIME - 2)
     wanted = effective()
-    plan = plan_drain(seen, wanted.executors, {NODE: BOOTTIME - 1}, MOMENT)
+    plan = _plan(seen, wanted, {NODE: BOOTTIME - 1}, MOMENT)
     assert [outcome.delay for outcome in plan.waits] == [wanted.executors.drain_timeout]
 
 
@@ -100,7 +104,7 @@ def test_executor_whose_time_is_over_is_deleted_though_the_session_manager_is_si
     found = observed(session_manager(), executor_pod(0, annotations=marks), wanted=wanted)
     silent = Knowledge(Phase.UNKNOWN, INCARNATION, since=BOOTTIME - 5)
     seen = replace(found, views=replace(found.views, flame=silent))
-    plan = plan_drain(seen, wanted.executors, {}, MOMENT)
+    plan = _plan(seen, wanted, {}, MOMENT)
     assert [why for _, why in plan.delete] == [Deletion.TIMED_OUT]
     assert plan.waits == ()
 
@@ -113,9 +117,7 @@ def _marked(since: datetime, moment: ClockReading, timeout: int = 600) -> DrainP
     flame = Knowledge(
         Phase.KNOWN, INCARNATION, snapshot=SessionManagerSnapshot({}, (_BUSY,)), asked_at=BOOTTIME, said_at=BOOTTIME
     )
-    return plan_drain(
-        replace(found, views=replace(found.views, flame=flame)), wanted.executors, {NODE: BOOTTIME - 1}, moment
-    )
+    return _plan(replace(found, views=replace(found.views, flame=flame)), wanted, {NODE: BOOTTIME - 1}, moment)
 
 
 def _working(moment: float) -> Knowledge:
@@ -146,7 +148,7 @@ def test_drain_lasts_its_whole_time_when_another_operator_records_a_time_that_is
     seen = ObservedCluster.of(OWNER, replace(views, flame=_working(BOOTTIME)), BOOTTIME, first)
     later_on = ObservedCluster.of(OWNER, views, BOOTTIME + 30, seen)
 
-    plan = plan_drain(later_on, effective().executors, {NODE: BOOTTIME - 1}, ClockReading(later(30), BOOTTIME + 30))
+    plan = _plan(later_on, effective(), {NODE: BOOTTIME - 1}, ClockReading(later(30), BOOTTIME + 30))
 
     assert (plan.delete, plan.mend) == ((), ())
     assert [outcome.delay for outcome in plan.waits] == [570]
@@ -169,9 +171,7 @@ def test_drain_without_a_time_counts_from_now_and_says_so() -> None:
     [pod] = [pod for pod in found.views.labelled_pods if pod.name == NODE]
     unsaid = executor_pod(0, annotations={key: pod.annotations[key] for key in (DRAINING_ANNOTATION,)})
     seen = observed(session_manager(), unsaid)
-    plan = plan_drain(
-        replace(seen, views=replace(seen.views, flame=found.views.flame)), effective().executors, {}, MOMENT
-    )
+    plan = _plan(replace(seen, views=replace(seen.views, flame=found.views.flame)), effective(), {}, MOMENT)
     assert [since for _, since in plan.mend] == [NOW]
 
 

@@ -12,6 +12,7 @@ from flamectl_operator.flame.knowledge import Knowledge, Phase
 from flamectl_operator.flame.snapshot import ExecutorState, FlameExecutor, NodeState, SessionManagerSnapshot
 from flamectl_operator.observed.cluster import ObservedCluster
 from flamectl_operator.planning.deletion import deletion_order
+from flamectl_operator.planning.group_comparison import GroupComparison
 from flamectl_operator.planning.registration import NOT_REGISTERED, of_no_use, overdue, superseded
 from flamectl_operator.planning.replacement_backoff import ReplacementBackoff
 from flamectl_operator.runtime.clock_reading import ClockReading
@@ -53,14 +54,15 @@ def _seen(*, ago: float, node_ahead: float) -> ObservedCluster:
 
 @pytest.mark.parametrize("node_ahead", [-3600, 0, 3600])
 def test_executor_has_its_time_to_register_whatever_the_clock_of_its_node_says(node_ahead: float) -> None:
-    assert not overdue(_seen(ago=110, node_ahead=node_ahead), _SETTINGS, ClockReading(NOW, BOOTTIME))
+    seen = _seen(ago=110, node_ahead=node_ahead)
+    assert not overdue(seen, seen.group, _SETTINGS, ClockReading(NOW, BOOTTIME))
 
 
 @pytest.mark.parametrize("node_ahead", [-3600, 0, 3600])
 def test_executor_is_overdue_when_this_process_has_seen_it_run_for_the_whole_time(node_ahead: float) -> None:
     seen = _seen(ago=121, node_ahead=node_ahead)
 
-    assert overdue(seen, _SETTINGS, ClockReading(NOW, BOOTTIME)) == seen.group.live
+    assert overdue(seen, seen.group, _SETTINGS, ClockReading(NOW, BOOTTIME)) == seen.group.live
 
 
 def test_executor_does_not_register_although_processes_of_an_earlier_one_of_its_name_have_left_their_sessions() -> None:
@@ -68,8 +70,8 @@ def test_executor_does_not_register_although_processes_of_an_earlier_one_of_its_
     left = (FlameExecutor(pod.name, ExecutorState.UNBINDING), FlameExecutor(pod.name, ExecutorState.RELEASING))
     seen = _answered(pod, registered=[], listed=left, seen=130)
 
-    assert overdue(seen, _SETTINGS, ClockReading(NOW, BOOTTIME)) == seen.group.live
-    assert of_no_use(seen) == {pod.name}
+    assert overdue(seen, seen.group, _SETTINGS, ClockReading(NOW, BOOTTIME)) == seen.group.live
+    assert _of_no_use(seen) == {pod.name}
 
 
 def test_executor_that_was_there_before_the_session_manager_answered_has_less_time() -> None:
@@ -78,7 +80,7 @@ def test_executor_that_was_there_before_the_session_manager_answered_has_less_ti
     first = observed(session_manager(), pod, first_seen_ago=100)
     seen = ObservedCluster.of(OWNER, replace(first.views, flame=flame), BOOTTIME, first)
 
-    assert overdue(seen, _SETTINGS, ClockReading(NOW, BOOTTIME)) == seen.group.live
+    assert overdue(seen, seen.group, _SETTINGS, ClockReading(NOW, BOOTTIME)) == seen.group.live
 
 
 def _answered(
@@ -109,14 +111,18 @@ def test_ready_executor_serves_only_when_it_is_registered() -> None:
     assert [each.executor_id for each in observed(session_manager(), *pods).group.serving] == [0, 1]
 
 
+def _of_no_use(seen: ObservedCluster) -> frozenset[str]:
+    return of_no_use(seen, seen.group)
+
+
 def test_executor_that_the_session_manager_does_not_know_is_of_no_use_unless_it_may_come_back() -> None:
     pods = [executor_pod(0, since=ago(90)), executor_pod(1, since=ago(90))]
-    assert of_no_use(_answered(*pods, registered=[0])) == {executor_pod(1).name}
+    assert _of_no_use(_answered(*pods, registered=[0])) == {executor_pod(1).name}
     # An operator that has just started saw it before the first answer.
-    assert of_no_use(_answered(*pods, registered=[0], known_since=50)) == {executor_pod(1).name}
+    assert _of_no_use(_answered(*pods, registered=[0], known_since=50)) == {executor_pod(1).name}
     older = executor_pod(1, containers=[running(EXECUTOR_MANAGER, since=ago(2000))])
-    assert of_no_use(_answered(executor_pod(0), older, registered=[0], known_since=50)) == frozenset()
-    assert of_no_use(observed(session_manager(), *pods)) == frozenset()
+    assert _of_no_use(_answered(executor_pod(0), older, registered=[0], known_since=50)) == frozenset()
+    assert _of_no_use(observed(session_manager(), *pods)) == frozenset()
 
 
 @pytest.mark.parametrize("works", [False, True], ids=["no work", "work"])
@@ -125,13 +131,13 @@ def test_executor_whose_node_is_not_ready_in_flame_is_of_no_use_unless_work_is_l
     listed = (FlameExecutor(silent, ExecutorState.BOUND, "session"),) if works else ()
     seen = _answered(executor_pod(0), executor_pod(1, since=ago(90)), registered=[0], silent=[1], listed=listed)
 
-    assert of_no_use(seen) == (frozenset() if works else {silent})
+    assert _of_no_use(seen) == (frozenset() if works else {silent})
 
 
 def test_executor_of_no_use_is_deleted_before_one_that_costs_less_to_delete() -> None:
     cheap = {DELETION_COST_ANNOTATION: "-9"}
     seen = _answered(executor_pod(0, annotations=cheap), executor_pod(1, since=ago(90)), registered=[0])
-    order = deletion_order(seen.group.live, effective(replicas(1)).executors, seen.flame.fresh, of_no_use(seen))
+    order = deletion_order(seen.group.live, effective(replicas(1)).executors, seen.flame.fresh, _of_no_use(seen))
     assert [each.executor_id for each in order] == [1, 0]
 
 
@@ -160,9 +166,8 @@ def test_stale_executors_that_do_not_register_go_without_a_budget_unless_the_ses
         executor_pod(2, since=ago(90)),
         executor_pod(3, revision="old", since=ago(90)),
     ]
-    found = superseded(
-        _answered(*pods, registered=registered), effective(replicas(4)).executors, ClockReading(NOW, BOOTTIME)
-    )
+    seen, wanted = _answered(*pods, registered=registered), effective(replicas(4))
+    found = superseded(seen, GroupComparison(seen.group, wanted.executors), ClockReading(NOW, BOOTTIME))
     assert found == {executor_pod(each).name for each in names}
 
 

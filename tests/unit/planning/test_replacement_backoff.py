@@ -58,7 +58,7 @@ def _executors(
     settings: FlameSettings = SETTINGS,
 ) -> ReplacementBackoff:
     return count_executors(
-        before, found, revision, replicas=replicas, surge=surge, next_id=next_id, now=now, settings=settings
+        before, found.group, revision, replicas=replicas, surge=surge, next_id=next_id, now=now, settings=settings
     )
 
 
@@ -373,7 +373,7 @@ def _without_a_node(number: int) -> PodView:
 def test_reset_time_of_executor_failures(failures: int, pods: list[PodView], time: datetime | None) -> None:
     backoff = ReplacementBackoff(EX_REVISION, failures=failures, attempt_id=5)
 
-    assert executors_reset_at(backoff, observed(*pods), 2, 0, SETTINGS) == time
+    assert executors_reset_at(backoff, observed(*pods).group, 2, 0, SETTINGS) == time
 
 
 def test_autoscaler_that_adds_executors_does_not_prevent_the_reset() -> None:
