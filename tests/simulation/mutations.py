@@ -740,8 +740,8 @@ def replacements_have_no_dry_run() -> None:
     async def named(self: Any, template: Any, *_args: Any) -> None:
         self.accepted |= {template.rendered}
 
-    async def executor(self: Any, wanted: Any, _trial_id: int) -> None:
-        self.accepted |= {wanted.desired.executors.template.rendered}
+    async def executor(self: Any, template: Any, _trial_id: int) -> None:
+        self.accepted |= {template.rendered}
 
     _set(DryRuns, "named", named)
     _set(DryRuns, "executor", executor)
@@ -749,16 +749,16 @@ def replacements_have_no_dry_run() -> None:
 
 @_mutation
 def executors_of_a_new_session_manager_have_no_dry_run() -> None:
-    original = DryRuns.executor
+    original: Any = vars(ClusterPlan)["replacements"].func
 
-    async def executor(self: Any, wanted: Any, trial_id: int) -> None:
-        if not Comparison(self._io.observe(), wanted).session_manager_to_replace:
-            await original(self, wanted, trial_id)
+    def replacements(plan: Any) -> Any:
+        found = original(plan)
+        return replace(found, executor=None) if plan.session_manager_to_replace else found
 
     def replaceable(plan: Any) -> bool:
         return plan.effective.desired.session_manager.rendered in plan.facts.accepted
 
-    _set(DryRuns, "executor", executor)
+    _set(ClusterPlan, "replacements", property(replacements))
     _set(ClusterPlan, "_session_manager_replaceable", property(replaceable))
 
 

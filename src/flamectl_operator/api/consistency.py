@@ -54,7 +54,7 @@ def warnings(spec: FlameClusterSpec) -> Iterator[Problem]:
 
 
 def _slot_beyond_limits(spec: FlameClusterSpec) -> Iterator[Problem]:
-    slot, limits = parse_slot(spec.session_manager.slot), executor_limits(spec)
+    slot, limits = parse_slot(spec.session_manager.slot), executor_limits(spec.executor_manager)
     if (cpus := _cpus(limits)) is not None and slot.cpu > cpus:
         yield Problem(_SLOT, f"must fit an executor: cpu={slot.cpu}, but {limits['cpu'].path} gives it {cpus}")
     if (memory := limits.get("memory")) is not None and slot.memory > memory.amount:
@@ -94,7 +94,7 @@ def _memory(spec: FlameClusterSpec) -> Iterator[Problem]:
 
     An executor registers the CPUs of its limit, but the memory of its node, so Flame fills it by CPU alone.
     """
-    slot, limits = parse_slot(spec.session_manager.slot), executor_limits(spec)
+    slot, limits = parse_slot(spec.session_manager.slot), executor_limits(spec.executor_manager)
     memory, cpus = limits.get("memory"), _cpus(limits)
     if memory is None:
         yield Problem(

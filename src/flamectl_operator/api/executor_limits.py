@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from decimal import Decimal
 
-    from flamectl_operator.api.flamecluster import FlameClusterSpec
+    from flamectl_operator.api.flamecluster import ExecutorManagerSpec
 
 CONTAINER_LIMITS = "spec.executorManager.resources.limits"
 POD_LIMITS = "spec.executorManager.podTemplate.spec.resources.limits"
@@ -33,13 +33,13 @@ class Limit(NamedTuple):
     path: str
 
 
-def executor_limits(spec: FlameClusterSpec) -> dict[str, Limit]:
+def executor_limits(spec: ExecutorManagerSpec) -> dict[str, Limit]:
     """Return the limits of an executor, by the name of the resource. The API server checks those of the Pod.
 
     A limit of 0 says the same as no limit.
     """
-    found = _pod_limits(spec.executor_manager.pod_template or {})
-    for name, quantity in spec.executor_manager.resources.limits.items():
+    found = _pod_limits(spec.pod_template or {})
+    for name, quantity in spec.resources.limits.items():
         found[name] = Limit(parse_quantity(quantity), f"{CONTAINER_LIMITS}.{name}")
     return {name: limit for name, limit in found.items() if limit.amount > 0}
 

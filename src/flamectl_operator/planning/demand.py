@@ -7,13 +7,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from flamectl_operator.api.executor_limits import executor_limits, gpu_limit
-from flamectl_operator.api.slot import parse_slot
 from flamectl_operator.flame.snapshot import Resources
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from flamectl_operator.api.flamecluster import FlameClusterSpec
+    from flamectl_operator.api.flamecluster import ExecutorManagerSpec
     from flamectl_operator.flame.snapshot import SessionManagerSnapshot
 
 #: Different requests that are packed one by one; smaller ones count as the largest among them. It bounds the work of a pass.
@@ -40,21 +39,22 @@ class Offer:
     Args:
         capacity: Its resources: its limits, and the cluster's slot where there is no limit.
         limits: Its limits; None where there is none, so that one larger request still fits an executor of its own.
+        slot: What a session asks for that says nothing else.
     """
 
     capacity: Resources
     limits: tuple[int | None, int | None, int | None]
+    slot: Resources
 
     @classmethod
-    def of(cls, spec: FlameClusterSpec) -> Offer:
-        """Return what one executor of a cluster offers."""
+    def of(cls, spec: ExecutorManagerSpec, slot: Resources) -> Offer:
+        """Return what one executor of a group offers."""
         found = executor_limits(spec)
         cpu, memory = found.get("cpu"), found.get("memory")
         # Flame rounds the CPUs of a node up.
         limits = (math.ceil(cpu.amount) if cpu else None, int(memory.amount) if memory else None, gpu_limit(found))
-        slot = parse_slot(spec.session_manager.slot)
         capacity = [amount if limit is None else limit for amount, limit in zip(slot, limits, strict=True)]
-        return cls(Resources(*capacity), limits)
+        return cls(Resources(*capacity), limits, slot)
 
     def fits(self, request: Resources) -> bool:
         """Return whether an executor can serve a request."""
@@ -65,7 +65,7 @@ class Offer:
         return Resources(*map(min, request._replace(cpu=max(1, request.cpu)), self.capacity))
 
 
-def compute_demand(snapshot: SessionManagerSnapshot, spec: FlameClusterSpec, most: int) -> Demand:
+def compute_demand(snapshot: SessionManagerSnapshot, offer: Offer, most: int) -> Demand:
     """Return how many executors the open sessions can use.
 
     Each session can use clamp(pending + running tasks, min_instances, max_instances) processes with its resources. These are
@@ -74,7 +74,7 @@ def compute_demand(snapshot: SessionManagerSnapshot, spec: FlameClusterSpec, mos
     Args:
         most: A number of executors from which on the exact number does not matter.
     """
-    offer, slot = Offer.of(spec), Resources(*parse_slot(spec.session_manager.slot))
+    slot = offer.slot
     large = (
         session.name
         for session in snapshot.sessions

@@ -47,6 +47,11 @@ class EffectiveGroup:
         return self.desired.spec.drain.timeout_seconds
 
     @property
+    def follows_sessions(self) -> bool:
+        """Whether sessions that begin or end change the executors: their number, or which of them are protected."""
+        return self.scaling is not None or self.desired.spec.drain.protect_busy
+
+    @property
     def update_strategy(self) -> UpdateStrategy:
         """The update strategy for stale executors."""
         return self.desired.spec.update_strategy

@@ -148,17 +148,19 @@ def resolve_effective_spec(
     asked = desired.spec.suspend or idleness.suspended
     suspended = _suspended(observed, before, asked=asked, paused=desired.spec.paused)
     askable = flame_can_be_asked(desired.spec, settings)
-    known = before.executor_manager.autoscaling
-    scaling = plan_scaling(desired.spec, observed, known, now, suspended=suspended, askable=askable)
+    known, group = before.executor_manager.autoscaling, desired.executors
+    scaling = plan_scaling(
+        desired.spec, group, observed, observed.group, known, now, suspended=suspended, askable=askable
+    )
     manager_backoff, executor_backoff = replacement_backoff.remembered(before)
-    wanted = desired.executors.spec.replicas if scaling is None else scaling.desired
+    wanted = group.spec.replicas if scaling is None else scaling.desired
     replicas = 0 if suspended else wanted
     counted = replacement_backoff.count_executors(
         executor_backoff,
         observed.group,
-        desired.executors.template.revision,
+        group.template.revision,
         replicas=replicas,
-        surge=surge(desired.executors.spec.update_strategy, wanted),
+        surge=surge(group.spec.update_strategy, wanted),
         next_id=next_id,
         now=now.wall,
         settings=settings,
@@ -176,7 +178,7 @@ def resolve_effective_spec(
         session_manager_backoff=replacement_backoff.count_session_manager(
             manager_backoff, observed, desired.session_manager.revision, now.wall, settings
         ),
-        executors=EffectiveGroup(desired.executors, settings, suspended, executor_backoff, scaling),
+        executors=EffectiveGroup(group, settings, suspended, executor_backoff, scaling),
         idleness=idleness,
         update_pending_since=pending_since(desired, observed, before.session_manager.update_pending_since, now.wall),
     )

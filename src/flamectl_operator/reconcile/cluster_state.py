@@ -9,6 +9,7 @@ from flamectl_operator.api.flamecluster import LockOptions
 from flamectl_operator.desired.common_metadata import CommonMetadata
 from flamectl_operator.observed.incarnation import WantedSessionManager
 from flamectl_operator.planning.effective_spec import resolve_effective_spec
+from flamectl_operator.planning.group_comparison import GroupComparison
 from flamectl_operator.planning.registration import overdue
 from flamectl_operator.planning.spec_changes import SpecChanges
 from flamectl_operator.reconcile.cluster_io import ClusterIO
@@ -165,8 +166,11 @@ class ClusterState:
         if not result.interrupted:
             self.status.end(pass_.report.errors)
         awaited = NOTHING_AWAITED
-        if pass_.spec is not None and pass_.may_act:
-            awaited = awaited_executors(self.status.computed, pass_.observe(), pass_.spec, result)
+        spec = pass_.spec
+        if spec is not None and pass_.may_act and not spec.session_manager_backoff.failures:
+            observed = pass_.observe()
+            group = GroupComparison(observed.group, spec.executors)
+            awaited = awaited_executors(self.status.computed, observed, group, result)
         self._debounce = self._debounce.after_pass(awaited, self.status.counts_due, self._clock.monotonic())
 
     def pass_delay(self, change: Change[PodView]) -> float:

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from flamectl_operator.kube.pod_views import PodView
     from flamectl_operator.observed.cluster import ObservedCluster
     from flamectl_operator.observed.component import Component
-    from flamectl_operator.planning.effective_spec import EffectiveSpec
+    from flamectl_operator.planning.group_comparison import GroupComparison
     from flamectl_operator.runtime.outcome import Result
 
 #: Seconds of a debounce interval: of the first one, and at most. One that follows another is twice as long.
@@ -106,7 +106,7 @@ class Debounce:
 
 
 def awaited_executors(
-    status: FlameClusterStatus, observed: ObservedCluster, effective: EffectiveSpec, result: Result
+    status: FlameClusterStatus, observed: ObservedCluster, group: GroupComparison, result: Result
 ) -> Awaited:
     """Return the executors that are awaited; none when something else may happen before.
 
@@ -118,16 +118,14 @@ def awaited_executors(
     calm = generations == Generations(
         reconciled=generations.reconciled, has_pending_removal=generations.has_pending_removal
     )
-    failures = effective.session_manager_backoff.failures or effective.executors.backoff.failures
-    if not idle or not calm or failures or effective.suspended or not observed.session_manager_ready:
+    wanted = group.effective
+    if not idle or not calm or wanted.backoff.failures or wanted.suspended or not observed.session_manager_ready:
         return NOTHING_AWAITED
     ending = observed.terminating
     if not all(isinstance(each, Executor) for each in ending) or _in_table(observed, ending):
         return NOTHING_AWAITED
-    ready = len(observed.group.ready)
-    return Awaited(
-        max(0, effective.executors.replicas - ready) if ready else min(1, effective.executors.replicas), len(ending)
-    )
+    ready = len(group.observed.ready)
+    return Awaited(max(0, wanted.replicas - ready) if ready else min(1, wanted.replicas), len(ending))
 
 
 def _in_table(observed: ObservedCluster, ending: Sequence[Component]) -> bool:

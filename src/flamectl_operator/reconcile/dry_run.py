@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from flamectl_operator.desired.pod_template import ComponentTemplate
     from flamectl_operator.kube.errors import ApiError
     from flamectl_operator.kube.pod_views import PodView
-    from flamectl_operator.planning.effective_spec import EffectiveSpec
     from flamectl_operator.reconcile.cluster_io import ClusterIO
 
 
@@ -60,7 +59,7 @@ class DryRuns:
         if template.rendered not in self.accepted:
             await self._ask(template, template.pod(f"{name}-trial"), partial(self.check_named, template, what))
 
-    async def executor(self, effective: EffectiveSpec, trial_id: int) -> None:
+    async def executor(self, template: ComponentTemplate, trial_id: int) -> None:
         """Check whether an executor would be accepted, before another executor is deleted for it.
 
         Args:
@@ -69,12 +68,11 @@ class DryRuns:
         Raises:
             RefusedError: RBAC, admission or the schema would refuse it, or a webhook would change it.
         """
-        template = effective.desired.executors.template
         if template.rendered not in self.accepted:
-            manifest = self._trial_executor(effective, trial_id)
+            manifest = self._trial_executor(template, trial_id)
             await self._ask(template, manifest, partial(self.check_executor, template))
 
-    async def altered_executor(self, effective: EffectiveSpec, trial_id: int) -> None:
+    async def altered_executor(self, template: ComponentTemplate, trial_id: int) -> None:
         """Check a template again whose last executor was altered, before more executors are created from it.
 
         If the webhook does not support dry runs, nothing shows whether it was corrected. Then no executor is created from this
@@ -86,10 +84,9 @@ class DryRuns:
         Raises:
             RefusedError: An executor would be altered again, or rejected.
         """
-        template = effective.desired.executors.template
         if (known := self._altered.get(template.rendered)) is None:
             return
-        manifest = self._trial_executor(effective, trial_id)
+        manifest = self._trial_executor(template, trial_id)
         try:
             pod = await self._io.client.dry_run_create(
                 PODS, self._io.owner.namespace, self._io.common.added_to(manifest)
@@ -153,10 +150,10 @@ class DryRuns:
         if (known := self._altered.get(template.rendered)) is not None:
             raise RefusedError(*known) from error
 
-    def _trial_executor(self, effective: EffectiveSpec, trial_id: int) -> dict[str, Any]:
+    def _trial_executor(self, template: ComponentTemplate, trial_id: int) -> dict[str, Any]:
         """Return an executor's manifest under a name that no executor has had."""
         annotations = executor_annotations(self._io.observe().session_manager_incarnation)
-        return effective.desired.executors.template.pod(names.executor(self._io.owner.name, trial_id), annotations)
+        return template.pod(names.executor(self._io.owner.name, trial_id), annotations)
 
     def _check(
         self,

@@ -32,7 +32,7 @@ class CheckReplacements(Subreconciler):
         if plan.executor is not None and pass_.ids.exhausted:
             return outcomes.no_ids_left()
         if plan.executor is not None and await self._mountable(pass_, plan.executor, waits):
-            await dry_runs.executor(pass_.effective, pass_.ids.trial_name_id)
+            await dry_runs.executor(plan.executor, pass_.ids.trial_name_id)
         return combine(waits)
 
     async def _mountable(self, pass_: Pass, template: ComponentTemplate, waits: list[Outcome]) -> bool:

@@ -58,7 +58,7 @@ class ScaleExecutors(PlannedStep["ScalePlan"]):
         if not plan.create:
             pass_.slow_start.reset()
             return DONE
-        await pass_.dry_runs.altered_executor(pass_.effective, pass_.ids.trial_name_id)
+        await pass_.dry_runs.altered_executor(pass_.effective.desired.executors.template, pass_.ids.trial_name_id)
         if pass_.ids.exhausted:
             return outcomes.no_ids_left()
         ids = pass_.ids.take(plan.create)

@@ -31,23 +31,23 @@ class WatchSessionManager(Subreconciler):
         if pass_.spec is None:
             return DONE
         plan = pass_.plan
-        target = _target(plan.observed, plan.effective)
+        period = DEMAND_PERIOD if plan.group.effective.follows_sessions else IDLE_PERIOD
+        target = _target(plan.observed, plan.effective, period)
         pass_.session_manager.follow(target, busy=plan.answers_needed)
         return DONE if target is None else combine([plan.registration, *plan.demand_waits])
 
 
-def _target(observed: ObservedCluster, effective: EffectiveSpec) -> Target | None:
+def _target(observed: ObservedCluster, effective: EffectiveSpec, period: float) -> Target | None:
     if effective.suspended or not can_be_asked(effective):
         return None
     manager, where = observed.session_manager, session_manager_endpoint(observed, effective.settings)
     if manager is None or where is None:
         return None
     tls, began = effective.desired.spec.tls, running_since(manager.pod, SESSION_MANAGER)
-    followed = effective.executors.scaling is not None or effective.desired.executors.spec.drain.protect_busy
     return Target(
         *where,
         observed.session_manager_incarnation,
-        period=DEMAND_PERIOD if followed else IDLE_PERIOD,
+        period=period,
         authority="" if tls is None else tls.ca_bundle or "",
         server=manager.pod.uid,
         certified_name=certified_name(observed.owner, effective.settings),

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from flamectl_operator.api.slot import parse_slot
 from flamectl_operator.flame.snapshot import Resources, Session, SessionManagerSnapshot
 from flamectl_operator.planning.demand import MAX_KINDS, Demand, Offer, compute_demand
 from tests.unit.builders import spec
@@ -20,8 +21,13 @@ def _limits(**limits: Any) -> dict[str, Any]:
     return {"executorManager": {"resources": {"limits": limits}}}
 
 
+def _offer(changes: dict[str, Any] | None = None) -> Offer:
+    wanted = spec(changes)
+    return Offer.of(wanted.executor_manager, Resources(*parse_slot(wanted.session_manager.slot)))
+
+
 def _demand(changes: dict[str, Any] | None, *sessions: Session, most: int = MANY) -> Demand:
-    return compute_demand(SessionManagerSnapshot({}, sessions=sessions), spec(changes), most)
+    return compute_demand(SessionManagerSnapshot({}, sessions=sessions), _offer(changes), most)
 
 
 def _session(tasks: int, cpu: int = 0, memory: int = 0, gpu: int = 0, **changes: Any) -> Session:
@@ -134,12 +140,12 @@ def test_demand_of_equal_requests_is_exact(tasks: list[int]) -> None:
 
 
 def test_offer_is_the_limits_and_the_slot_where_there_are_none() -> None:
-    assert Offer.of(spec()).capacity == Resources(1, GI, 0)
-    assert Offer.of(spec(_limits(cpu="2500m"))).capacity == Resources(3, GI, 0)
+    assert _offer().capacity == Resources(1, GI, 0)
+    assert _offer(_limits(cpu="2500m")).capacity == Resources(3, GI, 0)
 
 
 def test_offer_is_the_limits_of_the_whole_pod_where_the_container_has_none() -> None:
     pod = {"podTemplate": {"spec": {"resources": {"limits": {"cpu": 2, "memory": "4Gi"}}}}}
 
-    assert Offer.of(spec({"executorManager": pod})).limits == (2, 4 * GI, None)
-    assert Offer.of(spec(FOUR)).capacity == Resources(4, 4 * GI, 0)
+    assert _offer({"executorManager": pod}).limits == (2, 4 * GI, None)
+    assert _offer(FOUR).capacity == Resources(4, 4 * GI, 0)
