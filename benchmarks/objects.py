@@ -82,5 +82,5 @@ class Children:
         if wanted.client_config is not None:
             others.append((CONFIG_MAPS, wanted.client_config))
         binding = executor_annotations(f"{cluster.uid}.0")
-        executors = tuple(wanted.executors.template.pod(names.executor(owner.name, number), binding) for number in ids)
+        executors = tuple(wanted.group.template.pod(names.executor(owner.name, number), binding) for number in ids)
         return cls(tuple(others), executors)

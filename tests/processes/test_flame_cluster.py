@@ -102,7 +102,7 @@ class Machine:
 
 
 def _manifest(wanted: DesiredCluster, name: str) -> dict[str, Any]:
-    template = {MANAGER: wanted.session_manager, CACHE: wanted.object_cache}.get(name, wanted.executors.template)
+    template = {MANAGER: wanted.session_manager, CACHE: wanted.object_cache}.get(name, wanted.group.template)
     assert template is not None
     return deepcopy(template.pod(name))
 

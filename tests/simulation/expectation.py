@@ -267,7 +267,7 @@ def _executor_pods(world: World, cluster: Obj, want: Wanted, manager: Obj) -> It
     if said != (count, len(executors)):
         yield f"status counts {said} executors ready and there, not {(count, len(executors))}"
     stale = any(
-        annotations_of(pod).get(REVISION_ANNOTATION) != want.desired.executors.template.revision for pod in executors
+        annotations_of(pod).get(REVISION_ANNOTATION) != want.desired.group.template.revision for pod in executors
     )
     if count == want.replicas and not stale:
         yield from _healthy(cluster)
@@ -292,7 +292,7 @@ def _executors_as_wanted(world: World, executors: list[Obj], want: Wanted, manag
     if len(executors) != want.replicas:
         yield f"{len(executors)} executors, {want.replicas} wanted"
     for pod in executors:
-        stale = annotations_of(pod).get(REVISION_ANNOTATION) != want.desired.executors.template.revision
+        stale = annotations_of(pod).get(REVISION_ANNOTATION) != want.desired.group.template.revision
         if stale and want.strategy != "OnDelete":
             yield f"{name_of(pod)} is stale"
         run = world.machines.runs.get(uid_of(pod))
@@ -312,7 +312,7 @@ def _stuck(executors: list[Obj], count: int, want: Wanted) -> Iterator[str]:
     if not want.replicas <= len(executors) <= want.replicas + want.surge:
         yield f"{len(executors)} executors, {want.replicas} wanted"
     revisions = [annotations_of(pod).get(REVISION_ANNOTATION) for pod in executors]
-    if want.replicas and want.desired.executors.template.revision not in revisions:
+    if want.replicas and want.desired.group.template.revision not in revisions:
         yield "the rollout has not begun"
     if count > want.replicas:
         yield f"{count} executors are ready"

@@ -90,7 +90,7 @@ def _is_comparable(server: ApiServer, cluster: Obj) -> bool:
     if manager is not None and controller_uid(manager) != uid_of(cluster):
         return False  # an earlier namesake's, on a node that never comes back
     pods = _owned(server, PODS, cluster)
-    revision = want.desired.executors.template.revision
+    revision = want.desired.group.template.revision
     # Under OnDelete stale executors stay, and on nodes that never come back Pods that are on their way out.
     return all(
         ready(pod)

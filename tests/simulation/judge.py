@@ -457,7 +457,7 @@ class Judge:
             and all(
                 want.spec is not None
                 and want.replicas > 0
-                and want.desired.executors.template.revision == annotations_of(pod).get(REVISION_ANNOTATION)
+                and want.desired.group.template.revision == annotations_of(pod).get(REVISION_ANNOTATION)
                 for want in specs
             )
         )
@@ -515,7 +515,7 @@ class Judge:
         if self.work is not None and not lost:
             lost = self.work.unregistered(client, owner, pod)
         revision = annotations_of(pod).get(REVISION_ANNOTATION)
-        stale = any(want.desired.executors.template.revision != revision for want in specs)
+        stale = any(want.desired.group.template.revision != revision for want in specs)
         least = min(want.replicas for want in specs)
         if self._makes_room(client, owner, pod, lost=lost):
             return

@@ -94,7 +94,7 @@ class Wanted:
 
     @property
     def executors_refused(self) -> bool:
-        return bool(unknown_fields(PODS, self.desired.executors.template.manifest))
+        return bool(unknown_fields(PODS, self.desired.group.template.manifest))
 
 
 def wanted(cluster: Obj) -> Wanted:

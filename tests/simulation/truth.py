@@ -244,7 +244,7 @@ def _outdated(cluster: Obj, executors: list[Obj], image: str) -> Iterator[str]:
     want = wanted(cluster)
     if want.spec is None:
         return
-    current = want.desired.executors.template.revision
+    current = want.desired.group.template.revision
     updated = [pod for pod in executors if live(pod) and annotations_of(pod).get(REVISION_ANNOTATION) == current]
     surely = sum(init_image(pod) != image for pod in updated)
     counted = cluster["status"].get("executorManager", {}).get("outdated", 0)
@@ -264,9 +264,7 @@ def _ailments(cluster: Obj, manager: Obj | None, executors: list[Obj]) -> Iterat
     standing = [pod for pod in executors if live(pod)]
     if len(standing) != want.standing or not all(map(ready, standing)):
         yield "healthy, although not all executors are there and ready"
-    elif any(
-        annotations_of(pod).get(REVISION_ANNOTATION) != want.desired.executors.template.revision for pod in standing
-    ):
+    elif any(annotations_of(pod).get(REVISION_ANNOTATION) != want.desired.group.template.revision for pod in standing):
         yield "healthy, although executors are stale"
 
 

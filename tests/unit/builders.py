@@ -173,11 +173,11 @@ def effective(
         suspended=suspended,
         config_generation=config_generation,
         session_manager_backoff=session_manager_backoff or ReplacementBackoff(wanted.session_manager.revision),
-        executors=EffectiveGroup(
-            wanted.executors,
+        group=EffectiveGroup(
+            wanted.group,
             settings,
             suspended,
-            executor_backoff or ReplacementBackoff(wanted.executors.template.revision),
+            executor_backoff or ReplacementBackoff(wanted.group.template.revision),
             scaling,
         ),
         idleness=idleness,
@@ -383,7 +383,7 @@ def executor_pod(
     annotations: Mapping[str, str] | None = None,
     **changes: Any,
 ) -> PodView:
-    template = (wanted or desired()).executors.template
+    template = (wanted or desired()).group.template
     given = {REVISION_ANNOTATION: revision, RENDERED_ANNOTATION: rendered}
     marks = {key: value for key, value in given.items() if value is not None}
     manifest = template.pod(f"{OWNER.name}-{EXECUTOR_MANAGER}-{executor_id}", {SESSION_MANAGER_ANNOTATION: incarnation})
@@ -499,7 +499,7 @@ def cluster_plan(seen: ObservedCluster, wanted: EffectiveSpec, now: ClockReading
         "max_creates": 500,
         "next_id": 100,
         "ids_exhausted": False,
-        "accepted": frozenset({wanted.desired.executors.template.rendered}),
+        "accepted": frozenset({wanted.desired.group.template.rendered}),
         "released_at": {},
         "reported_at": {},
         "fought": frozenset(),

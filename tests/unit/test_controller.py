@@ -186,7 +186,7 @@ async def test_a_refusal_is_a_warning_in_the_words_of_the_condition() -> None:
     warnings = [
         line["event"] for line in logs if line["log_level"] == "warning" and line["reason"] == "PermissionDenied"
     ]
-    assert refusal_of(forbidden(), desired().executors.template) in warnings
+    assert refusal_of(forbidden(), desired().group.template) in warnings
     assert "state Running (Updating) -> Running (PermissionDenied)" in [line["event"] for line in logs]
 
 

@@ -50,7 +50,7 @@ class DesiredCluster:
     network_policy: dict[str, Any] | None
     warnings: tuple[str, ...]
     session_manager: ComponentTemplate
-    executors: DesiredGroup
+    group: DesiredGroup
     object_cache: ComponentTemplate | None
 
     @cached_property
@@ -106,6 +106,6 @@ class DesiredCluster:
             network_policy=network_policy(owner, policy, operator_namespace) if policy is not None else None,
             warnings=(*map(str, consistency.warnings(spec)), *near_names(spec)),
             session_manager=session_manager_pod(owner, spec, settings),
-            executors=DesiredGroup(spec.executor_manager, executor_pod(owner, spec, spec.executor_manager, settings)),
+            group=DesiredGroup(spec.executor_manager, executor_pod(owner, spec, spec.executor_manager, settings)),
             object_cache=object_cache_pod(owner, spec, settings),
         )

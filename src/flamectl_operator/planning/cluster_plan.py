@@ -127,12 +127,12 @@ class ClusterPlan(Comparison):
             return ReplacementsPlan()
         # The executors are replaced with the session manager, unless its sessions persist.
         follow = self.session_manager_to_replace and not effective.keeps_executors(observed)
-        executors = effective.executors.replicas > 0 if follow else bool(self.group.stale or observed.group.unmarked)
+        executors = effective.group.replicas > 0 if follow else bool(self.group.stale or observed.group.unmarked)
         desired = effective.desired
         return ReplacementsPlan(
             session_manager=desired.session_manager if self.session_manager_to_replace else None,
             object_cache=desired.object_cache if self.stale_object_caches else None,
-            executor=desired.executors.template if executors else None,
+            executor=desired.group.template if executors else None,
         )
 
     @cached_property
@@ -189,13 +189,13 @@ class ClusterPlan(Comparison):
         caches = observed.object_caches.ours.values()
         return bool(
             (self.session_manager_to_replace and self.update_wait is None)
-            or len(observed.group.live) > effective.executors.replicas
+            or len(observed.group.live) > effective.group.replicas
             or any(each.ordinal >= effective.cache_replicas for each in caches)
             or observed.group.draining
             or self.stale_object_caches
             or self.claims.delete
             or any(executor.started for executor in observed.group.unbound)
-            or (effective.executors.update_strategy.type != "OnDelete" and self.group.stale)
+            or (effective.group.update_strategy.type != "OnDelete" and self.group.stale)
         )
 
     @property
@@ -205,9 +205,9 @@ class ClusterPlan(Comparison):
         waits_for_tasks = effective.update_pending_since is not None
         if waits_for_tasks or effective.idleness.undecided or len(observed.group.ready) < len(observed.executors):
             return True
-        replacing = effective.executors.update_strategy.type != "OnDelete" and bool(self.group.stale)
+        replacing = effective.group.update_strategy.type != "OnDelete" and bool(self.group.stale)
         snapshot = observed.flame.snapshot
-        if len(observed.executors) > effective.executors.replicas or replacing or snapshot is None:
+        if len(observed.executors) > effective.group.replicas or replacing or snapshot is None:
             return True
         starting = not all(snapshot.registered(executor.name) for executor in observed.group.live)
         return starting or bool(lost_nodes(observed, snapshot, self.facts.next_id))
@@ -221,8 +221,8 @@ class ClusterPlan(Comparison):
     def demand_waits(self) -> Iterator[Outcome]:
         """When to look again, because the demand of sessions changes something after a while."""
         effective, now = self.effective, self.now.wall
-        if effective.executors.scaling is not None and effective.executors.scaling.due is not None:
-            yield wait_until("Stabilizing", effective.executors.scaling.due, now)
+        if effective.group.scaling is not None and effective.group.scaling.due is not None:
+            yield wait_until("Stabilizing", effective.group.scaling.due, now)
         if effective.idleness.due is not None:
             yield wait_until("Idle", effective.idleness.due, now)
         if effective.idleness.undecided:
@@ -232,14 +232,14 @@ class ClusterPlan(Comparison):
     def next_without_event(self) -> datetime | None:
         """When failures are reset or a replacement is tried again, which no event tells; None when that is not due."""
         effective, settings = self.effective, self.effective.settings
-        manager, executors = effective.session_manager_backoff, effective.executors.backoff
-        beyond = surge(effective.executors.update_strategy, effective.executors.wanted_replicas)
+        manager, executors = effective.session_manager_backoff, effective.group.backoff
+        beyond = surge(effective.group.update_strategy, effective.group.wanted_replicas)
         times = (
             # The status no longer shows the time of the next attempt when it has passed.
             manager.next_attempt,
             executors.next_attempt,
             session_manager_reset_at(manager, self.observed.session_manager, settings),
-            executors_reset_at(executors, self.observed.group, effective.executors.replicas, beyond, settings),
+            executors_reset_at(executors, self.observed.group, effective.group.replicas, beyond, settings),
         )
         # Time alone does not reset a failure whose time passed before this pass, so a wait for it would repeat the pass for ever.
         return min((time for time in times if time is not None and time > self.facts.begun), default=None)
@@ -259,9 +259,7 @@ class ClusterPlan(Comparison):
     @property
     def _executors_replaceable(self) -> bool:
         """Whether stale executors may be deleted: the API server accepts their replacements, and ids are left for these."""
-        return (
-            self.effective.desired.executors.template.rendered in self.facts.accepted and not self.facts.ids_exhausted
-        )
+        return self.effective.desired.group.template.rendered in self.facts.accepted and not self.facts.ids_exhausted
 
     @property
     def _object_caches_replaceable(self) -> bool:
@@ -272,5 +270,5 @@ class ClusterPlan(Comparison):
     def _session_manager_replaceable(self) -> bool:
         """Whether a stale session manager may be deleted; its executors are replaced as well, so they must be accepted too."""
         accepted = self.effective.desired.session_manager.rendered in self.facts.accepted
-        alone = self.effective.executors.replicas == 0 or self.effective.keeps_executors(self.observed)
+        alone = self.effective.group.replicas == 0 or self.effective.keeps_executors(self.observed)
         return accepted and (alone or self._executors_replaceable)

@@ -53,7 +53,7 @@ class Comparison:
     @cached_property
     def group(self) -> GroupComparison:
         """The group of executors."""
-        return GroupComparison(self.observed.group, self.effective.executors)
+        return GroupComparison(self.observed.group, self.effective.group)
 
     @cached_property
     def prerequisites(self) -> Prerequisites:

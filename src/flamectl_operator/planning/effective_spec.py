@@ -62,7 +62,7 @@ class EffectiveSpec:
     suspended: bool
     config_generation: int
     session_manager_backoff: ReplacementBackoff
-    executors: EffectiveGroup
+    group: EffectiveGroup
     idleness: Idleness = IN_USE
     update_pending_since: datetime | None = None
 
@@ -148,7 +148,7 @@ def resolve_effective_spec(
     asked = desired.spec.suspend or idleness.suspended
     suspended = _suspended(observed, before, asked=asked, paused=desired.spec.paused)
     askable = flame_can_be_asked(desired.spec, settings)
-    known, group = before.executor_manager.autoscaling, desired.executors
+    known, group = before.executor_manager.autoscaling, desired.group
     scaling = plan_scaling(
         desired.spec, group, observed, observed.group, known, now, suspended=suspended, askable=askable
     )
@@ -178,7 +178,7 @@ def resolve_effective_spec(
         session_manager_backoff=replacement_backoff.count_session_manager(
             manager_backoff, observed, desired.session_manager.revision, now.wall, settings
         ),
-        executors=EffectiveGroup(group, settings, suspended, executor_backoff, scaling),
+        group=EffectiveGroup(group, settings, suspended, executor_backoff, scaling),
         idleness=idleness,
         update_pending_since=pending_since(desired, observed, before.session_manager.update_pending_since, now.wall),
     )

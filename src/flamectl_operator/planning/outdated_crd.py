@@ -63,7 +63,7 @@ def _changed(
     if recorded and manager is not None and manager.revision == recorded != desired.session_manager.revision:
         yield from changes.session_manager or ("spec.sessionManager",)
     recorded = stored.executor_manager.revision
-    if recorded and recorded in observed.group.by_revision and recorded != desired.executors.template.revision:
+    if recorded and recorded in observed.group.by_revision and recorded != desired.group.template.revision:
         yield from changes.executors or ("spec.executorManager",)
     recorded = stored.object_cache.revision
     wanted = caches.revision if caches is not None else ""

@@ -158,7 +158,7 @@ class ClusterState:
             now=now,
             overdue=overdue(observed, observed.group, config.flame, now),
         )
-        self._ids.drop_before(effective.executors.backoff.attempt_id, observed)
+        self._ids.drop_before(effective.group.backoff.attempt_id, observed)
         return effective
 
     def end(self, pass_: Pass, result: Result) -> None:
@@ -169,7 +169,7 @@ class ClusterState:
         spec = pass_.spec
         if spec is not None and pass_.may_act and not spec.session_manager_backoff.failures:
             observed = pass_.observe()
-            group = GroupComparison(observed.group, spec.executors)
+            group = GroupComparison(observed.group, spec.group)
             awaited = awaited_executors(self.status.computed, observed, group, result)
         self._debounce = self._debounce.after_pass(awaited, self.status.counts_due, self._clock.monotonic())
 

@@ -171,9 +171,9 @@ def _merged(
     """Add the conditions about Flame; where no session manager can be asked, drop those that flame_conditions does not return."""
     if given.effective is None:
         return writer.merge(conditions)
-    scaling = autoscaling_condition(writer, given.effective.executors)
+    scaling = autoscaling_condition(writer, given.effective.group)
     without = () if can_be_asked(given.effective) else KINDS
-    without = without if given.effective.executors.scaling is not None else (*without, ConditionType.AUTOSCALING)
+    without = without if given.effective.group.scaling is not None else (*without, ConditionType.AUTOSCALING)
     return writer.merge((*conditions, *flame, *scaling), without=without)
 
 
@@ -254,11 +254,11 @@ def _executor_manager(given: StatusInput) -> ExecutorManagerStatus:
         "next_id": given.next_id,
     }
     if effective is not None:
-        backoff, template = effective.executors.backoff, effective.desired.executors.template
-        updated = len(GroupComparison(observed.group, effective.executors).fresh)
+        backoff, template = effective.group.backoff, effective.desired.group.template
+        updated = len(GroupComparison(observed.group, effective.group).fresh)
         found |= {
-            "replicas": effective.executors.wanted_replicas,
-            "autoscaling": autoscaling_status(effective.executors),
+            "replicas": effective.group.wanted_replicas,
+            "autoscaling": autoscaling_status(effective.group),
             "registered": registered(observed, effective, given.before),
             "draining": len(observed.group.draining) or None,
             "updated": updated,

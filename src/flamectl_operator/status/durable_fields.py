@@ -43,13 +43,13 @@ def required_durable_fields(
     Args:
         next_id: The high-water mark of executor ids.
     """
-    manager, executors = effective.session_manager_backoff, effective.executors.backoff
+    manager, executors = effective.session_manager_backoff, effective.group.backoff
     return (
         generation,
         suspending(observed, effective),
         (manager.revision, manager.failures, manager.next_attempt, manager.last_failure or None),
         (executors.revision, executors.failures, executors.next_attempt, executors.attempt_id, next_id),
-        (autoscaling_status(effective.executors), effective.idleness.remembered),
+        (autoscaling_status(effective.group), effective.idleness.remembered),
     )
 
 

@@ -13,6 +13,7 @@ from flamectl_operator.api.near_names import near_names
 from flamectl_operator.api.status import State
 from flamectl_operator.observed.component import Component
 from flamectl_operator.observed.pods import NODE_NOT_REPORTING
+from flamectl_operator.planning.group_comparison import GroupComparison
 from flamectl_operator.planning.registration import NOT_REGISTERED
 from flamectl_operator.runtime.text import joined, shortened
 from flamectl_operator.status.object_cache import object_cache_line
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from flamectl_operator.observed.cluster import ObservedCluster
-    from flamectl_operator.planning.effective_group import EffectiveGroup
     from flamectl_operator.planning.effective_spec import EffectiveSpec
     from flamectl_operator.planning.needs import Needs
     from flamectl_operator.runtime.outcome import Outcome
@@ -84,7 +84,7 @@ def compute_health(
 
 def present_state(observed: ObservedCluster, effective: EffectiveSpec) -> State:
     """Return the state that `compute_health` gives a FlameCluster with a valid spec, which costs much less than the rest."""
-    return State.PENDING if effective.suspended else _state(observed, effective.executors)
+    return State.PENDING if effective.suspended else _state(observed, GroupComparison(observed.group, effective.group))
 
 
 def _suspended(observed: ObservedCluster, effective: EffectiveSpec, outcomes: Sequence[Outcome]) -> Health:
@@ -103,12 +103,13 @@ def _unsuspended(
     recent: tuple[FailureSummary | Notice, ...],
     outcomes: Sequence[Outcome],
 ) -> Health:
-    executors_ready = len(observed.group.ready) >= effective.executors.replicas
+    group = GroupComparison(observed.group, effective.group)
+    executors_ready = len(group.observed.ready) >= group.effective.replicas
     complete = observed.session_manager_ready and executors_ready and not object_cache_line(observed, effective)
     # A terminal executor that is only kept for its logs does not count.
     ailing = any(component.live for component, _ in observed.unhealthy)
     blocked = any(outcome.attention or outcome.reason == NOT_REGISTERED for outcome in outcomes)
-    state = _state(observed, effective.executors)
+    state = _state(observed, group)
     failing = {type(group.components[0]) for group in troubles if group.reason in FAILING and not group.over}
     told = tuple(each for each in recent if each.kind not in failing)
     if complete and not outstanding.work and not ailing and not blocked:
@@ -123,13 +124,13 @@ def _unsuspended(
     return Health(state, message, troubles=standing, recent=told)
 
 
-def _state(observed: ObservedCluster, group: EffectiveGroup) -> State:
+def _state(observed: ObservedCluster, group: GroupComparison) -> State:
     manager = observed.session_manager
     if manager is not None and not manager.terminating and manager.failed:
         return State.FAILED
-    if group.replicas > 0 and observed.group.all_failed:
+    if group.effective.replicas > 0 and group.observed.all_failed:
         return State.FAILED
-    if observed.session_manager_ready and (group.replicas == 0 or observed.group.ready):
+    if observed.session_manager_ready and (group.effective.replicas == 0 or group.observed.ready):
         return State.RUNNING
     return State.PENDING
 
@@ -147,7 +148,7 @@ def _message(
     own = next((group for group in troubles if group.components[0] is manager), None)
     lines = (
         _session_manager_line(observed, own, failing),
-        _executor_line(observed, effective.executors),
+        _executor_line(GroupComparison(observed.group, effective.group)),
         object_cache_line(observed, effective),
     )
     # Advice comes first, because a long message is cut at its end.
@@ -175,6 +176,6 @@ def _session_manager_line(observed: ObservedCluster, own: TroubleGroup | None, f
     return f"Session manager {how}: {own.message if own.reason == UNSCHEDULABLE else own.what}"
 
 
-def _executor_line(observed: ObservedCluster, group: EffectiveGroup) -> str:
-    ready = len(observed.group.ready)
-    return f"{ready} of {group.replicas} executors ready" if ready < group.replicas else ""
+def _executor_line(group: GroupComparison) -> str:
+    ready, replicas = len(group.observed.ready), group.effective.replicas
+    return f"{ready} of {replicas} executors ready" if ready < replicas else ""

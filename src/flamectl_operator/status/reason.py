@@ -135,7 +135,7 @@ def progress(
         return STARTING
     stale = Comparison(observed, effective).has_stale_pods
     # Where the number of executors follows the demand, it changes without a change of the spec.
-    asked = reconciled != generation or effective.executors.scaling is not None
+    asked = reconciled != generation or effective.group.scaling is not None
     outdated = any(getattr(outstanding, child.need) for child in CHILDREN)
     if asked or stale or outdated:
         return UPDATING

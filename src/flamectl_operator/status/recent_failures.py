@@ -135,7 +135,7 @@ def _templates(effective: EffectiveSpec) -> dict[type[Component], ComponentTempl
     desired = effective.desired
     return {
         Component: desired.session_manager,
-        Executor: desired.executors.template if effective.executors.wanted_replicas else None,
+        Executor: desired.group.template if effective.group.wanted_replicas else None,
         ObjectCache: desired.object_cache,
     }
 

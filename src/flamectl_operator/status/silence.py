@@ -15,10 +15,11 @@ from flamectl_operator.status.notice import Notice
 from flamectl_operator.status.reason import SESSION_MANAGER_NOT_REACHABLE
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
     from datetime import datetime
 
     from flamectl_operator.api.status import Condition
+    from flamectl_operator.planning.effective_group import EffectiveGroup
     from flamectl_operator.planning.effective_spec import EffectiveSpec
 
 #: Seconds after which the status reports a session manager that has answered before. The operator believes its last answer for
@@ -59,13 +60,16 @@ def told_silence(conditions: Iterable[Condition], effective: EffectiveSpec, now:
 
 def _left_undone(effective: EffectiveSpec) -> list[str]:
     """Return what does not happen without answers, as clauses."""
-    spec, found = effective.desired.spec, []
-    if effective.executors.replicas:
-        found.append("executors that do not register are not replaced")
-        if effective.executors.drain_timeout:
-            found.append("executors are deleted without a drain")
-    if effective.executors.scaling is not None:
-        found.append("the number of executors does not follow the demand")
-    if spec.idle is not None and not effective.suspended:
+    found = list(_left_undone_of(effective.group))
+    if effective.desired.spec.idle is not None and not effective.suspended:
         found.append("an idle cluster does not suspend itself")
     return found
+
+
+def _left_undone_of(group: EffectiveGroup) -> Iterator[str]:
+    if group.replicas:
+        yield "executors that do not register are not replaced"
+        if group.drain_timeout:
+            yield "executors are deleted without a drain"
+    if group.scaling is not None:
+        yield "the number of executors does not follow the demand"

@@ -123,7 +123,7 @@ def group_troubles(
     if desired is not None:
         templates = {
             Component: desired.session_manager,
-            Executor: desired.executors.template,
+            Executor: desired.group.template,
             ObjectCache: desired.object_cache,
         }
     found = [_group(members, before, templates.get(kind)) for (kind, _, _), members in groups.items()]

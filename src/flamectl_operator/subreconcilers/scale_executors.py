@@ -58,7 +58,7 @@ class ScaleExecutors(PlannedStep["ScalePlan"]):
         if not plan.create:
             pass_.slow_start.reset()
             return DONE
-        await pass_.dry_runs.altered_executor(pass_.effective.desired.executors.template, pass_.ids.trial_name_id)
+        await pass_.dry_runs.altered_executor(pass_.effective.desired.group.template, pass_.ids.trial_name_id)
         if pass_.ids.exhausted:
             return outcomes.no_ids_left()
         ids = pass_.ids.take(plan.create)
@@ -119,7 +119,7 @@ class _Creation:
         pass_ = self.pass_
         if pass_.io.superseded:
             return
-        template, name = pass_.effective.desired.executors.template, names.executor(pass_.io.owner.name, executor_id)
+        template, name = pass_.effective.desired.group.template, names.executor(pass_.io.owner.name, executor_id)
         manifest = template.pod(name, executor_annotations(pass_.io.session_manager_incarnation))
         try:
             pod = await pass_.io.create(PODS, manifest, template)

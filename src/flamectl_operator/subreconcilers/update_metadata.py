@@ -104,7 +104,7 @@ def _due(pass_: Pass) -> Iterator[Change]:
     groups: tuple[tuple[ComponentTemplate | None, Any], ...] = (
         (desired.session_manager, () if manager is None else (manager,)),
         (desired.object_cache, caches),
-        (desired.executors.template, observed.executors),
+        (desired.group.template, observed.executors),
     )
     for template, components in groups:
         ours = common if template is None else common.besides(template.manifest["metadata"])

@@ -60,7 +60,7 @@ def test_ports_of_one_number_and_two_protocols_stay_beside_those_of_the_operator
     )
     desired = DesiredCluster.of(OWNER, spec, OperatorConfig().flame)
 
-    template = desired.session_manager if component == "sessionManager" else desired.executors.template
+    template = desired.session_manager if component == "sessionManager" else desired.group.template
     ports = template.pod("x")["spec"]["containers"][0]["ports"]
     assert [port for port in ports if port in asked] == asked
     own = {port["containerPort"] for port in ports if port not in asked}

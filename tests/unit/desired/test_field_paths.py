@@ -34,7 +34,7 @@ TEMPLATE = {
     ],
 )  # fmt: skip
 def test_a_path_of_a_pod_becomes_the_path_of_the_flame_cluster(path: str, authored: str) -> None:
-    template = desired(TEMPLATE).executors.template
+    template = desired(TEMPLATE).group.template
 
     assert template.explain(f'unknown field "{path}"') == f'executor manager: unknown field "{authored}"'
 
@@ -43,7 +43,7 @@ def test_entries_of_a_list_keep_the_places_that_their_author_gave_them() -> None
     mount = {"name": "nosuch", "mountPath": "/data"}
     main = {"name": "executor-manager", "volumeMounts": [mount], "ports": [{"containerPort": 99999}]}
     spec = {"containers": [main], "volumes": [{"name": "nosuch", "secret": {"secretName": "a"}}]}
-    template = desired({"executorManager": {"podTemplate": {"spec": spec}}}).executors.template
+    template = desired({"executorManager": {"podTemplate": {"spec": spec}}}).group.template
     pod = template.manifest["spec"]
     (container,) = pod["containers"]
     place = f"spec.containers[0].volumeMounts[{container['volumeMounts'].index(mount)}].name"
@@ -69,4 +69,4 @@ def test_the_session_manager_has_paths_of_its_own() -> None:
     "words", ["metadata.labels: Invalid value", "exceeded quota: q, used: pods=9", "spec: Required"]
 )
 def test_other_words_stay_as_they_are(words: str) -> None:
-    assert desired().executors.template.explain(words) == f"executor manager: {words}"
+    assert desired().group.template.explain(words) == f"executor manager: {words}"

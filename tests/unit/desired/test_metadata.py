@@ -7,11 +7,11 @@ from tests.unit.builders import OWNER, desired, session_template
 
 def test_pods_have_both_hashes_and_their_own_annotations() -> None:
     wanted = desired()
-    pod = wanted.executors.template.pod("b", {"flame.xflops.io/session-manager": "incarnation"})
+    pod = wanted.group.template.pod("b", {"flame.xflops.io/session-manager": "incarnation"})
 
     assert pod["metadata"]["annotations"] == {
-        "flame.xflops.io/revision": wanted.executors.template.revision,
-        "flame.xflops.io/rendered": wanted.executors.template.rendered,
+        "flame.xflops.io/revision": wanted.group.template.revision,
+        "flame.xflops.io/rendered": wanted.group.template.rendered,
         "flame.xflops.io/session-manager": "incarnation",
     }
 
@@ -19,10 +19,10 @@ def test_pods_have_both_hashes_and_their_own_annotations() -> None:
 def test_pod_of_a_template_does_not_change_the_template() -> None:
     wanted = desired()
 
-    wanted.executors.template.pod("b", {"once": "only"})
+    wanted.group.template.pod("b", {"once": "only"})
 
-    assert "once" not in wanted.executors.template.pod("c")["metadata"]["annotations"]
-    assert "name" not in wanted.executors.template.manifest["metadata"]
+    assert "once" not in wanted.group.template.pod("c")["metadata"]["annotations"]
+    assert "name" not in wanted.group.template.manifest["metadata"]
 
 
 def test_labels_and_annotations_of_the_pod_template_are_added() -> None:

@@ -50,9 +50,9 @@ def test_the_policy_selects_all_pods_of_the_cluster_and_no_others() -> None:
     selector = _policy()["spec"]["podSelector"]
     ours, others = desired(CACHE), desired(CACHE, Identity("other", "default", "other-uid"))
 
-    assert all(_selected(selector, each) for each in (ours.session_manager, ours.executors.template, ours.object_cache))
+    assert all(_selected(selector, each) for each in (ours.session_manager, ours.group.template, ours.object_cache))
     assert not any(
-        _selected(selector, each) for each in (others.session_manager, others.executors.template, others.object_cache)
+        _selected(selector, each) for each in (others.session_manager, others.group.template, others.object_cache)
     )
 
 
@@ -61,7 +61,7 @@ def test_executors_reach_every_port() -> None:
 
     [peer] = policy["spec"]["ingress"][0]["from"]
 
-    assert _selected(peer["podSelector"], desired().executors.template)
+    assert _selected(peer["podSelector"], desired().group.template)
     assert "namespaceSelector" not in peer
     assert _ports(policy, peer) == {8080, 8081, 9090}
 

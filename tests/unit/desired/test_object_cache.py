@@ -117,7 +117,7 @@ def test_a_change_of_the_object_cache_makes_only_the_object_cache_stale(changed:
     assert BASE.object_cache is not None
     assert after.object_cache.revision != BASE.object_cache.revision
     assert after.session_manager.revision == BASE.session_manager.revision
-    assert after.executors.template.revision == BASE.executors.template.revision
+    assert after.group.template.revision == BASE.group.template.revision
 
 
 @pytest.mark.parametrize(

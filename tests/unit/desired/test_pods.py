@@ -17,9 +17,7 @@ def _session_manager(changes: dict[str, Any] | None = None, settings: FlameSetti
 
 
 def _executor(changes: dict[str, Any] | None = None, settings: FlameSettings | None = None) -> dict[str, Any]:
-    pod_spec: dict[str, Any] = desired(changes, settings=settings or FlameSettings()).executors.template.pod("b")[
-        "spec"
-    ]
+    pod_spec: dict[str, Any] = desired(changes, settings=settings or FlameSettings()).group.template.pod("b")["spec"]
     return pod_spec
 
 

@@ -17,7 +17,7 @@ def _moved(changes: dict[str, Any], base: dict[str, Any] | None = None) -> tuple
     before, after = desired(base), desired(changes)
     return (
         before.session_manager.revision != after.session_manager.revision,
-        before.executors.template.revision != after.executors.template.revision,
+        before.group.template.revision != after.group.template.revision,
     )
 
 
@@ -162,9 +162,9 @@ def test_equivalent_spec_makes_nothing_stale(base: dict[str, Any], changes: dict
 def test_settings_of_the_operator_change_the_rendered_hash_and_not_the_revision(changed: dict[str, Any]) -> None:
     after = desired(settings=FlameSettings(**changed))
 
-    assert after.executors.template.revision == BASE.executors.template.revision
+    assert after.group.template.revision == BASE.group.template.revision
     assert after.session_manager.revision == BASE.session_manager.revision
-    assert after.executors.template.rendered != BASE.executors.template.rendered
+    assert after.group.template.rendered != BASE.group.template.rendered
 
 
 def test_wait_settings_are_in_no_hash() -> None:
@@ -172,7 +172,7 @@ def test_wait_settings_are_in_no_hash() -> None:
         settings=FlameSettings(force_delete_after_seconds=1, backoff_base_seconds=1, stable_after_seconds=1)
     )
 
-    assert after.executors.template == BASE.executors.template
+    assert after.group.template == BASE.group.template
     assert after.session_manager == BASE.session_manager
 
 
@@ -239,7 +239,7 @@ def test_an_upgrade_of_the_operator_restarts_no_pod(changes: dict[str, Any], pin
     found = desired(changes)
 
     hashes = (found.config_hash, found.spec_hash)
-    assert (found.session_manager.revision, found.executors.template.revision, *hashes) == pinned, (
+    assert (found.session_manager.revision, found.group.template.revision, *hashes) == pinned, (
         "Another revision replaces the Pods of every FlameCluster like this one when the operator is upgraded, another hash"
         " rewrites its ConfigMap, and another hash of the spec stops the operator."
         " Adapt these values only if that is meant, and docs/upgrades.md and the changelog with them."
@@ -251,4 +251,4 @@ def test_bundle_that_only_the_operator_reads_makes_nothing_stale() -> None:
     before, after = desired(plain), desired({"tls": {"secretName": "x", "caBundle": AUTHORITY}})
 
     assert before.session_manager.revision == after.session_manager.revision
-    assert before.executors.template.revision == after.executors.template.revision
+    assert before.group.template.revision == after.group.template.revision

@@ -13,7 +13,7 @@ WRITTEN = ("flame-work", "flame-apps", "flame-data-cache", "flame-tmp", "flame-v
 
 def _sources(runtime_storage: dict[str, Any] | None) -> dict[str, Any]:
     changes = {} if runtime_storage is None else {"executorManager": {"runtimeStorage": runtime_storage}}
-    pod = desired(changes).executors.template.manifest["spec"]
+    pod = desired(changes).group.template.manifest["spec"]
     return {volume["name"]: volume["emptyDir"] for volume in pod["volumes"] if "emptyDir" in volume}
 
 
@@ -43,7 +43,7 @@ def test_a_limit_alone_leaves_the_medium_to_kubernetes() -> None:
 def test_flame_0_5_gets_no_volume_over_its_working_directory() -> None:
     pod = desired({"flameVersion": "0.5", "executorManager": {"runtimeStorage": {"medium": "Memory"}}})
 
-    assert "flame-work" not in {volume["name"] for volume in pod.executors.template.manifest["spec"]["volumes"]}
+    assert "flame-work" not in {volume["name"] for volume in pod.group.template.manifest["spec"]["volumes"]}
 
 
 def test_the_session_manager_does_not_change() -> None:

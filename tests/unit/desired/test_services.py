@@ -12,7 +12,7 @@ from tests.unit.builders import OWNER, desired
 
 def test_services_select_their_pods() -> None:
     wanted = desired()
-    pods = [wanted.session_manager.pod("a"), wanted.executors.template.pod("b")]
+    pods = [wanted.session_manager.pod("a"), wanted.group.template.pod("b")]
 
     for service, pod in zip(services(OWNER, wanted.spec), pods, strict=True):
         assert service["spec"]["selector"].items() <= pod["metadata"]["labels"].items()
@@ -20,7 +20,7 @@ def test_services_select_their_pods() -> None:
 
 def test_services_select_no_pod_of_the_other_component() -> None:
     wanted = desired()
-    pods = [wanted.executors.template.pod("b"), wanted.session_manager.pod("a")]
+    pods = [wanted.group.template.pod("b"), wanted.session_manager.pod("a")]
 
     for service, pod in zip(services(OWNER, wanted.spec), pods, strict=True):
         assert not service["spec"]["selector"].items() <= pod["metadata"]["labels"].items()

@@ -165,7 +165,7 @@ def test_hook_waits_for_a_child_of_an_executor_manager_under_an_init_process(mac
 
 
 def _pod(changes: dict[str, Any], settings: FlameSettings | None = None) -> dict[str, Any]:
-    return desired(changes, settings=settings or FlameSettings()).executors.template.pod("b")
+    return desired(changes, settings=settings or FlameSettings()).group.template.pod("b")
 
 
 def test_pod_with_the_hook_has_its_time_a_process_namespace_and_the_grace_period_without_it() -> None:
@@ -209,6 +209,6 @@ def test_pod_without_the_hook_is_as_ever() -> None:
 def test_hook_is_in_new_pods_only_so_old_ones_count_as_outdated_and_not_as_stale() -> None:
     before, after = desired({}), desired(ENABLED)
 
-    assert before.executors.template.revision == after.executors.template.revision
-    assert before.executors.template.rendered != after.executors.template.rendered
+    assert before.group.template.revision == after.group.template.revision
+    assert before.group.template.rendered != after.group.template.rendered
     assert before.session_manager.rendered == after.session_manager.rendered

@@ -44,7 +44,7 @@ def _mounts(pod: dict[str, Any]) -> dict[str, str]:
 def test_without_tls_no_secret_is_mounted_and_no_scheme_changes() -> None:
     wanted = desired()
 
-    for pod in (wanted.session_manager.manifest, wanted.executors.template.manifest):
+    for pod in (wanted.session_manager.manifest, wanted.group.template.manifest):
         assert _secrets(pod) == {}
         assert _mounts(pod) == {}
     assert "tls" not in wanted.config_text
@@ -115,7 +115,7 @@ def test_the_session_manager_gets_its_certificate_key_and_authority() -> None:
 
 @pytest.mark.parametrize("changes", [BOTH, SECURE_0_7])
 def test_executors_get_authorities_and_no_keys(changes: dict[str, Any]) -> None:
-    pod = desired(changes).executors.template.manifest
+    pod = desired(changes).group.template.manifest
 
     assert {tuple(item["path"] for item in secret["items"]) for secret in _secrets(pod).values()} == {("ca.crt",)}
     assert _mounts(pod).keys() == {
@@ -163,7 +163,7 @@ def test_changed_secret_makes_only_its_readers_stale(change: dict[str, Any], sta
 
     moved = {
         "session manager": before.session_manager.revision != after.session_manager.revision,
-        "executors": before.executors.template.revision != after.executors.template.revision,
+        "executors": before.group.template.revision != after.group.template.revision,
     }
     assert {component for component, is_stale in moved.items() if is_stale} == stale
 

@@ -23,7 +23,7 @@ _NC_WITHOUT_Z = "#!/bin/sh\necho 'nc: invalid option -- z\nUsage: nc HOST PORT' 
 
 
 def _wait(changes: dict[str, Any] | None = None, settings: FlameSettings | None = None) -> dict[str, Any]:
-    manifest = desired(changes, settings=settings or FlameSettings()).executors.template.manifest
+    manifest = desired(changes, settings=settings or FlameSettings()).group.template.manifest
     [container] = manifest["spec"]["initContainers"]
     return dict(container)
 

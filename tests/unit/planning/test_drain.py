@@ -42,7 +42,7 @@ _BUSY = FlameExecutor(NODE, ExecutorState.BOUND, "s")
 
 
 def _plan(seen: ObservedCluster, wanted: EffectiveSpec, released_at: dict[str, float], now: ClockReading) -> DrainPlan:
-    return plan_drain(seen, GroupComparison(seen.group, wanted.executors), released_at, now)
+    return plan_drain(seen, GroupComparison(seen.group, wanted.group), released_at, now)
 
 
 def _draining(snapshot: SessionManagerSnapshot, asked: float) -> ObservedCluster:
@@ -76,9 +76,9 @@ def test_executor_with_work_is_drained_while_its_session_manager_is_not_ready() 
     found = observed(session_manager("starting"), executor_pod(0))
     flame = Knowledge(Phase.OFF, INCARNATION, left=SessionManagerSnapshot({NODE: NodeState.READY}, (_BUSY,)))
     executor, spec = found.executors[0], effective()
-    assert drainable(executor, replace(found, views=replace(found.views, flame=flame)), spec.executors)
+    assert drainable(executor, replace(found, views=replace(found.views, flame=flame)), spec.group)
     other = replace(flame, incarnation="another incarnation")
-    assert not drainable(executor, replace(found, views=replace(found.views, flame=other)), spec.executors)
+    assert not drainable(executor, replace(found, views=replace(found.views, flame=other)), spec.group)
 
 
 @pytest.mark.parametrize(
@@ -95,7 +95,7 @@ def test_drain_with_work_waits_for_news(nodes: dict[str, NodeState]) -> None:
     seen = _draining(SessionManagerSnapshot(nodes, (_BUSY,)), BOOTTIME - 2)
     wanted = effective()
     plan = _plan(seen, wanted, {NODE: BOOTTIME - 1}, MOMENT)
-    assert [outcome.delay for outcome in plan.waits] == [wanted.executors.drain_timeout]
+    assert [outcome.delay for outcome in plan.waits] == [wanted.group.drain_timeout]
 
 
 def test_executor_whose_time_is_over_is_deleted_though_the_session_manager_is_silent() -> None:

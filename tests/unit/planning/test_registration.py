@@ -137,7 +137,7 @@ def test_executor_whose_node_is_not_ready_in_flame_is_of_no_use_unless_work_is_l
 def test_executor_of_no_use_is_deleted_before_one_that_costs_less_to_delete() -> None:
     cheap = {DELETION_COST_ANNOTATION: "-9"}
     seen = _answered(executor_pod(0, annotations=cheap), executor_pod(1, since=ago(90)), registered=[0])
-    order = deletion_order(seen.group.live, effective(replicas(1)).executors, seen.flame.fresh, _of_no_use(seen))
+    order = deletion_order(seen.group.live, effective(replicas(1)).group, seen.flame.fresh, _of_no_use(seen))
     assert [each.executor_id for each in order] == [1, 0]
 
 
@@ -167,7 +167,7 @@ def test_stale_executors_that_do_not_register_go_without_a_budget_unless_the_ses
         executor_pod(3, revision="old", since=ago(90)),
     ]
     seen, wanted = _answered(*pods, registered=registered), effective(replicas(4))
-    found = superseded(seen, GroupComparison(seen.group, wanted.executors), ClockReading(NOW, BOOTTIME))
+    found = superseded(seen, GroupComparison(seen.group, wanted.group), ClockReading(NOW, BOOTTIME))
     assert found == {executor_pod(each).name for each in names}
 
 
@@ -186,7 +186,7 @@ def test_stale_executors_that_do_not_serve_are_replaced_one_by_one_when_their_ti
     seen = ObservedCluster.of(OWNER, replace(seen.views, flame=flame), BOOTTIME, seen)
     wanted = effective(rolling(count, 1, 0))
     plan = cluster_plan(
-        seen, wanted, ClockReading(NOW, BOOTTIME), accepted=frozenset({wanted.desired.executors.template.rendered})
+        seen, wanted, ClockReading(NOW, BOOTTIME), accepted=frozenset({wanted.desired.group.template.rendered})
     )
 
     assert [each.name for each in plan.scale.removes] == [executor_pod(each).name for each in useless[:taken]]
@@ -197,7 +197,7 @@ def test_executor_that_began_to_run_long_after_its_creation_and_does_not_registe
     seen = _answered(executor_pod(0), late, registered=[0], seen=500)
     wanted = effective(rolling(2, 1, 0), executor_backoff=ReplacementBackoff(late.annotations[REVISION_ANNOTATION]))
     plan = cluster_plan(
-        seen, wanted, ClockReading(NOW, BOOTTIME), accepted=frozenset({wanted.desired.executors.template.rendered})
+        seen, wanted, ClockReading(NOW, BOOTTIME), accepted=frozenset({wanted.desired.group.template.rendered})
     )
 
     assert [each.name for each in plan.scale.removes] == [late.name]
@@ -208,6 +208,6 @@ def test_answer_that_is_still_believed_keeps_the_budget_although_the_last_questi
     seen = _answered(*pods, registered=[0, 1])
     seen = ObservedCluster.of(OWNER, replace(seen.views, flame=replace(seen.flame, failing=True)), BOOTTIME, seen)
     wanted = effective(rolling(3, 1, 0))
-    rollout = cluster_plan(seen, wanted, accepted=frozenset({wanted.desired.executors.template.rendered})).rollout
+    rollout = cluster_plan(seen, wanted, accepted=frozenset({wanted.desired.group.template.rendered})).rollout
     assert not rollout.delete
     assert not rollout.drain

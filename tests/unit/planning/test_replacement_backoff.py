@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from flamectl_operator.settings import FlameSettings
 
 SM_REVISION = desired().session_manager.revision
-EX_REVISION = desired().executors.template.revision
+EX_REVISION = desired().group.template.revision
 
 
 def _session_manager(

@@ -85,7 +85,7 @@ def test_surge_is_unchanged_while_the_session_manager_is_not_ready(surging: int,
 @pytest.mark.parametrize(("failures", "deleted"), [(0, [3]), (1, [3]), (2, []), (9, [])])
 def test_ready_executors_stay_while_replacements_fail(failures: int, deleted: list[int]) -> None:
     """A new executor is ready as soon as its process runs, and may end a few seconds later."""
-    revision = effective(rolling(4, 1, 0)).desired.executors.template.revision
+    revision = effective(rolling(4, 1, 0)).desired.group.template.revision
     wanted = effective(rolling(4, 1, 0), executor_backoff=ReplacementBackoff(revision, failures=failures))
 
     plan = _rollout(wanted, *ALL_STALE)
@@ -96,7 +96,7 @@ def test_ready_executors_stay_while_replacements_fail(failures: int, deleted: li
 
 
 def test_unready_stale_executors_go_while_replacements_fail() -> None:
-    revision = effective(rolling(4, 1, 0)).desired.executors.template.revision
+    revision = effective(rolling(4, 1, 0)).desired.group.template.revision
     wanted = effective(rolling(4, 1, 0), executor_backoff=ReplacementBackoff(revision, failures=5))
 
     assert _deleted(
@@ -396,8 +396,8 @@ class Fleet:
     @property
     def done(self) -> bool:
         found = observed(*self.pods.values())
-        current = sum(not self.wanted.executors.stale(executor) for executor in found.group.ready)
-        return current == len(found.executors) == self.wanted.executors.replicas
+        current = sum(not self.wanted.group.stale(executor) for executor in found.group.ready)
+        return current == len(found.executors) == self.wanted.group.replicas
 
     def move(self, executor_id: int, state: PodState) -> None:
         found = self.pods[executor_id]
@@ -455,7 +455,7 @@ def test_rolling_update_keeps_the_budget_and_completes(
     count: int, strategy: tuple[Any, Any], start: list[tuple[PodState, bool]], chaos: list[Any]
 ) -> None:
     wanted = effective(rolling(count, *strategy))
-    budget = Budget.of(wanted.executors.update_strategy, count)
+    budget = Budget.of(wanted.group.update_strategy, count)
     fleet = Fleet(wanted)
     for state, stale in start:
         fleet.add(state, OLD if stale else None)

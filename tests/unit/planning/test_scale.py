@@ -118,7 +118,7 @@ def test_no_executor_is_created_before_the_config_map_is_current(config_map: Any
 
 
 def test_replacements_wait_while_they_keep_failing() -> None:
-    backoff = ReplacementBackoff(desired().executors.template.revision, failures=3, next_attempt=later(20))
+    backoff = ReplacementBackoff(desired().group.template.revision, failures=3, next_attempt=later(20))
     wanted = effective(replicas(3), executor_backoff=backoff)
     plan = _plan(wanted, *_pods(1))
 
@@ -183,8 +183,8 @@ def test_a_terminal_executor_is_kept_for_thirty_seconds(state: Any) -> None:
 def test_executor_with_uncounted_failure_is_neither_deleted_nor_replaced() -> None:
     wanted = effective(replicas(1), settings=FlameSettings(terminal_pod_retention_seconds=0))
     plan = _plan(wanted, executor_pod(0, "failed", since=NOW, created=ago(5)))
-    group = wanted.executors
-    counted = replace(wanted, executors=replace(group, backoff=replace(group.backoff, attempt_id=1)))
+    group = wanted.group
+    counted = replace(wanted, group=replace(group, backoff=replace(group.backoff, attempt_id=1)))
 
     assert (plan.delete_terminal, plan.create) == ((), 0)
     assert {deferral.delay for deferral in plan.waits} == {0}
@@ -230,7 +230,7 @@ def executors(draw: st.DrawFn) -> Executor:
 
 def _goes_before(one: Executor, other: Executor) -> int:
     """The rules one after the other, as the documentation lists them."""
-    current = desired().executors.template.revision
+    current = desired().group.template.revision
 
     def cost(each: Executor) -> int:
         return int(each.pod.annotations.get(DELETION_COST_ANNOTATION, "0"))
@@ -251,7 +251,7 @@ def _goes_before(one: Executor, other: Executor) -> int:
 
 @given(st.lists(executors(), max_size=8, unique_by=lambda each: each.executor_id))
 def test_deletion_order_is_the_documented_one(given_: Sequence[Executor]) -> None:
-    assert deletion_order(given_, effective().executors) == sorted(given_, key=functools.cmp_to_key(_goes_before))
+    assert deletion_order(given_, effective().group) == sorted(given_, key=functools.cmp_to_key(_goes_before))
 
 
 @given(st.lists(executors(), max_size=8, unique_by=lambda each: each.executor_id), st.integers(0, 8))
@@ -369,7 +369,7 @@ def test_other_strategies_do_not_wait_for_old_executors() -> None:
     wanted = effective(rolling(3, 1, 0))
     seen = observed(terminating(executor_pod(0, revision="old")), wanted=wanted)
 
-    assert creation_wait(seen, GroupComparison(seen.group, wanted.executors), MOMENT) is None
+    assert creation_wait(seen, GroupComparison(seen.group, wanted.group), MOMENT) is None
 
 
 @pytest.mark.parametrize(

@@ -63,7 +63,7 @@ def _plan(
     seen = observed(manager or session_manager(revision="old"), *pods, wanted=wanted)
     phase = Phase.UNKNOWN if said is None else Phase.KNOWN
     flame = Knowledge(phase, INCARNATION, snapshot=said, asked_at=BOOTTIME - age, said_at=BOOTTIME - age)
-    accepted = frozenset({wanted.desired.session_manager.rendered, wanted.desired.executors.template.rendered})
+    accepted = frozenset({wanted.desired.session_manager.rendered, wanted.desired.group.template.rendered})
     return cluster_plan(replace(seen, views=replace(seen.views, flame=flame)), wanted, now, accepted=accepted)
 
 

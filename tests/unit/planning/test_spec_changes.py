@@ -58,7 +58,7 @@ def test_change_that_is_in_no_pod_is_not_named(change: dict[str, Any]) -> None:
     changes = SpecChanges().after(before.spec, after.spec)
     assert (changes.session_manager, changes.executors) == ((), ())
     assert after.session_manager.revision == before.session_manager.revision
-    assert after.executors.template.revision == before.executors.template.revision
+    assert after.group.template.revision == before.group.template.revision
 
 
 def test_a_change_that_replaces_nothing_leaves_the_earlier_ones() -> None:

@@ -199,7 +199,7 @@ def _awaited(*pods: PodView, wanted: int = 3, status: FlameClusterStatus = CALM,
     found = observed(given.get("manager", session_manager()), *pods, wanted=spec)
     flame = Knowledge(Phase.KNOWN, INCARNATION, snapshot=given.get("snapshot"), asked_at=BOOTTIME, said_at=BOOTTIME)
     found = with_(found, views=with_(found.views, flame=flame))
-    return awaited_executors(status, found, GroupComparison(found.group, spec.executors), given.get("result", Result()))
+    return awaited_executors(status, found, GroupComparison(found.group, spec.group), given.get("result", Result()))
 
 
 def _executors(ready: int, starting: int) -> list[PodView]:

@@ -51,7 +51,7 @@ async def test_new_generation_is_planned() -> None:
     await _plan(renderer, _cluster())
     planned = await _plan(renderer, _cluster(replicas(7), generation=2))
     assert planned.desired is not None
-    assert planned.desired.executors.spec.replicas == 7
+    assert planned.desired.group.spec.replicas == 7
 
 
 async def test_changed_settings_are_planned() -> None:

@@ -76,7 +76,7 @@ def test_healthy_cluster_has_a_complete_status() -> None:
             "outdated": 0,
             "selector": "app=flame-executor-manager,flame.xflops.io/cluster=my-flame",
             "nextId": 9,
-            "revision": wanted.desired.executors.template.revision,
+            "revision": wanted.desired.group.template.revision,
             "failures": 0,
             "attemptId": 0,
         },

@@ -113,4 +113,4 @@ def _pod(resources: dict[str, Any] | None = None, **pod_spec: Any) -> dict[str, 
 def test_words_of_the_scheduler_get_what_was_asked_and_its_field(
     words: str, executors: dict[str, Any], advice: str
 ) -> None:
-    assert remedy(words, desired({"executorManager": executors}).executors.template) == advice
+    assert remedy(words, desired({"executorManager": executors}).group.template) == advice

@@ -120,7 +120,7 @@ LOG = {"name": "log", "image": "any", "resources": {"limits": {"memory": "5Gi"}}
 def test_refusal_of_a_pod_names_the_field_of_its_component(words: str, reason: str, remedy: str) -> None:
     own = {"requests": {"cpu": "1"}, "limits": {"cpu": "4", "memory": "4Gi"}}
     changes = {"executorManager": {"resources": own, "podTemplate": {"spec": {"containers": [LOG]}}}}
-    template = desired(changes).executors.template
+    template = desired(changes).group.template
     refusal = RefusedError.of(_forbidden(words), template)
 
     assert refusal.reason == reason
@@ -155,7 +155,7 @@ def test_refusal_by_a_limit_range_names_the_containers_beyond_the_bound(words: s
     resources = {"limits": {"cpu": 4, "memory": "2Gi"}, "requests": {"cpu": 1, "memory": "1536Mi"}}
     template = desired(
         {"executorManager": {"resources": resources, "podTemplate": {"spec": {"containers": [log]}}}}
-    ).executors.template
+    ).group.template
 
     refusal = RefusedError.of(_forbidden(f'pods "x" is forbidden: {words}'), template)
 
@@ -187,7 +187,7 @@ def test_refusal_of_a_whole_pod_by_a_limit_range_names_the_field_that_asks_for_m
     }
 
     refusal = RefusedError.of(
-        _forbidden(f'pods "x" is forbidden: {words}'), desired({"executorManager": changes}).executors.template
+        _forbidden(f'pods "x" is forbidden: {words}'), desired({"executorManager": changes}).group.template
     )
 
     assert str(refusal).endswith(f"({_limit_range_remedy(fields)})")
@@ -215,6 +215,6 @@ def test_remedy_stays_whole_when_the_server_says_much() -> None:
 def test_server_text_is_translated_to_fields_of_the_flame_cluster() -> None:
     error = BadRequestError(400, "BadRequest", 'unknown field "spec.nodeSelectr"')
 
-    assert str(RefusedError.of(error, desired().executors.template)).startswith(
+    assert str(RefusedError.of(error, desired().group.template)).startswith(
         'executor manager: unknown field "spec.executorManager.podTemplate.spec.nodeSelectr"'
     )

@@ -531,7 +531,7 @@ async def test_quota_refusal_of_executors_does_not_count_for_the_session_manager
     run = await world.recorded()
     world.api.fail("create", "pods", quota(), name=executor_name(9))
     with pytest.raises(RefusedError):
-        await run.io.create(PODS, run.effective.desired.executors.template.pod(executor_name(9)))
+        await run.io.create(PODS, run.effective.desired.group.template.pod(executor_name(9)))
 
     await ReplaceStalePods().run(run)
 

@@ -131,7 +131,7 @@ async def test_slow_start_stops_at_the_first_refusal(error: Callable[[], Kuberne
     with pytest.raises(RefusedError) as raised:
         await ScaleExecutors().run(run)
 
-    assert (raised.value.reason, str(raised.value)) == (reason, refusal_of(error(), desired().executors.template))
+    assert (raised.value.reason, str(raised.value)) == (reason, refusal_of(error(), desired().group.template))
     assert len(_creates(world)) == 1
 
 
@@ -204,7 +204,7 @@ async def test_quota_refusals_for_hours_use_no_ids_and_are_reported_once() -> No
 
     assert world.status.executor_manager.next_id == 4
     assert world.events.reasons == ["QuotaExceeded"]
-    assert world.condition("Degraded") == ("True", "QuotaExceeded", refusal_of(quota(), desired().executors.template))
+    assert world.condition("Degraded") == ("True", "QuotaExceeded", refusal_of(quota(), desired().group.template))
     assert len(_creates(world)) == 20
     assert len([write for write in world.writes if write[0] == "status"]) <= 2
 

@@ -429,7 +429,7 @@ async def test_refusal_stays_reported_while_passes_end_earlier() -> None:
     world.clock.elapsed += 5
     world.api.fail("create", "pods", broken())
     assert len((await world.run_pass()).errors) == 1
-    assert world.condition("Degraded") == ("True", "QuotaExceeded", refusal_of(quota(), desired().executors.template))
+    assert world.condition("Degraded") == ("True", "QuotaExceeded", refusal_of(quota(), desired().group.template))
     world.clock.elapsed += 5
     world.api.fail("create", "pods", quota())
     await world.run_pass()
