@@ -1,0 +1,32 @@
+"""A decision about executors reads their fields from their group, so that a second group needs no other decision."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import flamectl_operator
+
+_SOURCES = Path(flamectl_operator.__file__).parent
+_GROUPS = {"DesiredGroup", "ObservedGroup", "EffectiveGroup", "GroupComparison"}
+_WHOLE = {"EffectiveSpec", "Comparison", "ClusterPlan"}
+
+
+def _takes(function: ast.FunctionDef | ast.AsyncFunctionDef) -> set[str]:
+    """Return the names in the types of a function's parameters."""
+    arguments = function.args
+    types = [each.annotation for each in (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs)]
+    return {name.id for each in types if each is not None for name in ast.walk(each) if isinstance(name, ast.Name)}
+
+
+def test_function_that_takes_a_group_of_executors_does_not_take_the_whole_effective_spec() -> None:
+    functions = [
+        (path.relative_to(_SOURCES), node)
+        for path in sorted(_SOURCES.rglob("*.py"))
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+    ]
+    takes_a_group = [(path, node) for path, node in functions if _takes(node) & _GROUPS]
+
+    assert takes_a_group
+    assert [f"{path}:{node.name}" for path, node in takes_a_group if _takes(node) & _WHOLE] == []
