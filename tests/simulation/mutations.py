@@ -76,7 +76,7 @@ from flamectl_operator.reconcile import (
     batch,
     cluster_reads,
     cluster_state,
-    deletion_lock,
+    lock_lease,
     reconcile_pass,
     spec_renderer,
     stored_status,
@@ -1147,13 +1147,13 @@ def a_refusal_of_the_quota_is_remembered() -> None:
 
 @_mutation
 def a_lock_is_taken_without_waiting() -> None:
-    original = vars(deletion_lock)["check_lease"]
+    original = vars(lock_lease)["check_lease"]
 
     def check_lease(*args: Any) -> Any:
         state = original(*args)
         return None if isinstance(state, HeldByOther) else state
 
-    _set(deletion_lock, "check_lease", check_lease)
+    _set(lock_lease, "check_lease", check_lease)
 
 
 @_mutation

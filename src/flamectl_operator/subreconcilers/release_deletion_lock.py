@@ -20,5 +20,5 @@ class ReleaseDeletionLock(Subreconciler):
     async def run(self, pass_: Pass, /) -> Outcome:
         """Release the lock if this process holds it and does not need it."""
         if pass_.lock.denied or not pass_.plan.disrupts_later:
-            await pass_.lock.release()
+            await pass_.lock.lease.release()
         return DONE

@@ -69,7 +69,7 @@ class UpdateMetadata(Subreconciler):
     async def _update_lease(self, pass_: Pass) -> None:
         lease = await pass_.io.look(LEASES, names.lock(pass_.io.owner.name))
         if lease is not None and lease.controlled_by(pass_.io.owner.uid) and (patch := pass_.io.common.patch(lease)):
-            await pass_.lock.patch(lease, patch)
+            await pass_.lock.lease.patch(lease, patch)
 
 
 async def _write(
