@@ -103,7 +103,7 @@ class Request:
         verb: As RBAC calls it.
         group: The API group; empty for the core.
         resource: The resource, with the subresource behind a slash if there is one.
-        name: The object; empty where the request names none, as for a list or a create.
+        name: The object, which a create names as well; empty where the request names none, as for a list.
         code: HTTP status of the answer.
         at: When it came in.
         namespace: Where; empty where the request names none.

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import subprocess
-import time
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -26,6 +25,8 @@ if TYPE_CHECKING:
 
 #: Seconds for what has to wait for pauses that have grown.
 LONG = 300.0
+#: Log lines about refused connections after which pauses between attempts have grown.
+REFUSED = 6
 
 
 @pytest.fixture
@@ -129,7 +130,8 @@ def test_rollout_is_safe_after_a_network_stall_with_late_delivery(
     with rollout(world, replicas=6) as replacing:
         replacing.begin()
         assert proxy.freeze(also_new=True)
-        time.sleep(15)  # more than it takes to give up making a connection
+        # A request that waits on a frozen connection fails first, and its repetition then fails to make a new one.
+        world.wait("a connection to be given up", lambda: complains(operator, "no connection: timed out"), LONG)
         proxy.thaw()
 
 
@@ -140,7 +142,11 @@ def test_operator_recovers_after_an_unreachable_api_server(
         replacing.begin()
         proxy.refuse()
         proxy.cut()
-        time.sleep(10)
+        world.wait(
+            "connections to be refused",
+            lambda: operator.log.read_text(encoding="utf-8").count("no connection") >= REFUSED,
+            LONG,
+        )
         proxy.accept()
 
 
