@@ -22,7 +22,7 @@ from flamectl_operator.api.crd import custom_resource_definition
 from flamectl_operator.api.validation import parse_spec
 from flamectl_operator.desired.service_fields import PORT_FIELDS, SPEC_FIELDS, Owner
 from flamectl_operator.kube.resources import CONFIG_MAPS, NETWORK_POLICIES, SERVICES
-from flamectl_operator.observed.trouble import FAILING_REASONS, IMAGE_REASONS
+from flamectl_operator.observed.pod_problem import FAILING_REASONS, IMAGE_REASONS
 from flamectl_operator.process import cli
 from flamectl_operator.process.monitoring import Monitor
 from flamectl_operator.process.monitoring.checks import WATCH_TIMEOUT_SECONDS
@@ -384,17 +384,17 @@ _REASONED = {
     "record_event": 0,
     "record_warning": 0,
     "RefusedError": 0,
-    "Trouble": 0,
+    "PodProblem": 0,
     "make": 2,
     "Outcome": 1,
     "_tell": 1,
-    "TroubleGroup": 3,
+    "ProblemGroup": 3,
     "_Kept": 0,
     "Loss": 0,
     "Notice": 0,
     "_waits": 0,
-    "ended_trouble": 1,
-    "phase_trouble": 0,
+    "ended_problem": 1,
+    "phase_problem": 0,
     "FlameError": 0,
     "Scaling": 2,
     "Child": 3,
@@ -403,12 +403,12 @@ _REASONED = {
 _PASSED_ON = {
     "first.reason",
     "found[0].reason",
-    "group.trouble.reason",
+    "group.problem.reason",
     "kept.reason",
     "loss.reason",
     "said.reason",
     "target.reason",
-    "trouble.reason",
+    "problem.reason",
     "condition.reason",
     "condition.type",
     "collection.reason",

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from flamectl_operator.kube.pod_views import PodView
     from flamectl_operator.kube.views import KubernetesObject, PersistentVolumeClaimView
     from flamectl_operator.observed.component import Component
-    from flamectl_operator.observed.trouble import Trouble
+    from flamectl_operator.observed.pod_problem import PodProblem
     from flamectl_operator.observed.views import Views
 
 
@@ -219,13 +219,13 @@ class ObservedCluster:
         return (*manager, *self.object_caches.ours.values(), *self.executors)
 
     @cached_property
-    def failures(self) -> tuple[tuple[Component, Trouble, datetime], ...]:
+    def failures(self) -> tuple[tuple[Component, PodProblem, datetime], ...]:
         """The Pods of this FlameCluster that have ended or whose containers were restarted, with the last cause and its time."""
         found = ((each, each.last_failure) for each in self.components)
         return tuple((each, *failure) for each, failure in found if failure is not None)
 
     @cached_property
-    def unhealthy(self) -> tuple[tuple[Component, Trouble], ...]:
-        """The Pods that have failed or cannot be scheduled, sorted by name, each with its trouble."""
+    def unhealthy(self) -> tuple[tuple[Component, PodProblem], ...]:
+        """The Pods that have failed or cannot be scheduled, sorted by name, each with its problem."""
         found = [(component, component.problem) for component in self.components if component.problem is not None]
         return tuple(sorted(found, key=lambda entry: entry[0].name))

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from flamectl_operator.kube.pod_views import PodView
-    from flamectl_operator.observed.trouble import Trouble
+    from flamectl_operator.observed.pod_problem import PodProblem
 
 
 @dataclass(frozen=True)
@@ -66,36 +66,36 @@ class Component:
         return self.live and pods.is_ready(self.pod)
 
     @cached_property
-    def trouble(self) -> Trouble | None:
+    def failure(self) -> PodProblem | None:
         """The failure of the Pod, if any."""
-        return pods.trouble(self.pod) or pods.restarted_in_place(self.pod, self.main)
+        return pods.failure(self.pod) or pods.restarted_in_place(self.pod, self.main)
 
     @cached_property
-    def last_failure(self) -> tuple[Trouble, datetime] | None:
+    def last_failure(self) -> tuple[PodProblem, datetime] | None:
         """How it ended, or how a container ended that was restarted since, and when; None while it is being deleted."""
         if self.terminating or pods.disrupted(self.pod):
             return None
         if not self.terminal:
             return pods.last_restart(self.pod)
         at = pods.failed_at(self.pod)
-        return None if self.trouble is None or at is None else (self.trouble, at)
+        return None if self.failure is None or at is None else (self.failure, at)
 
     @cached_property
-    def missing_reports(self) -> Trouble | None:
+    def missing_reports(self) -> PodProblem | None:
         """The missing reports of its node, if its node does not report."""
         return pods.not_reporting(self.pod)
 
     @property
     def failed(self) -> bool:
         """Whether the Pod has failed, or its node does not report and Services no longer lead to it."""
-        return self.trouble is not None or self.missing_reports is not None
+        return self.failure is not None or self.missing_reports is not None
 
     @cached_property
-    def problem(self) -> Trouble | None:
+    def problem(self) -> PodProblem | None:
         """Its failure, its node that does not report, or its failed scheduling; None while it terminates."""
-        return None if self.terminating else self.trouble or self.missing_reports or pods.unschedulable(self.pod)
+        return None if self.terminating else self.failure or self.missing_reports or pods.unschedulable(self.pod)
 
     @cached_property
-    def waiting(self) -> tuple[Trouble, datetime] | None:
+    def waiting(self) -> tuple[PodProblem, datetime] | None:
         """The reason why it is not ready yet, and since when."""
         return waiting_since(self.pod)

@@ -19,7 +19,7 @@ from flamectl_operator.observed import pods
 from flamectl_operator.observed.component import Component
 
 if TYPE_CHECKING:
-    from flamectl_operator.observed.trouble import Trouble
+    from flamectl_operator.observed.pod_problem import PodProblem
 
 
 @dataclass(frozen=True)
@@ -75,7 +75,7 @@ class Executor(Component):
         return not self.terminating and not self.terminal and not self.draining
 
     @cached_property
-    def last_failure(self) -> tuple[Trouble, datetime] | None:
+    def last_failure(self) -> tuple[PodProblem, datetime] | None:
         """As of any component; the end of an executor that is being drained is no failure."""
         return None if self.draining else super().last_failure
 

@@ -9,14 +9,14 @@ from ipaddress import IPv6Address, ip_address
 from typing import TYPE_CHECKING
 
 from flamectl_operator.api.constants import GRACE_ANNOTATION
-from flamectl_operator.observed.trouble import (
+from flamectl_operator.observed.pod_problem import (
     MAX_CAUSE,
     OOM_KILLED,
-    Trouble,
+    PodProblem,
     crash_loop,
-    ended_trouble,
-    phase_trouble,
-    waiting_trouble,
+    ended_problem,
+    phase_problem,
+    waiting_problem,
 )
 from flamectl_operator.runtime.text import one_line
 
@@ -65,7 +65,7 @@ def is_terminal(pod: PodView, main: str) -> bool:
     return status is not None and (status.state.terminated is not None or restarted_in_place(pod, main) is not None)
 
 
-def restarted_in_place(pod: PodView, main: str) -> Trouble | None:
+def restarted_in_place(pod: PodView, main: str) -> PodProblem | None:
     """Return that the main container started more than once, or will; None when it has not, or when it may.
 
     A kubelet restarts the containers of a Pod with restartPolicy Never when a restart rule says so, or after it lost them.
@@ -80,7 +80,7 @@ def restarted_in_place(pod: PodView, main: str) -> Trouble | None:
     again = status.restart_count > 0 or status.last_state.terminated is not None
     if not again and (restarting is None or restarting.status != "True"):
         return None
-    return Trouble(RESTARTED_IN_PLACE, "it restarted in place, so Flame has lost its node", f'container "{main}"')
+    return PodProblem(RESTARTED_IN_PLACE, "it restarted in place, so Flame has lost its node", f'container "{main}"')
 
 
 def container_identity(pod: PodView, name: str) -> str:
@@ -107,7 +107,7 @@ def is_ready(pod: PodView) -> bool:
         and pod.status.phase not in TERMINAL_PHASES
         and ready is not None
         and ready.status == "True"
-        and trouble(pod) is None
+        and failure(pod) is None
     )
 
 
@@ -172,19 +172,19 @@ def running_since(pod: PodView, main: str) -> datetime | None:
     return status.state.running.started_at if status is not None and status.state.running is not None else None
 
 
-def trouble(pod: PodView) -> Trouble | None:
+def failure(pod: PodView) -> PodProblem | None:
     """Return why the Pod has failed; None when it has not.
 
-    A Pod has failed when its phase is Failed, a container waits with one of `trouble.FAILING_REASONS`, or a container that should
-    run is in `state.terminated`, exit code 0 included: Flame's fatal errors exit with 0. `lastState` does not count.
+    A Pod has failed when its phase is Failed, a container waits with one of `pod_problem.FAILING_REASONS`, or a container that
+    should run is in `state.terminated`, exit code 0 included: Flame's fatal errors exit with 0. `lastState` does not count.
     """
     if pod.status.phase in TERMINAL_PHASES:
-        return _phase_trouble(pod)
+        return _phase_problem(pod)
     for status in pod.status.init_container_statuses:
-        if (failure := waiting_trouble(status) or _init_failure(status)) is not None:
+        if (failure := waiting_problem(status) or _init_failure(status)) is not None:
             return failure
     for status in pod.status.container_statuses:
-        if (failure := waiting_trouble(status) or ended_trouble(status, "Terminated")) is not None:
+        if (failure := waiting_problem(status) or ended_problem(status, "Terminated")) is not None:
             return failure
     return None
 
@@ -199,22 +199,22 @@ def disrupted(pod: PodView) -> bool:
     return _disruption(pod) is not None
 
 
-def _disruption(pod: PodView) -> Trouble | None:
+def _disruption(pod: PodView) -> PodProblem | None:
     target = condition(pod, "DisruptionTarget")
     if target is None or target.status != "True":
         return None
     if target.reason == "DeletionByPodGC":
         # The phase is Failed for a moment before the garbage collector deletes the Pod.
-        return Trouble(target.reason, target.message)
+        return PodProblem(target.reason, target.message)
     return _end_by_kubelet(pod) if target.reason == "TerminationByKubelet" else None
 
 
-def _end_by_kubelet(pod: PodView) -> Trouble | None:
+def _end_by_kubelet(pod: PodView) -> PodProblem | None:
     """Return why a kubelet ended a Pod, where that is no failure of the Pod."""
     if pod.status.reason in _SHUTDOWN:
-        return Trouble("NodeShutdown", "its node shuts down, so this is no failure of the Pod")
+        return PodProblem("NodeShutdown", "its node shuts down, so this is no failure of the Pod")
     if pod.status.reason == "Preempting":
-        return Trouble("Preempting", "its node made room for a critical Pod, so this is no failure of the Pod")
+        return PodProblem("Preempting", "its node made room for a critical Pod, so this is no failure of the Pod")
     return None
 
 
@@ -223,18 +223,18 @@ def init_container_failed(pod: PodView) -> bool:
     return any(_init_failure(status) is not None for status in pod.status.init_container_statuses)
 
 
-def unschedulable(pod: PodView) -> Trouble | None:
+def unschedulable(pod: PodView) -> PodProblem | None:
     """Return why the scheduler finds no node for the Pod; None otherwise."""
     scheduled = condition(pod, "PodScheduled")
     if scheduled is None or scheduled.status != "False" or pod.spec.node_name:
         return None
     if gates := ", ".join(f'"{gate.name}"' for gate in pod.spec.scheduling_gates):
-        return Trouble(scheduled.reason or GATED, "somebody must remove them", f"scheduling gates {gates}")
+        return PodProblem(scheduled.reason or GATED, "somebody must remove them", f"scheduling gates {gates}")
     words = _PREEMPTION.sub("", scheduled.message)
-    return Trouble(scheduled.reason or UNSCHEDULABLE, one_line(words, MAX_CAUSE))
+    return PodProblem(scheduled.reason or UNSCHEDULABLE, one_line(words, MAX_CAUSE))
 
 
-def not_reporting(pod: PodView) -> Trouble | None:
+def not_reporting(pod: PodView) -> PodProblem | None:
     """Return what is wrong with a Pod whose node does not report; None when it does, or when that is not known.
 
     The node lifecycle controller then sets the condition `Ready` to false and changes nothing else. A readiness gate sets it with
@@ -243,11 +243,11 @@ def not_reporting(pod: PodView) -> Trouble | None:
     ready, containers = condition(pod, "Ready"), condition(pod, "ContainersReady")
     if pod.terminating or ready is None or containers is None or pod.status.phase in TERMINAL_PHASES:
         return None
-    silent = ready.status != "True" and not ready.reason and containers.status == "True" and trouble(pod) is None
+    silent = ready.status != "True" and not ready.reason and containers.status == "True" and failure(pod) is None
     since = ready.last_transition_time if silent else None
     if since is None:
         return None
-    return Trouble(NODE_NOT_REPORTING, f"it has not reported since {clock(since)}", f'node "{pod.spec.node_name}"')
+    return PodProblem(NODE_NOT_REPORTING, f"it has not reported since {clock(since)}", f'node "{pod.spec.node_name}"')
 
 
 def clock(time: datetime) -> str:
@@ -257,13 +257,13 @@ def clock(time: datetime) -> str:
 
 def unschedulable_since(pod: PodView) -> datetime | None:
     """Return since when the scheduler has found no node for the Pod; None otherwise, and for a Pod with scheduling gates."""
-    scheduled, trouble = condition(pod, "PodScheduled"), unschedulable(pod)
-    if scheduled is None or trouble is None or trouble.reason != UNSCHEDULABLE:
+    scheduled, problem = condition(pod, "PodScheduled"), unschedulable(pod)
+    if scheduled is None or problem is None or problem.reason != UNSCHEDULABLE:
         return None
     return scheduled.last_transition_time or pod.metadata.creation_timestamp
 
 
-def last_restart(pod: PodView) -> tuple[Trouble, datetime] | None:
+def last_restart(pod: PodView) -> tuple[PodProblem, datetime] | None:
     """Return how the container ended that the kubelet restarted last, and when; None when it restarted none."""
     restarted = [
         (status, ended, ended.finished_at)
@@ -275,8 +275,8 @@ def last_restart(pod: PodView) -> tuple[Trouble, datetime] | None:
     if not known:
         return None
     at, status, ended = max(known, key=lambda each: each[0])
-    trouble = crash_loop(status.name, ended)
-    return replace(trouble, reason=ended.reason or "Error"), at
+    problem = crash_loop(status.name, ended)
+    return replace(problem, reason=ended.reason or "Error"), at
 
 
 def failed_at(pod: PodView) -> datetime | None:
@@ -301,13 +301,13 @@ def container(pod: PodView, name: str) -> ContainerStatus | None:
     return next((status for status in pod.status.container_statuses if status.name == name), None)
 
 
-def _phase_trouble(pod: PodView) -> Trouble:
+def _phase_problem(pod: PodView) -> PodProblem:
     if (disruption := _end_by_kubelet(pod)) is not None and disrupted(pod):
         return disruption
     if pod.status.reason:
-        return phase_trouble(pod.status.reason, pod.status.message)
+        return phase_problem(pod.status.reason, pod.status.message)
     for status in pod.status.container_statuses:
-        if (failure := ended_trouble(status, pod.status.phase)) is not None:
+        if (failure := ended_problem(status, pod.status.phase)) is not None:
             return failure
     # Last, because some of them are sidecars, which end after the others.
     for status in pod.status.init_container_statuses:
@@ -315,11 +315,11 @@ def _phase_trouble(pod: PodView) -> Trouble:
             return failure
     if (disruption := _disruption(pod)) is not None:
         return disruption
-    return Trouble(pod.status.phase, pod.status.message)
+    return PodProblem(pod.status.phase, pod.status.message)
 
 
-def _init_failure(status: ContainerStatus) -> Trouble | None:
+def _init_failure(status: ContainerStatus) -> PodProblem | None:
     ended = status.state.terminated
     # A process of the container that the kernel killed may leave exit code 0, and the kubelet counts that as a failure.
     failed = ended is not None and (ended.exit_code != 0 or ended.reason == OOM_KILLED)
-    return ended_trouble(status, "Error") if failed else None
+    return ended_problem(status, "Error") if failed else None

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from flamectl_operator.observed.pods import TERMINAL_PHASES, clock, condition, trouble
-from flamectl_operator.observed.trouble import Trouble
+from flamectl_operator.observed.pod_problem import PodProblem
+from flamectl_operator.observed.pods import TERMINAL_PHASES, clock, condition, failure
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -27,16 +27,16 @@ READY_TIMEOUT_SECONDS = 30.0
 _DEFAULT_SCHEDULER = "default-scheduler"
 
 
-def waiting_since(pod: PodView) -> tuple[Trouble, datetime] | None:
+def waiting_since(pod: PodView) -> tuple[PodProblem, datetime] | None:
     """Return why a Pod is not ready, and since when; None when it does not wait."""
-    if pod.terminating or pod.status.phase in TERMINAL_PHASES or trouble(pod) is not None:
+    if pod.terminating or pod.status.phase in TERMINAL_PHASES or failure(pod) is not None:
         return None
     if not pod.spec.node_name:
         return _without_scheduler(pod)
     return _init_container(pod) or _container(pod) or _not_ready(pod)
 
 
-def _without_scheduler(pod: PodView) -> tuple[Trouble, datetime] | None:
+def _without_scheduler(pod: PodView) -> tuple[PodProblem, datetime] | None:
     """Return what keeps schedulers from a Pod, as far as the Pod shows. A scheduler that finds no node says so itself."""
     scheduled = condition(pod, "PodScheduled")
     if scheduled is not None and scheduled.status == "False":
@@ -54,7 +54,7 @@ def _without_scheduler(pod: PodView) -> tuple[Trouble, datetime] | None:
     return _waits(NOT_SCHEDULED, f'scheduler "{pod.spec.scheduler_name or _DEFAULT_SCHEDULER}"', how, since)
 
 
-def _init_container(pod: PodView) -> tuple[Trouble, datetime] | None:
+def _init_container(pod: PodView) -> tuple[PodProblem, datetime] | None:
     """Return the init container that the others wait for: the first that neither ended nor, as a sidecar, started."""
     for status in pod.status.init_container_statuses:
         if _is_done(pod, status):
@@ -67,7 +67,7 @@ def _init_container(pod: PodView) -> tuple[Trouble, datetime] | None:
     return None
 
 
-def _container(pod: PodView) -> tuple[Trouble, datetime] | None:
+def _container(pod: PodView) -> tuple[PodProblem, datetime] | None:
     """Return the first container that does not run yet; the node, as long as it has reported none."""
     statuses = pod.status.container_statuses
     if not statuses:
@@ -77,7 +77,7 @@ def _container(pod: PodView) -> tuple[Trouble, datetime] | None:
     return _creating(pod, f'container "{waiting.name}"') if waiting is not None else None
 
 
-def _not_ready(pod: PodView) -> tuple[Trouble, datetime] | None:
+def _not_ready(pod: PodView) -> tuple[PodProblem, datetime] | None:
     """Return what keeps a Pod whose containers run from being ready."""
     ready = condition(pod, "Ready")
     if ready is None:
@@ -98,7 +98,7 @@ def _not_ready(pod: PodView) -> tuple[Trouble, datetime] | None:
     return _waits(POD_NOT_READY, f'container "{unready.name}"', f"{how}; the Pod has not been ready since", since)
 
 
-def _creating(pod: PodView, subject: str) -> tuple[Trouble, datetime] | None:
+def _creating(pod: PodView, subject: str) -> tuple[PodProblem, datetime] | None:
     how = f'node "{pod.spec.node_name}" has been preparing its image and volumes since'
     return _waits(CONTAINER_CREATING, subject, how, _begun(pod))
 
@@ -132,5 +132,5 @@ def _is_sidecar(pod: PodView, status: ContainerStatus) -> bool:
     return any(each.name == status.name and each.restart_policy == "Always" for each in pod.spec.init_containers)
 
 
-def _waits(reason: str, subject: str, how: str, since: datetime | None) -> tuple[Trouble, datetime] | None:
-    return None if since is None else (Trouble(reason, f"{how} {clock(since)}", subject), since)
+def _waits(reason: str, subject: str, how: str, since: datetime | None) -> tuple[PodProblem, datetime] | None:
+    return None if since is None else (PodProblem(reason, f"{how} {clock(since)}", subject), since)

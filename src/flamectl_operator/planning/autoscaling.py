@@ -90,7 +90,7 @@ def plan_scaling(
     demand = compute_demand(snapshot, offer, autoscaling.max_replicas + 1)
     live = existing.live
     bound = sum(snapshot.load(executor.name)[0] is Load.BUSY for executor in live)
-    placed = sum(executor.pod.spec.node_name != "" and executor.trouble is None for executor in live)
+    placed = sum(executor.pod.spec.node_name != "" and executor.failure is None for executor in live)
     scaling = rescale(autoscaling, before, max(demand.executors, bound), placed, now)
     if demand.too_large:
         message = (

@@ -131,7 +131,7 @@ def _terminal(
     """Replace a cache that worked for a while at once, and keep one that failed early, to avoid endless creates."""
     due = _replaced_at(cache, effective)
     if due is None or due <= now:
-        delete.append(CacheRemoval(cache, str(cache.trouble)))
+        delete.append(CacheRemoval(cache, str(cache.failure)))
     else:
         message = f'object cache "{cache.name}" failed soon after its creation; it is replaced at {due:%H:%M:%S} UTC'
         waits.append(wait_until("BackOff", due, now, message))

@@ -138,7 +138,7 @@ def _unschedulable_since(observed: ObservedCluster, manager: Component, now: Clo
 def _starting(observed: ObservedCluster) -> Component | None:
     """Return the session manager if it exists and has not failed."""
     manager = observed.session_manager
-    return manager if manager is not None and manager.live and manager.trouble is None else None
+    return manager if manager is not None and manager.live and manager.failure is None else None
 
 
 def _stale_to_delete(

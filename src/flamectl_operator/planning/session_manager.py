@@ -71,7 +71,7 @@ def _terminal(manager: Component, effective: EffectiveSpec) -> SessionManagerPla
     """Leave a session manager that failed since the pass began to the next pass, which counts the failure first."""
     if session_manager_uncounted(manager, effective.session_manager_backoff):
         return SessionManagerPlan(SessionManagerAction.WAIT, wait=wait("Changed", delay=0))
-    return SessionManagerPlan(SessionManagerAction.DELETE, str(manager.trouble), pod=manager)
+    return SessionManagerPlan(SessionManagerAction.DELETE, str(manager.failure), pod=manager)
 
 
 def _terminating(

@@ -168,7 +168,7 @@ def _is_well(pod: PodView) -> bool:
     return (
         not pod.terminating
         and not pods.is_terminal(pod, EXECUTOR_MANAGER)
-        and pods.trouble(pod) is None
+        and pods.failure(pod) is None
         and pods.unschedulable(pod) is None
         and pods.not_reporting(pod) is None
     )

@@ -44,11 +44,11 @@ from flamectl_operator.status.flame import (
 from flamectl_operator.status.health import compute_health
 from flamectl_operator.status.object_cache import object_cache_status
 from flamectl_operator.status.paused_sessions import paused_sessions
+from flamectl_operator.status.pod_problems import WAITING, group_problems
 from flamectl_operator.status.reason import summary
 from flamectl_operator.status.recent_failures import recent_failures, summaries
 from flamectl_operator.status.remedies import for_pod
 from flamectl_operator.status.silence import told_silence
-from flamectl_operator.status.troubles import WAITING, group_troubles
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -59,7 +59,7 @@ if TYPE_CHECKING:
     from flamectl_operator.planning.effective_spec import EffectiveSpec
     from flamectl_operator.runtime.outcome import Outcome
     from flamectl_operator.status.health import Health
-    from flamectl_operator.status.troubles import TroubleGroup
+    from flamectl_operator.status.pod_problems import ProblemGroup
 
 
 @dataclass(frozen=True)
@@ -98,7 +98,7 @@ def compute_status(given: StatusInput, now: datetime) -> FlameClusterStatus:
     outcomes, midway = _outcomes(given)
     outstanding = given.needs
     desired = None if effective is None else effective.desired
-    troubles = group_troubles(observed, before.unhealthy_pods, now, desired)
+    problems = group_problems(observed, before.unhealthy_pods, now, desired)
     recent = before.recent_failures if effective is None else recent_failures(before, observed, effective, now)
     writer = ConditionWriter(before.conditions, given.generation, now)
     flame = () if effective is None else flame_conditions(writer, observed, effective, before)
@@ -107,7 +107,7 @@ def compute_status(given: StatusInput, now: datetime) -> FlameClusterStatus:
         observed,
         effective,
         outstanding,
-        troubles,
+        problems,
         (*summaries(observed.owner.name, recent), *unheard, *paused_sessions(observed)),
         problem=given.problem,
         paused=given.paused,
@@ -135,7 +135,7 @@ def compute_status(given: StatusInput, now: datetime) -> FlameClusterStatus:
         object_cache=object_cache_status(before.object_cache, observed, effective),
         conditions=_merged(writer, given, conditions, flame),
         generations=_generations(given, outstanding, health),
-        unhealthy_pods=_unhealthy_pods(troubles),
+        unhealthy_pods=_unhealthy_pods(problems),
         recent_failures=recent,
         tls=_certificates(given),
         claims=_claims(given),
@@ -145,12 +145,12 @@ def compute_status(given: StatusInput, now: datetime) -> FlameClusterStatus:
     return status.model_copy(update={"reason": summary(status)})
 
 
-def _unhealthy_pods(troubles: Sequence[TroubleGroup]) -> tuple[UnhealthyPod, ...]:
+def _unhealthy_pods(problems: Sequence[ProblemGroup]) -> tuple[UnhealthyPod, ...]:
     """Return the first unhealthy Pods by name; Pods that only take long come after the others."""
-    listed = [(group.reason in WAITING, each.name, group) for group in troubles for each in group.components]
+    listed = [(group.reason in WAITING, each.name, group) for group in problems for each in group.components]
     listed.sort(key=lambda entry: entry[:2])
     return tuple(
-        UnhealthyPod(name=name, reason=group.trouble.reason, message=for_pod(group.message, name) or None)
+        UnhealthyPod(name=name, reason=group.problem.reason, message=for_pod(group.message, name) or None)
         for _, name, group in listed[:MAX_UNHEALTHY_PODS]
     )
 

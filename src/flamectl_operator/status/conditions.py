@@ -11,6 +11,7 @@ from flamectl_operator.planning.children import CHILDREN
 from flamectl_operator.runtime.outcome import blocked
 from flamectl_operator.runtime.text import joined
 from flamectl_operator.status import reason as reasons
+from flamectl_operator.status.pod_problems import FAILING, MAX_GROUPS, WAITING, named_pods
 from flamectl_operator.status.reason import (
     IDLE_SUSPENDED,
     INVALID_SPEC,
@@ -20,7 +21,6 @@ from flamectl_operator.status.reason import (
     SUSPENDED,
     UNSCHEDULABLE,
 )
-from flamectl_operator.status.troubles import FAILING, MAX_GROUPS, WAITING, named_pods
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Sequence
@@ -33,8 +33,8 @@ if TYPE_CHECKING:
     from flamectl_operator.runtime.outcome import Outcome
     from flamectl_operator.status.health import Health
     from flamectl_operator.status.notice import Notice
+    from flamectl_operator.status.pod_problems import ProblemGroup
     from flamectl_operator.status.recent_failures import FailureSummary
-    from flamectl_operator.status.troubles import TroubleGroup
 
 #: Reasons for `Degraded` that follow from the spec, the Pods and the answers of Flame; all others were reported by a pass.
 COMPUTED = (
@@ -197,7 +197,7 @@ def _ready(
     found = [reasons.progress(before, writer.generation, observed, effective, outstanding, healthy=health.healthy)]
     found += [degraded.reason] * (degraded.status == "True")
     if not health.healthy and not effective.suspended:
-        found += [group.reason for group in health.troubles]
+        found += [group.reason for group in health.problems]
     reason = reasons.most_important(found)
     # The message of Degraded names recent failures and a session manager that does not answer.
     message = _ALL_READY if health.healthy and health.recent else health.message
@@ -250,8 +250,8 @@ def _degraded(
         serious.sort(key=lambda outcome: reasons.rank(outcome.reason))
         message = joined(outcome.message for outcome in serious)
         return writer.make(ConditionType.DEGRADED, status=True, reason=serious[0].reason, message=message)
-    standing = [] if health.healthy else [group for group in health.troubles if group.reason not in WAITING]
-    found: list[FailureSummary | Notice | TroubleGroup] = [*health.recent, *standing]
+    standing = [] if health.healthy else [group for group in health.problems if group.reason not in WAITING]
+    found: list[FailureSummary | Notice | ProblemGroup] = [*health.recent, *standing]
     if found:
         found.sort(key=lambda each: reasons.rank(each.reason))
         message = joined(map(str, found[:MAX_GROUPS]))

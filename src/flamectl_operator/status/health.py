@@ -17,9 +17,9 @@ from flamectl_operator.planning.group_comparison import GroupComparison
 from flamectl_operator.planning.registration import NOT_REGISTERED
 from flamectl_operator.runtime.text import joined, shortened
 from flamectl_operator.status.object_cache import object_cache_line
+from flamectl_operator.status.pod_problems import FAILING, MAX_GROUPS
 from flamectl_operator.status.reason import UNSCHEDULABLE
 from flamectl_operator.status.recent_failures import FailureSummary
-from flamectl_operator.status.troubles import FAILING, MAX_GROUPS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from flamectl_operator.planning.needs import Needs
     from flamectl_operator.runtime.outcome import Outcome
     from flamectl_operator.status.notice import Notice
-    from flamectl_operator.status.troubles import TroubleGroup
+    from flamectl_operator.status.pod_problems import ProblemGroup
 
 HEALTHY = "All components healthy"
 
@@ -40,7 +40,7 @@ class Health:
 
     Args:
         healthy: Whether all desired objects exist, current and ready.
-        troubles: The unhealthy Pods, in groups, that the recent failures do not report.
+        problems: The unhealthy Pods, in groups, that the recent failures do not report.
         recent: What a person has to look at although all Pods may be ready: a session manager that does not answer, sessions
             that are paused, and the recent failures of each component that does not fail now, because that tells more.
     """
@@ -48,7 +48,7 @@ class Health:
     state: State
     message: str
     healthy: bool = False
-    troubles: tuple[TroubleGroup, ...] = ()
+    problems: tuple[ProblemGroup, ...] = ()
     recent: tuple[FailureSummary | Notice, ...] = ()
 
 
@@ -56,7 +56,7 @@ def compute_health(
     observed: ObservedCluster,
     effective: EffectiveSpec | None,
     outstanding: Needs,
-    troubles: tuple[TroubleGroup, ...] = (),
+    problems: tuple[ProblemGroup, ...] = (),
     recent: tuple[FailureSummary | Notice, ...] = (),
     *,
     problem: str = "",
@@ -75,7 +75,7 @@ def compute_health(
     health = (
         _suspended(observed, effective, outcomes)
         if effective.suspended
-        else _unsuspended(observed, effective, outstanding, troubles, recent, outcomes)
+        else _unsuspended(observed, effective, outstanding, problems, recent, outcomes)
     )
     if paused:
         return replace(health, message=shortened(f"Paused, the operator changes nothing; {health.message}"))
@@ -99,7 +99,7 @@ def _unsuspended(
     observed: ObservedCluster,
     effective: EffectiveSpec,
     outstanding: Needs,
-    troubles: tuple[TroubleGroup, ...],
+    problems: tuple[ProblemGroup, ...],
     recent: tuple[FailureSummary | Notice, ...],
     outcomes: Sequence[Outcome],
 ) -> Health:
@@ -110,18 +110,18 @@ def _unsuspended(
     ailing = any(component.live for component, _ in observed.unhealthy)
     blocked = any(outcome.attention or outcome.reason == NOT_REGISTERED for outcome in outcomes)
     state = _state(observed, group)
-    failing = {type(group.components[0]) for group in troubles if group.reason in FAILING and not group.over}
+    failing = {type(group.components[0]) for group in problems if group.reason in FAILING and not group.over}
     told = tuple(each for each in recent if each.kind not in failing)
     if complete and not outstanding.work and not ailing and not blocked:
         warnings = [f"warning: {warning}" for warning in near_names(effective.desired.spec)]
         message = shortened(joined([*(map(str, told) if told else [HEALTHY]), *warnings]))
         return Health(state, message, healthy=True, recent=told)
     kinds = {each.kind for each in told}
-    standing = tuple(group for group in troubles if not (group.over and type(group.components[0]) in kinds))
+    standing = tuple(group for group in problems if not (group.over and type(group.components[0]) in kinds))
     hidden = (each for each in recent if isinstance(each, FailureSummary) and each not in told)
     manager = next((each for each in hidden if each.kind is Component), None)
     message = _message(observed, effective, standing, (*map(str, told),), outcomes, manager)
-    return Health(state, message, troubles=standing, recent=told)
+    return Health(state, message, problems=standing, recent=told)
 
 
 def _state(observed: ObservedCluster, group: GroupComparison) -> State:
@@ -138,14 +138,14 @@ def _state(observed: ObservedCluster, group: GroupComparison) -> State:
 def _message(
     observed: ObservedCluster,
     effective: EffectiveSpec,
-    troubles: tuple[TroubleGroup, ...],
+    problems: tuple[ProblemGroup, ...],
     told: tuple[str, ...],
     outcomes: Sequence[Outcome],
     failing: FailureSummary | None,
 ) -> str:
     """Return the headline, then the problems, the most important first."""
     manager = observed.session_manager
-    own = next((group for group in troubles if group.components[0] is manager), None)
+    own = next((group for group in problems if group.components[0] is manager), None)
     lines = (
         _session_manager_line(observed, own, failing),
         _executor_line(GroupComparison(observed.group, effective.group)),
@@ -154,12 +154,12 @@ def _message(
     # Advice comes first, because a long message is cut at its end.
     parts = [outcome.message for outcome in outcomes if outcome.attention and outcome.message]
     parts += [line for line in lines if line]
-    parts += [*told, *(str(group) for group in troubles if group is not own)][:MAX_GROUPS]
+    parts += [*told, *(str(group) for group in problems if group is not own)][:MAX_GROUPS]
     parts += [outcome.message for outcome in outcomes if not outcome.attention and outcome.message]
     return shortened(joined(parts) or "Waiting for changes to take effect")
 
 
-def _session_manager_line(observed: ObservedCluster, own: TroubleGroup | None, failing: FailureSummary | None) -> str:
+def _session_manager_line(observed: ObservedCluster, own: ProblemGroup | None, failing: FailureSummary | None) -> str:
     manager = observed.session_manager
     if observed.session_manager_ready:
         return ""
@@ -172,7 +172,7 @@ def _session_manager_line(observed: ObservedCluster, own: TroubleGroup | None, f
     how = {NODE_NOT_REPORTING: "is on a node that does not report", UNSCHEDULABLE: "unschedulable"}.get(own.reason)
     if how is None:
         times = "" if failing is None else f" {failing.times}"
-        how = f"failed{times}" if manager.trouble is not None else "is starting"
+        how = f"failed{times}" if manager.failure is not None else "is starting"
     return f"Session manager {how}: {own.message if own.reason == UNSCHEDULABLE else own.what}"
 
 

@@ -58,5 +58,5 @@ def _state(observed: ObservedCluster, effective: EffectiveSpec) -> CacheState:
     if ready == replicas and not effective.suspended:
         return CacheState.RUNNING
     standing = [cache for cache in observed.object_caches.ours.values() if not cache.terminating]
-    failed = bool(standing) and all(cache.trouble is not None for cache in standing)
+    failed = bool(standing) and all(cache.failure is not None for cache in standing)
     return CacheState.FAILED if failed else CacheState.PENDING

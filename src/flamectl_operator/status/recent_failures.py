@@ -16,7 +16,7 @@ from flamectl_operator.desired import names
 from flamectl_operator.observed.component import Component
 from flamectl_operator.observed.executor import Executor
 from flamectl_operator.observed.object_cache import ObjectCache
-from flamectl_operator.observed.trouble import OOM_KILLED
+from flamectl_operator.observed.pod_problem import OOM_KILLED
 from flamectl_operator.status.reason import PODS_FAILING
 from flamectl_operator.status.remedies import explained, without_log
 
@@ -156,15 +156,15 @@ def _seen(
     observed: ObservedCluster, wanted: dict[type[Component], ComponentTemplate | None]
 ) -> Iterator[RecentFailure]:
     """Yield the last failure of each Pod, as far as the Pod shows it."""
-    for component, trouble, at in observed.failures:
+    for component, problem, at in observed.failures:
         template = wanted[type(component)]
         if _is_of(template, component.revision):
-            moment, message = at.replace(microsecond=0), explained(component, trouble, template)
+            moment, message = at.replace(microsecond=0), explained(component, problem, template)
             yield RecentFailure(
                 name=component.name,
                 count=1,
                 since=moment,
                 last=moment,
-                reason=trouble.reason,
+                reason=problem.reason,
                 message=message or None,
             )

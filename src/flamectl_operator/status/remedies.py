@@ -10,8 +10,8 @@ from flamectl_operator.desired.resource_asks import limit_field
 from flamectl_operator.observed.component import Component
 from flamectl_operator.observed.executor import Executor
 from flamectl_operator.observed.object_cache import ObjectCache
+from flamectl_operator.observed.pod_problem import gist
 from flamectl_operator.observed.pods import UNSCHEDULABLE
-from flamectl_operator.observed.trouble import gist
 from flamectl_operator.status import scheduling
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from flamectl_operator.desired.pod_template import ComponentTemplate
     from flamectl_operator.kube.pod_views import ContainerStatus
-    from flamectl_operator.observed.trouble import Trouble
+    from flamectl_operator.observed.pod_problem import PodProblem
 
 #: The field of the spec and the main container of each component.
 _COMPONENTS: dict[type[Component], tuple[str, str]] = {
@@ -37,17 +37,17 @@ _EARLIER_UNKNOWN = "it is of an earlier spec, see what it asks for by kubectl de
 _INIT_IMAGE = "the operator's setting flame.initImage"
 
 
-def explained(component: Component, trouble: Trouble, template: ComponentTemplate | None = None) -> str:
-    """Return the subject and the cause of a trouble, and its remedy."""
-    return f"{trouble.message}{_tail(component, trouble, template)}".strip()
+def explained(component: Component, problem: PodProblem, template: ComponentTemplate | None = None) -> str:
+    """Return the subject and the cause of a problem, and its remedy."""
+    return f"{problem.message}{_tail(component, problem, template)}".strip()
 
 
 def still_explains(
-    message: str, component: Component, trouble: Trouble, template: ComponentTemplate | None = None
+    message: str, component: Component, problem: PodProblem, template: ComponentTemplate | None = None
 ) -> bool:
     """Return whether a stored message is about the same, in the words of another attempt or with other numbers."""
-    tail = _tail(component, trouble, template)
-    return message.endswith(tail) and gist(message.removesuffix(tail)) == gist(trouble.message)
+    tail = _tail(component, problem, template)
+    return message.endswith(tail) and gist(message.removesuffix(tail)) == gist(problem.message)
 
 
 def without_log(message: str) -> str:
@@ -60,18 +60,18 @@ def for_pod(message: str, name: str) -> str:
     return _COMMAND.sub(rf"\g<1>{name}", message)
 
 
-def _tail(component: Component, trouble: Trouble, template: ComponentTemplate | None) -> str:
+def _tail(component: Component, problem: PodProblem, template: ComponentTemplate | None) -> str:
     """Return the remedy in brackets.
 
     Args:
         template: The template of the component's Pods; None where that is not known.
     """
-    advice = trouble.remedy.format(**_names(component, trouble.container, template)) if trouble.remedy else ""
-    if trouble.reason == UNSCHEDULABLE and template is not None:
+    advice = problem.remedy.format(**_names(component, problem.container, template)) if problem.remedy else ""
+    if problem.reason == UNSCHEDULABLE and template is not None:
         if template.revision == component.revision:
-            advice = scheduling.remedy(trouble.cause, template)
+            advice = scheduling.remedy(problem.cause, template)
         else:
-            asks = scheduling.asked_before(trouble.cause, component.pod.spec)
+            asks = scheduling.asked_before(problem.cause, component.pod.spec)
             advice = (_EARLIER if asks else _EARLIER_UNKNOWN).format(asks=asks, pod=component.name)
     return f" ({advice})" if advice else ""
 

@@ -131,7 +131,7 @@ def test_session_manager_with_an_ended_container_is_not_terminal() -> None:
     assert manager is not None
     assert manager.live
     assert not manager.ready
-    assert manager.trouble is not None
+    assert manager.failure is not None
 
 
 def _since(name: str, started: datetime | None) -> ContainerStatus:

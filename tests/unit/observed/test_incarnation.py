@@ -156,6 +156,6 @@ def test_executor_whose_main_container_started_twice_is_over(again: dict[str, An
 
     assert restarted.terminal
     assert not restarted.ready
-    assert str(restarted.trouble) == (
+    assert str(restarted.problem) == (
         'RestartedInPlace: container "executor-manager": it restarted in place, so Flame has lost its node'
     )

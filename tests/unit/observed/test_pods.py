@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from flamectl_operator.observed import pods
-from flamectl_operator.observed.trouble import Trouble
+from flamectl_operator.observed.pod_problem import PodProblem
 from tests.unit.builders import NOW, UNSCHEDULABLE, ago, condition, ended, later, pod, running, waiting
 
 if TYPE_CHECKING:
@@ -42,20 +42,20 @@ FAILED: list[Any] = [
     *(
         pytest.param(
             {"phase": "Pending", "containers": [waiting(MAIN, reason, "why")]},
-            Trouble(reason, "why", f'container "{MAIN}"'),
+            PodProblem(reason, "why", f'container "{MAIN}"'),
             id=reason,
         )
         for reason in ("CreateContainerConfigError", "CreateContainerError", "RunContainerError")
     ),
     pytest.param(
         {"containers": [waiting(MAIN, "CrashLoopBackOff", "back-off 10s")]},
-        Trouble("CrashLoopBackOff", "", f'container "{MAIN}"'),
+        PodProblem("CrashLoopBackOff", "", f'container "{MAIN}"'),
         id="CrashLoopBackOff",
     ),
     *(
         pytest.param(
             {"phase": "Pending", "containers": [waiting(MAIN, reason, "why")]},
-            Trouble("ImagePullFailed", cause, f'image of container "{MAIN}"'),
+            PodProblem("ImagePullFailed", cause, f'image of container "{MAIN}"'),
             id=reason,
         )
         for reason, cause in (
@@ -67,73 +67,73 @@ FAILED: list[Any] = [
     ),
     pytest.param(
         {"containers": [ended(MAIN, 1, "Error")]},
-        Trouble("Error", f'container "{MAIN}" ended with exit code 1'),
+        PodProblem("Error", f'container "{MAIN}" ended with exit code 1'),
         id="ended with an error",
     ),
     pytest.param(
         {"containers": [ended(MAIN, 0, "Completed")]},
-        Trouble("Completed", f'container "{MAIN}" ended with exit code 0'),
+        PodProblem("Completed", f'container "{MAIN}" ended with exit code 0'),
         id="ended with 0, as Flame does over fatal errors",
     ),
     pytest.param(
         {"containers": [ended(MAIN, 137, "OOMKilled", "too much")]},
-        Trouble("OOMKilled", "it was killed at its memory limit", f'container "{MAIN}"'),
+        PodProblem("OOMKilled", "it was killed at its memory limit", f'container "{MAIN}"'),
         id="killed",
     ),
     pytest.param(
         {"containers": [ended(MAIN, 3, "")]},
-        Trouble("Terminated", f'container "{MAIN}" ended with exit code 3'),
+        PodProblem("Terminated", f'container "{MAIN}" ended with exit code 3'),
         id="no reason",
     ),
     pytest.param(
         {"conditions": [READY], "containers": [running(MAIN), ended("sidecar", 0, "Completed")]},
-        Trouble("Completed", 'container "sidecar" ended with exit code 0'),
+        PodProblem("Completed", 'container "sidecar" ended with exit code 0'),
         id="a sidecar ended",
     ),
     pytest.param(
         {"conditions": [READY], "containers": [running(MAIN), waiting("sidecar", "CrashLoopBackOff", "back-off 10s")]},
-        Trouble("CrashLoopBackOff", "", 'container "sidecar"'),
+        PodProblem("CrashLoopBackOff", "", 'container "sidecar"'),
         id="a sidecar crashes",
     ),
     pytest.param(
         {"phase": "Pending", "init": [waiting("wait", "ImagePullBackOff", "no")], "containers": [waiting(MAIN)]},
-        Trouble("ImagePullFailed", "no", 'image of container "wait"'),
+        PodProblem("ImagePullFailed", "no", 'image of container "wait"'),
         id="init container cannot pull",
     ),
     pytest.param(
         {"phase": "Pending", "init": [ended("wait", 2)], "containers": [waiting(MAIN)]},
-        Trouble("Error", 'container "wait" ended with exit code 2'),
+        PodProblem("Error", 'container "wait" ended with exit code 2'),
         id="init container failed",
     ),
     pytest.param(
         {"phase": "Failed", "reason": "Evicted", "message": "low on disk"},
-        Trouble("Evicted", "low on disk"),
+        PodProblem("Evicted", "low on disk"),
         id="evicted",
     ),
-    pytest.param({"phase": "Failed"}, Trouble("Failed"), id="failed without a word"),
+    pytest.param({"phase": "Failed"}, PodProblem("Failed"), id="failed without a word"),
     pytest.param(
         {"phase": "Failed", "init": [ended("wait", 137, "OOMKilled")], "containers": [waiting(MAIN)]},
-        Trouble("OOMKilled", "it was killed at its memory limit", 'container "wait"'),
+        PodProblem("OOMKilled", "it was killed at its memory limit", 'container "wait"'),
         id="phase Failed, for an init container was not to be started again",
     ),
     pytest.param(
         {"phase": "Failed", "init": [ended("proxy", 143)], "containers": [ended(MAIN, 1, "Error", "boom")]},
-        Trouble("Error", "boom"),
+        PodProblem("Error", "boom"),
         id="phase Failed, and a sidecar was ended after that",
     ),
     pytest.param(
         {"phase": "Failed", "conditions": [READY], "containers": [running(MAIN)]},
-        Trouble("Failed"),
+        PodProblem("Failed"),
         id="phase Failed, though everything else looks well",
     ),
     pytest.param(
         {"phase": "Failed", "containers": [ended(MAIN, 1, "Error", "boom")]},
-        Trouble("Error", "boom"),
+        PodProblem("Error", "boom"),
         id="phase Failed",
     ),
     pytest.param(
         {"phase": "Succeeded", "containers": [ended(MAIN, 0, "Completed")]},
-        Trouble("Completed", f'container "{MAIN}" ended with exit code 0'),
+        PodProblem("Completed", f'container "{MAIN}" ended with exit code 0'),
         id="phase Succeeded",
     ),
 ]
@@ -141,16 +141,16 @@ FAILED: list[Any] = [
 
 @pytest.mark.parametrize("status", HEALTHY)
 def test_starting_pod_has_not_failed(status: dict[str, Any]) -> None:
-    assert pods.trouble(pod(**status)) is None
+    assert pods.failure(pod(**status)) is None
 
 
-@pytest.mark.parametrize(("status", "trouble"), FAILED)
-def test_failed_pod_has_a_trouble_with_reason(status: dict[str, Any], trouble: Trouble) -> None:
-    assert pods.trouble(pod(**status)) == trouble
+@pytest.mark.parametrize(("status", "problem"), FAILED)
+def test_failed_pod_has_a_trouble_with_reason(status: dict[str, Any], problem: PodProblem) -> None:
+    assert pods.failure(pod(**status)) == problem
 
 
-@pytest.mark.parametrize(("status", "trouble"), FAILED)
-def test_failed_pod_is_not_ready_despite_its_condition(status: dict[str, Any], trouble: Trouble) -> None:
+@pytest.mark.parametrize(("status", "problem"), FAILED)
+def test_failed_pod_is_not_ready_despite_its_condition(status: dict[str, Any], problem: PodProblem) -> None:
     assert not pods.is_ready(pod(**{**status, "conditions": [READY]}))
 
 
@@ -215,30 +215,30 @@ def test_started(status: dict[str, Any], *, started: bool) -> None:
 
 
 @pytest.mark.parametrize(
-    ("status", "trouble"),
+    ("status", "problem"),
     [
         pytest.param({"node": ""}, None, id="nothing said yet"),
         pytest.param(
             {"node": "", "conditions": [UNSCHEDULABLE]},
-            Trouble("Unschedulable", "0/20 nodes are available: Insufficient cpu."),
+            PodProblem("Unschedulable", "0/20 nodes are available: Insufficient cpu."),
             id="no node fits",
         ),
         pytest.param({"node": "", "conditions": [condition("PodScheduled", "True")]}, None, id="scheduled"),
         pytest.param({"node": "n", "conditions": [UNSCHEDULABLE]}, None, id="the condition is old"),
         pytest.param(
             {"node": "", "conditions": [condition("PodScheduled", "False")]},
-            Trouble("Unschedulable"),
+            PodProblem("Unschedulable"),
             id="no reason given",
         ),
         pytest.param(
             {"node": "", "conditions": [condition("PodScheduled", "False", "SchedulingGated", "gated")]},
-            Trouble("SchedulingGated", "gated"),
+            PodProblem("SchedulingGated", "gated"),
             id="gated",
         ),
     ],
 )
-def test_unschedulable(status: dict[str, Any], trouble: Trouble | None) -> None:
-    assert pods.unschedulable(pod(**{"phase": "Pending", **status})) == trouble
+def test_unschedulable(status: dict[str, Any], problem: PodProblem | None) -> None:
+    assert pods.unschedulable(pod(**{"phase": "Pending", **status})) == problem
 
 
 @pytest.mark.parametrize(
@@ -271,7 +271,8 @@ def test_since_when_no_node_was_found(scheduled: Any, since: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    ("trouble", "text"), [(Trouble("Evicted"), "Evicted"), (Trouble("Evicted", "low on disk"), "Evicted: low on disk")]
+    ("problem", "text"),
+    [(PodProblem("Evicted"), "Evicted"), (PodProblem("Evicted", "low on disk"), "Evicted: low on disk")],
 )
-def test_trouble_reads_well(trouble: Trouble, text: str) -> None:
-    assert str(trouble) == text
+def test_trouble_reads_well(problem: PodProblem, text: str) -> None:
+    assert str(problem) == text

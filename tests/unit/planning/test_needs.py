@@ -161,7 +161,7 @@ def test_unhealthy_pods_are_sorted_by_name_without_terminating_pods() -> None:
     ]
     found = observed(*pods, wanted=effective(replicas(4))).unhealthy
 
-    assert [(component.name.removeprefix("my-flame-"), trouble.reason) for component, trouble in found] == [
+    assert [(component.name.removeprefix("my-flame-"), problem.reason) for component, problem in found] == [
         ("executor-manager-0", "Unschedulable"),
         ("executor-manager-1", "ImagePullFailed"),
         ("session-manager", "ImagePullFailed"),

@@ -13,7 +13,7 @@ from flamectl_operator.runtime.outcome import blocked, wait
 from flamectl_operator.status.conditions import ConditionWriter, carried_over, compute_conditions
 from flamectl_operator.status.events import condition_events, first_ready
 from flamectl_operator.status.health import compute_health
-from flamectl_operator.status.troubles import group_troubles
+from flamectl_operator.status.pod_problems import group_problems
 from tests.unit.builders import (
     NOW,
     ago,
@@ -67,8 +67,8 @@ def _judge(
     )
     seen = observed(*pods, wanted=wanted, **found)
     outstanding = cluster_plan(seen, wanted).needs
-    troubles = group_troubles(seen, (), NOW)
-    health = compute_health(seen, wanted, outstanding, troubles, paused=paused, outcomes=issues)
+    problems = group_problems(seen, (), NOW)
+    health = compute_health(seen, wanted, outstanding, problems, paused=paused, outcomes=issues)
     found_conditions = compute_conditions(WRITER, seen, wanted, outstanding, health, before=before, outcomes=issues)
     return {each.type: Said(each.status == "True", each.reason, each.message) for each in found_conditions}
 

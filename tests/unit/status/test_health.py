@@ -10,7 +10,7 @@ from flamectl_operator.planning.needs import Needs
 from flamectl_operator.runtime.outcome import blocked, wait
 from flamectl_operator.runtime.text import LONGEST_MESSAGE
 from flamectl_operator.status.health import HEALTHY, Health, compute_health, present_state
-from flamectl_operator.status.troubles import group_troubles
+from flamectl_operator.status.pod_problems import group_problems
 from tests.unit.builders import (
     NOW,
     ago,
@@ -47,7 +47,7 @@ def _assess(count: int, *pods: PodView, outcomes: list[Outcome] | None = None, *
 
 
 def _health(seen: ObservedCluster, wanted: EffectiveSpec, **options: Any) -> Health:
-    health = compute_health(seen, wanted, cluster_plan(seen, wanted).needs, group_troubles(seen, (), NOW), **options)
+    health = compute_health(seen, wanted, cluster_plan(seen, wanted).needs, group_problems(seen, (), NOW), **options)
     assert present_state(seen, wanted) == health.state
     return health
 

@@ -124,8 +124,8 @@ MAX_CAUSE = 160
 
 
 @dataclass(frozen=True)
-class Trouble:
-    """The trouble of a Pod.
+class PodProblem:
+    """What is wrong with a Pod, or keeps it from being ready.
 
     Args:
         reason: One CamelCase word, mostly Kubernetes' own, such as `CrashLoopBackOff`.
@@ -157,7 +157,7 @@ def gist(words: str) -> str:
     return re.sub(r"\b(?=[0-9a-f-]*\d)[0-9a-f-]{8,}\b|\d+", "0", words)
 
 
-def waiting_trouble(status: ContainerStatus) -> Trouble | None:
+def waiting_problem(status: ContainerStatus) -> PodProblem | None:
     """Return why a container that waits will not start by itself; None when it may."""
     waiting = status.state.waiting
     if waiting is None or waiting.reason not in FAILING_REASONS:
@@ -168,15 +168,15 @@ def waiting_trouble(status: ContainerStatus) -> Trouble | None:
         cause, remedy = IMAGE_REASONS[reason], _REMEDIES.get(reason, "correct {image}")
         if not cause:
             cause, remedy = _pull_cause(waiting.message, status.image)
-        return Trouble(IMAGE_PULL_FAILED, cause, image, name, remedy)
+        return PodProblem(IMAGE_PULL_FAILED, cause, image, name, remedy)
     if reason == CRASH_LOOP:
         return crash_loop(name, status.last_state.terminated)
     cause = _start_cause(waiting.message)
     remedy = "set {template}.securityContext.runAsUser" if _ROOT.search(cause) else _REMEDIES[reason]
-    return Trouble(waiting.reason, cause, f'container "{name}"', name, remedy)
+    return PodProblem(waiting.reason, cause, f'container "{name}"', name, remedy)
 
 
-def ended_trouble(status: ContainerStatus, otherwise: str) -> Trouble | None:
+def ended_problem(status: ContainerStatus, otherwise: str) -> PodProblem | None:
     """Return how a container ended, exit code 0 included; None when it has not.
 
     Args:
@@ -192,19 +192,19 @@ def ended_trouble(status: ContainerStatus, otherwise: str) -> Trouble | None:
         return _out_of_memory(status.name)
     remedy = _REMEDIES.get(ended.reason, "see kubectl logs {pod}{of}")
     if ended.reason in _NEVER_BEGAN:
-        return Trouble(ended.reason, _start_cause(ended.message), f'container "{status.name}"', status.name, remedy)
+        return PodProblem(ended.reason, _start_cause(ended.message), f'container "{status.name}"', status.name, remedy)
     how = f'container "{status.name}" ended with exit code {ended.exit_code}'
     cause = one_line(ended.message, MAX_CAUSE) or how
-    return Trouble(ended.reason or otherwise, cause, container=status.name, remedy=remedy)
+    return PodProblem(ended.reason or otherwise, cause, container=status.name, remedy=remedy)
 
 
-def phase_trouble(reason: str, message: str) -> Trouble:
-    """Return the trouble of a Pod that failed as a whole, such as an evicted one."""
-    return Trouble(reason, one_line(message, MAX_CAUSE), remedy=_REMEDIES.get(reason, ""))
+def phase_problem(reason: str, message: str) -> PodProblem:
+    """Return the problem of a Pod that failed as a whole, such as an evicted one."""
+    return PodProblem(reason, one_line(message, MAX_CAUSE), remedy=_REMEDIES.get(reason, ""))
 
 
-def crash_loop(name: str, last: ContainerStateTerminated | None) -> Trouble:
-    """Return the trouble of a container that the kubelet starts again and again.
+def crash_loop(name: str, last: ContainerStateTerminated | None) -> PodProblem:
+    """Return the problem of a container that the kubelet starts again and again.
 
     Args:
         last: How it ended last, if that is known.
@@ -212,9 +212,9 @@ def crash_loop(name: str, last: ContainerStateTerminated | None) -> Trouble:
     if last is not None and _ran_out_of_memory(last):
         return _out_of_memory(name)
     if last is not None and last.reason in _NEVER_BEGAN:
-        return Trouble(CRASH_LOOP, _start_cause(last.message), f'container "{name}"', name, _REMEDIES[last.reason])
+        return PodProblem(CRASH_LOOP, _start_cause(last.message), f'container "{name}"', name, _REMEDIES[last.reason])
     how = [f"it ended with exit code {last.exit_code}", one_line(last.message, MAX_CAUSE)] if last is not None else []
-    return Trouble(
+    return PodProblem(
         CRASH_LOOP, ": ".join(filter(None, how)), f'container "{name}"', name, "see kubectl logs {pod}{of} --previous"
     )
 
@@ -223,9 +223,9 @@ def _ran_out_of_memory(ended: ContainerStateTerminated) -> bool:
     return ended.reason == OOM_KILLED or _TOO_LOW.search(ended.message) is not None
 
 
-def _out_of_memory(name: str) -> Trouble:
+def _out_of_memory(name: str) -> PodProblem:
     remedy = "raise {memory_limit}"
-    return Trouble(OOM_KILLED, "it was killed at its memory limit", f'container "{name}"', name, remedy)
+    return PodProblem(OOM_KILLED, "it was killed at its memory limit", f'container "{name}"', name, remedy)
 
 
 def _start_cause(message: str) -> str:

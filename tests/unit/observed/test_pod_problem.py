@@ -10,15 +10,15 @@ from flamectl_operator.kube.pod_views import (
     ContainerStateWaiting,
     ContainerStatus,
 )
-from flamectl_operator.observed.trouble import MAX_CAUSE, Trouble, ended_trouble, gist, waiting_trouble
+from flamectl_operator.observed.pod_problem import MAX_CAUSE, PodProblem, ended_problem, gist, waiting_problem
 
 IMAGE = "example.com/flame/executor:v1"
-CRASHED = Trouble("CrashLoopBackOff", "it ended with exit code 1", 'container "main"')
+CRASHED = PodProblem("CrashLoopBackOff", "it ended with exit code 1", 'container "main"')
 NOT_FOUND = "not found"
 DENIED = "access denied, or no such repository"
 OF_RUNC = "failed to create containerd task: container init was OOM-killed (memory limit too low?): unknown"
 OF_CRUN = "OOM: the memory limit could be too low: read from the init process"
-OUT_OF_MEMORY = Trouble("OOMKilled", "it was killed at its memory limit", 'container "main"')
+OUT_OF_MEMORY = PodProblem("OOMKilled", "it was killed at its memory limit", 'container "main"')
 
 
 def _waiting(reason: str, message: str = "", last: ContainerStateTerminated | None = None) -> ContainerStatus:
@@ -54,7 +54,7 @@ def _waiting(reason: str, message: str = "", last: ContainerStateTerminated | No
 )  # fmt: skip
 @pytest.mark.parametrize("reason", ["ErrImagePull", "ImagePullBackOff", "ImageInspectError"])
 def test_failed_image_pull_has_one_reason_and_a_short_cause(reason: str, message: str, cause: str) -> None:
-    assert waiting_trouble(_waiting(reason, message)) == Trouble("ImagePullFailed", cause, f'image "{IMAGE}"')
+    assert waiting_problem(_waiting(reason, message)) == PodProblem("ImagePullFailed", cause, f'image "{IMAGE}"')
 
 
 REACHED = "the registry cannot be reached"
@@ -76,43 +76,43 @@ REACHED = "the registry cannot be reached"
 )  # fmt: skip
 def test_words_in_the_name_of_an_image_and_in_addresses_are_not_the_cause(image: str, message: str, cause: str) -> None:
     status = ContainerStatus("main", state=_waiting("ErrImagePull", message).state, image=image)
-    assert str(waiting_trouble(status)) == f'ImagePullFailed: image "{image}": {cause}'
+    assert str(waiting_problem(status)) == f'ImagePullFailed: image "{image}": {cause}'
 
 
 @pytest.mark.parametrize(
-    ("last", "trouble"),
+    ("last", "problem"),
     [
         (ContainerStateTerminated(1, "Error"), CRASHED),
         (ContainerStateTerminated(137, "OOMKilled"), OUT_OF_MEMORY),
         (ContainerStateTerminated(128, "StartError", OF_RUNC), OUT_OF_MEMORY),
         (ContainerStateTerminated(128, "StartError", OF_CRUN), OUT_OF_MEMORY),
-        (None, Trouble("CrashLoopBackOff", "", 'container "main"')),
+        (None, PodProblem("CrashLoopBackOff", "", 'container "main"')),
     ],
     ids=["ended", "out of memory", "out of memory at the start", "out of memory under crun", "not known"],
 )
 @pytest.mark.parametrize("delay", ["10s", "5m0s"])
 def test_crash_loop_reports_the_exit_and_not_the_kubelets_delay(
-    delay: str, last: ContainerStateTerminated | None, trouble: Trouble
+    delay: str, last: ContainerStateTerminated | None, problem: PodProblem
 ) -> None:
-    assert waiting_trouble(_waiting("CrashLoopBackOff", f"back-off {delay} restarting", last)) == trouble
+    assert waiting_problem(_waiting("CrashLoopBackOff", f"back-off {delay} restarting", last)) == problem
 
 
 @pytest.mark.parametrize(
-    ("ended", "trouble"),
+    ("ended", "problem"),
     [(ContainerStateTerminated(1, "Error"), CRASHED), (ContainerStateTerminated(137, "OOMKilled"), OUT_OF_MEMORY)],
     ids=["ended", "out of memory"],
 )
-def test_repeated_exit_keeps_the_reason_crash_loop(ended: ContainerStateTerminated, trouble: Trouble) -> None:
+def test_repeated_exit_keeps_the_reason_crash_loop(ended: ContainerStateTerminated, problem: PodProblem) -> None:
     again = ContainerStatus("main", 3, ContainerState(terminated=ended))
 
-    assert ended_trouble(again, "Terminated") == trouble == waiting_trouble(_waiting("CrashLoopBackOff", "", ended))
+    assert ended_problem(again, "Terminated") == problem == waiting_problem(_waiting("CrashLoopBackOff", "", ended))
 
 
 def test_a_long_cause_is_cut() -> None:
-    trouble = waiting_trouble(_waiting("CreateContainerError", "x" * 5000))
+    problem = waiting_problem(_waiting("CreateContainerError", "x" * 5000))
 
-    assert trouble is not None
-    assert len(trouble.cause) == MAX_CAUSE
+    assert problem is not None
+    assert len(problem.cause) == MAX_CAUSE
 
 
 @pytest.mark.parametrize(
@@ -153,12 +153,12 @@ OF_CONTAINERD = (
 def test_container_that_cannot_start_tells_the_cause_without_the_account_of_the_runtime(
     message: str, cause: str
 ) -> None:
-    at_once = ended_trouble(
+    at_once = ended_problem(
         ContainerStatus("main", state=ContainerState(terminated=ContainerStateTerminated(128, "StartError", message))),
         "-",
     )
-    again = waiting_trouble(_waiting("CrashLoopBackOff", "", ContainerStateTerminated(128, "StartError", message)))
-    found = [at_once, again, waiting_trouble(_waiting("RunContainerError", message))]
+    again = waiting_problem(_waiting("CrashLoopBackOff", "", ContainerStateTerminated(128, "StartError", message)))
+    found = [at_once, again, waiting_problem(_waiting("RunContainerError", message))]
 
     assert [each and each.message for each in found] == [f'container "main": {cause}'] * 3
     assert {each and each.remedy for each in found} == {"correct {image} or {command}"}

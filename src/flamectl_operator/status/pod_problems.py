@@ -15,7 +15,7 @@ from flamectl_operator.observed import pods
 from flamectl_operator.observed.component import Component
 from flamectl_operator.observed.executor import Executor
 from flamectl_operator.observed.object_cache import ObjectCache
-from flamectl_operator.observed.trouble import IMAGE_PULL_FAILED, OOM_KILLED, Trouble, gist
+from flamectl_operator.observed.pod_problem import IMAGE_PULL_FAILED, OOM_KILLED, PodProblem, gist
 from flamectl_operator.observed.waiting import (
     CONTAINER_CREATING,
     INIT_CONTAINER_WAITING,
@@ -54,7 +54,7 @@ MAX_GROUPS = 3
 
 
 @dataclass(frozen=True)
-class TroubleGroup:
+class ProblemGroup:
     """Pods of one component with the same cause.
 
     Args:
@@ -63,13 +63,13 @@ class TroubleGroup:
     """
 
     components: tuple[Component, ...]
-    trouble: Trouble
+    problem: PodProblem
     message: str
     reason: str
 
     def __str__(self) -> str:
         """Return the text for messages."""
-        return ": ".join(part for part in (who(self.components), self.trouble.reason, self.message) if part)
+        return ": ".join(part for part in (who(self.components), self.problem.reason, self.message) if part)
 
     @property
     def over(self) -> bool:
@@ -79,7 +79,7 @@ class TroubleGroup:
     @property
     def what(self) -> str:
         """The text without the Pods."""
-        return ": ".join(part for part in (self.trouble.reason, self.message) if part)
+        return ": ".join(part for part in (self.problem.reason, self.message) if part)
 
 
 def who(components: Sequence[Component]) -> str:
@@ -103,22 +103,22 @@ def named_pods(message: str, observed: ObservedCluster) -> Sequence[Component]:
     return [component for component in observed.components if component.name in named]
 
 
-def group_troubles(
+def group_problems(
     observed: ObservedCluster,
     before: Sequence[UnhealthyPod],
     now: datetime,
     desired: DesiredCluster | None = None,
-) -> tuple[TroubleGroup, ...]:
+) -> tuple[ProblemGroup, ...]:
     """Group the unhealthy Pods, the most important first, then the session manager, on which the others depend, then by name.
 
     Args:
         before: The unhealthy Pods of the stored status.
         desired: The objects that should exist; None when the spec is invalid.
     """
-    groups: dict[tuple[type[Component], str, str], list[tuple[Component, Trouble]]] = {}
-    for component, trouble in (*observed.unhealthy, *_waiting(observed, now)):
-        key = (type(component), trouble.reason, trouble.subject or gist(trouble.cause))
-        groups.setdefault(key, []).append((component, trouble))
+    groups: dict[tuple[type[Component], str, str], list[tuple[Component, PodProblem]]] = {}
+    for component, problem in (*observed.unhealthy, *_waiting(observed, now)):
+        key = (type(component), problem.reason, problem.subject or gist(problem.cause))
+        groups.setdefault(key, []).append((component, problem))
     templates: dict[type[Component], ComponentTemplate | None] = {}
     if desired is not None:
         templates = {
@@ -130,7 +130,7 @@ def group_troubles(
     return tuple(sorted(found, key=_order))
 
 
-def _order(group: TroubleGroup) -> tuple[float, bool, str]:
+def _order(group: ProblemGroup) -> tuple[float, bool, str]:
     first = group.components[0]
     return rank(group.reason), isinstance(first, Executor | ObjectCache), first.name
 
@@ -141,38 +141,38 @@ def patience_ends(observed: ObservedCluster, now: datetime) -> datetime | None:
     return min((end for end in ends if end > now), default=None)
 
 
-def _waiting(observed: ObservedCluster, now: datetime) -> Iterable[tuple[Component, Trouble]]:
+def _waiting(observed: ObservedCluster, now: datetime) -> Iterable[tuple[Component, PodProblem]]:
     patience = timedelta(seconds=READY_TIMEOUT_SECONDS)
-    for component, trouble, since in _unready(observed):
+    for component, problem, since in _unready(observed):
         if since + patience <= now:
-            yield component, trouble
+            yield component, problem
 
 
-def _unready(observed: ObservedCluster) -> Iterable[tuple[Component, Trouble, datetime]]:
+def _unready(observed: ObservedCluster) -> Iterable[tuple[Component, PodProblem, datetime]]:
     own = f'init container "{WAIT_CONTAINER}"'
     for component in observed.unready_components:
         assert component.waiting is not None
-        trouble, since = component.waiting
-        if (trouble.reason, trouble.subject) != (INIT_CONTAINER_WAITING, own):
-            yield component, trouble, since
+        problem, since = component.waiting
+        if (problem.reason, problem.subject) != (INIT_CONTAINER_WAITING, own):
+            yield component, problem, since
         elif observed.session_manager_ready:
-            cause = f"no answer from port 8081 of the session manager, which is ready; {trouble.cause}"
-            yield component, Trouble(trouble.reason, cause, trouble.subject), since
+            cause = f"no answer from port 8081 of the session manager, which is ready; {problem.cause}"
+            yield component, PodProblem(problem.reason, cause, problem.subject), since
 
 
 def _group(
-    members: Sequence[tuple[Component, Trouble]], before: Sequence[UnhealthyPod], template: ComponentTemplate | None
-) -> TroubleGroup:
+    members: Sequence[tuple[Component, PodProblem]], before: Sequence[UnhealthyPod], template: ComponentTemplate | None
+) -> ProblemGroup:
     component, first = members[0]
     teller, chosen = next((member for member in members if member[1].cause), members[0])
-    known = [(each, trouble) for each, trouble in members if trouble.cause]
+    known = [(each, problem) for each, problem in members if problem.cause]
     kept = next(
         (each.message for each in before if each.reason == first.reason and _still_says(each, first, known, template)),
         None,
     )
-    return TroubleGroup(
+    return ProblemGroup(
         components=tuple(each for each, _ in members),
-        trouble=chosen,
+        problem=chosen,
         message=kept if kept is not None else explained(teller, chosen, template),
         reason=_reason(component, first),
     )
@@ -180,8 +180,8 @@ def _group(
 
 def _still_says(
     stored: UnhealthyPod,
-    trouble: Trouble,
-    known: Sequence[tuple[Component, Trouble]],
+    problem: PodProblem,
+    known: Sequence[tuple[Component, PodProblem]],
     template: ComponentTemplate | None,
 ) -> bool:
     """Return whether a stored message is about the same, and its cause one of those that are known now.
@@ -191,10 +191,10 @@ def _still_says(
     message = stored.message or ""
     if known:
         return any(still_explains(message, each, cause, template) for each, cause in known)
-    return bool(trouble.subject) and (message == trouble.subject or message.startswith(f"{trouble.subject}: "))
+    return bool(problem.subject) and (message == problem.subject or message.startswith(f"{problem.subject}: "))
 
 
-def _reason(component: Component, trouble: Trouble) -> str:
-    if trouble.reason in _OWN_REASON:
-        return trouble.reason
-    return PODS_FAILING if component.trouble is not None else UNSCHEDULABLE
+def _reason(component: Component, problem: PodProblem) -> str:
+    if problem.reason in _OWN_REASON:
+        return problem.reason
+    return PODS_FAILING if component.failure is not None else UNSCHEDULABLE

@@ -18,7 +18,7 @@ from flamectl_operator.kube.pod_views import (
 )
 from flamectl_operator.observed.waiting import READY_TIMEOUT_SECONDS
 from flamectl_operator.status.compute import StatusInput, compute_status
-from flamectl_operator.status.troubles import patience_ends
+from flamectl_operator.status.pod_problems import patience_ends
 from tests.unit.builders import (
     NOW,
     ago,
