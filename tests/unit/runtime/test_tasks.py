@@ -1,10 +1,19 @@
 from __future__ import annotations
 
 import asyncio
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from flamectl_operator.runtime.tasks import TaskDiedError, racing, run_forever, while_running
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Coroutine
+
+
+async def _with_work(background: dict[str, Coroutine[Any, Any, None]]) -> None:
+    _, work = background.popitem()
+    await while_running(background, work)
 
 
 async def fail_after(seconds: float) -> None:
@@ -91,7 +100,8 @@ async def test_task_that_returns_ends_all_with_an_error() -> None:
         await run_forever({"workers": asyncio.sleep(1), "reflector": asyncio.sleep(2)})
 
 
-async def test_cancelling_cancels_all_tasks() -> None:
+@pytest.mark.parametrize("run", [run_forever, _with_work], ids=["tasks", "work and background tasks"])
+async def test_cancelling_cancels_all_tasks(run: Callable[[dict[str, Any]], Coroutine[Any, Any, None]]) -> None:
     cancelled: list[str] = []
 
     async def wait_for_ever(name: str) -> None:
@@ -101,7 +111,7 @@ async def test_cancelling_cancels_all_tasks() -> None:
             cancelled.append(name)
             raise
 
-    running = asyncio.create_task(run_forever({name: wait_for_ever(name) for name in "ab"}))
+    running = asyncio.create_task(run({name: wait_for_ever(name) for name in "ab"}))
     await asyncio.sleep(1)
     running.cancel()
     with pytest.raises(asyncio.CancelledError):
@@ -138,21 +148,3 @@ async def test_work_is_cancelled_when_a_background_task_ends() -> None:
     with pytest.raises(TaskDiedError, match="task settings failed: broken"):
         await while_running({"settings": fail_after(1)}, work())
     assert ended == ["work"]
-
-
-async def test_cancelling_cancels_work_and_background_tasks() -> None:
-    cancelled: list[str] = []
-
-    async def wait_for_ever(name: str) -> None:
-        try:
-            await asyncio.sleep(1e9)
-        except asyncio.CancelledError:
-            cancelled.append(name)
-            raise
-
-    running = asyncio.create_task(while_running({"settings": wait_for_ever("settings")}, wait_for_ever("work")))
-    await asyncio.sleep(1)
-    running.cancel()
-    with pytest.raises(asyncio.CancelledError):
-        await running
-    assert sorted(cancelled) == ["settings", "work"]

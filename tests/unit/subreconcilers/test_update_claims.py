@@ -14,6 +14,7 @@ from tests.unit.subreconcilers.errors import lost
 from tests.unit.subreconcilers.harness import KEY, SM_NAME, StepHarness, cache_name, converged, executor_name
 
 CLAIMS = "persistentvolumeclaims"
+NOT_PERSISTENT = {"sessionManager": {"storage": None, "persistence": None}, "objectCache": {"persistence": None}}
 
 
 def _cache(count: int = 1, **claim: Any) -> dict[str, Any]:
@@ -428,25 +429,11 @@ async def test_executors_are_replaced_when_the_sessions_are_in_another_place(cha
     assert len(world.executor_ids) == 2
 
 
+@pytest.mark.parametrize("changes", [{}, NOT_PERSISTENT], ids=["persistent", "no longer persistent"])
 @pytest.mark.parametrize("name", [SM_NAME, cache_name(0)])
-async def test_a_pod_with_a_claim_is_not_deleted_by_force(name: str) -> None:
+async def test_a_pod_with_a_claim_is_not_deleted_by_force(name: str, changes: dict[str, Any]) -> None:
     world = await converged(merged(_cache(), _session()))
-    marks = {"deletionTimestamp": "2025-06-01T11:00:00Z", "deletionGracePeriodSeconds": 10}
-    world.change("pods", name, {"metadata": marks})
-    before = _uid(world, name)
-
-    for elapsed in (70, 1000):
-        world.clock.elapsed = elapsed
-        await world.run_pass()
-
-    assert _uid(world, name) == before
-    assert "the operator does not force-delete " in (world.status.message or "")
-
-
-@pytest.mark.parametrize("name", [SM_NAME, cache_name(0)])
-async def test_a_pod_with_a_claim_is_not_deleted_by_force_after_the_spec_lost_its_persistence(name: str) -> None:
-    world = await converged(merged(_cache(), _session()))
-    world.edit({"sessionManager": {"storage": None, "persistence": None}, "objectCache": {"persistence": None}})
+    world.edit(changes)
     marks = {"deletionTimestamp": "2025-06-01T11:00:00Z", "deletionGracePeriodSeconds": 10}
     world.change("pods", name, {"metadata": marks})
     before = _uid(world, name)
