@@ -20,7 +20,6 @@ def curves(title: str, across: str, up: str, lines: dict[str, Curve]) -> str:
     """Return a chart of curves.
 
     Args:
-        title: Its title.
         across: The name of the horizontal axis.
         up: The name of the vertical axis.
         lines: The curves by name.

@@ -43,7 +43,6 @@ class KubeRay:
     """KubeRay's operator.
 
     Args:
-        binary: Its program.
         crds: A folder with its CustomResourceDefinitions.
     """
 

@@ -95,7 +95,6 @@ class Loader:
         """Create the children of FlameClusters as these come, and write the status of each one when its Pods are ready.
 
         Args:
-            namespace: Their namespace.
             version: A resourceVersion before the first one is created.
             count: How many there will be.
             status: The status to write.

@@ -33,7 +33,6 @@ async def until_clusters(
 
     Args:
         client: A client of an administrator.
-        namespace: Their namespace.
         condition: It gets the statuses by name.
     """
     statuses: dict[str, dict[str, Any]] = {}
@@ -61,7 +60,6 @@ async def until_pods(
 
     Args:
         client: A client of an administrator.
-        namespace: Their namespace.
         condition: It gets how many there are, and how many of them are ready.
         curve: Gets the number of ready Pods at each event.
         selector: Selects the Pods.

@@ -157,7 +157,6 @@ class OperatorProcess:
     """A running `flamectl-operator run`.
 
     Args:
-        kubeconfig: Its credentials.
         log: Where its log goes; what is there is kept, so that a restarted operator writes on.
         arguments: More of its command line. Without them it serves neither health nor metrics.
         wrapper: A command line before its own, which must end in becoming it (`exec`).

@@ -31,8 +31,6 @@ class Package:
     """A package of the lock file.
 
     Attributes:
-        name: Its name.
-        version: Its version.
         hashes: SHA-256 of each file that may be installed, in hex.
         needed_by: Names of the packages that need it.
     """

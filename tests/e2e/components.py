@@ -30,8 +30,6 @@ def one_of_each(component: str, fields: Object, **others: Any) -> Object:
     """The manifest of the cluster of a component, with one Pod of each component.
 
     Args:
-        component: The component.
-        fields: Its fields.
         others: Fields of the spec, also those of other components.
     """
     spec = {"objectCache": {}} | others

@@ -130,7 +130,6 @@ class Ordeal:
 
     Args:
         world: The namespace, on a control plane without other users.
-        operator: The operator.
         proxy: The proxy between the operator and the API server.
         rounds: The size of the run.
     """

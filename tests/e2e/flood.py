@@ -34,7 +34,6 @@ def flooded(host: str, port: int, processes: int) -> Iterator[None]:
 
     Args:
         host: The address of the listener, on this machine.
-        port: Its port.
         processes: How many processes connect.
     """
     command = [sys.executable, "-c", _FLOOD, host, str(port)]

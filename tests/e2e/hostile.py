@@ -34,7 +34,6 @@ def in_state(world: E2ENamespace, state: str) -> set[str]:
     """Names of the FlameClusters in a state, from the table that the API server prints: the objects may have megabytes.
 
     Args:
-        world: The namespace.
         state: Of `status.state`.
     """
     rows = [line.split() for line in world.kubectl("get", "flameclusters", "--no-headers").splitlines()]

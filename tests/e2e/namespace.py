@@ -69,7 +69,6 @@ def flame_cluster(name: str = "my-flame", *, replicas: int = 3, **spec: Any) -> 
     """A FlameCluster's manifest.
 
     Args:
-        name: Its name.
         replicas: How many executors.
         spec: More fields of the spec; `sessionManager` and `executorManager` are merged over the images.
     """
@@ -126,7 +125,6 @@ class E2ENamespace:
 
     Args:
         plane: The control plane.
-        namespace: The namespace.
         audited_from: Offset in the audit log from before the first request about the namespace: many tests share the log.
     """
 
@@ -426,9 +424,7 @@ class E2ENamespace:
         """Whether somebody may do something in the namespace.
 
         Args:
-            verb: The verb.
             resource: To what, as `flameclusters.flame.xflops.io/status`; the group may be left out where there is but one.
-            user: The user.
         """
         name, _, part = resource.partition("/")
         ask = ("auth", "can-i", verb, name, f"--subresource={part}", f"--as={user}")
@@ -543,7 +539,6 @@ class AuditLog:
 
     Args:
         file: The log.
-        namespace: The namespace.
         offset: Where to begin.
     """
 
@@ -573,7 +568,6 @@ class Recording:
     """All that happens to the objects of one kind in a namespace, from a watch: what lasted a millisecond is in it too.
 
     Args:
-        world: The namespace.
         kind: The kind, as `E2ENamespace.all` knows it.
     """
 
@@ -733,7 +727,6 @@ def operator_with(
     """An operator for the namespace with settings of its own, under the permissions that are shipped; it must stop cleanly.
 
     Args:
-        world: The namespace.
         folder: Where its settings and its log go.
         kubeconfig: How it reaches the API server, if not directly.
         wrapper: A command that runs it.
@@ -757,7 +750,6 @@ def supervised(process: OperatorProcess, *, wait: bool = True) -> Iterator[Opera
     """Run an operator that must stop cleanly in the end, and must not have said what none ever says.
 
     Args:
-        process: The operator.
         wait: Whether to wait until it has started.
     """
     process.spawn()

@@ -105,11 +105,7 @@ class LoopThread:
 
 
 class Proxy(LoopThread):
-    """Passes bytes on between clients and a port of this machine, until it is told otherwise.
-
-    Args:
-        target: The port.
-    """
+    """Passes bytes on between clients and a port of this machine, until it is told otherwise."""
 
     def __init__(self, target: int) -> None:
         super().__init__()

@@ -193,7 +193,6 @@ class Bench:
         """Wait for an executor in a state.
 
         Args:
-            state: The state.
             node: Where; empty for any node.
             but: The ids of executors that do not count.
         """

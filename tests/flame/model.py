@@ -175,7 +175,6 @@ class FlameModel:
     """See the module.
 
     Args:
-        timer: The time.
         storage: `none` loses everything at a restart and cannot run tasks again; others keep and retry.
         keeps_idle: Whether executors without a session stay, as Idle ones, for twice `delay_release` (0.7).
         delay_release: Seconds that an executor keeps its session after the last task.

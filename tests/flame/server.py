@@ -72,7 +72,6 @@ class FlameServer:
     """Serves a model.
 
     Args:
-        model: The model.
         dialect: Version of Flame whose names it knows.
     """
 

@@ -79,7 +79,6 @@ def read(text: str, base_path: str) -> list[Stage]:
     """The stages of a Dockerfile.
 
     Args:
-        text: Its text.
         base_path: The PATH of the images that it begins with.
 
     Raises:

@@ -37,7 +37,6 @@ class Image:
 
     Args:
         root: Its root file system.
-        stage: Its configuration.
     """
 
     root: Path

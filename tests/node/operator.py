@@ -17,11 +17,7 @@ SELECTOR = "app.kubernetes.io/name=flamectl-operator"
 
 
 def install(plane: Plane) -> None:
-    """Install the operator by kustomize for the whole cluster, and wait until both replicas are ready.
-
-    Args:
-        plane: The cluster.
-    """
+    """Install the operator by kustomize for the whole cluster, and wait until both replicas are ready."""
     new = not plane.kubectl("get", "crd", "flameclusters.flame.xflops.io", "--ignore-not-found").stdout
     plane.kubectl("apply", "--server-side", "--force-conflicts", "-k", str(ROOT / "config" / "default"))
     wait_for_crd(plane)
@@ -38,11 +34,7 @@ def rolled_out(plane: Plane) -> None:
 
 
 def restart(plane: Plane) -> None:
-    """Replace all replicas by new ones, whose containers the kubelet restarts without a delay when they end once.
-
-    Args:
-        plane: The cluster.
-    """
+    """Replace all replicas by new ones, whose containers the kubelet restarts without a delay when they end once."""
     plane.kubectl("rollout", "restart", f"deployment/{DEPLOYMENT}", "-n", NAMESPACE)
     rolled_out(plane)
 

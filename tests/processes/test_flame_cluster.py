@@ -58,7 +58,6 @@ class Machine:
 
     Args:
         folder: Where their files go.
-        network: Their network.
         stack: Ends them.
     """
 

@@ -183,7 +183,6 @@ class ModelClient:
         name: The name of the process in the story.
         server: The API server.
         loop: Gives the time.
-        faults: The network.
         random: Decides about requests under way when the process dies.
         judge: Looks at each write before it is sent.
         views: Shared by all clients.

@@ -42,7 +42,6 @@ class ReplacementBackoff:
     """The failures in a status, and the times of the next attempts.
 
     Args:
-        status: The status.
         since: When that was known first.
         own: Whether this very process wrote it, so that it knows it in any case.
     """
@@ -66,7 +65,6 @@ class Answer:
     Args:
         asked: When it was asked.
         said: When its answer was there.
-        snapshot: The answer.
         left: The nodes with processes whose executors did not count any more, as far as was known then.
     """
 

@@ -67,7 +67,6 @@ class Node:
     """A machine.
 
     Args:
-        name: Its name.
         room: How many Pods fit.
     """
 

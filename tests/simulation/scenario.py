@@ -248,7 +248,6 @@ class _Draw:
     """Draws actions.
 
     Args:
-        random: The source.
         length: Seconds within which they happen.
     """
 

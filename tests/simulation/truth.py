@@ -218,7 +218,6 @@ def _state(cluster: Obj, manager: Obj | None, executors: list[Obj], caches: list
     Args:
         cluster: The FlameCluster.
         manager: Its session manager.
-        executors: Its executors.
         caches: Its object caches.
         kept: Whether a Pod of it keeps a claim that is being deleted.
     """

@@ -41,7 +41,6 @@ class Users:
     """Draws specs and edits.
 
     Args:
-        random: The source.
         add: Takes an action: when, what kind, and its arguments.
     """
 

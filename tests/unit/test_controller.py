@@ -54,7 +54,6 @@ class Step(Subreconciler):
     """A step that does what it is told.
 
     Args:
-        name: Its name.
         ends: How: an outcome, or an error.
         ran: Where it leaves its name.
     """

@@ -272,7 +272,6 @@ class _KeptOut(FakeApi):
     """Does not let the operator into some namespaces.
 
     Args:
-        clock: The time.
         closed: Which ones.
     """
 

@@ -49,17 +49,11 @@ class StartError(ControlPlaneError):
     """A component died before it was ready.
 
     Attributes:
-        component: Its name.
         log_file: Where all of its log is; the message has the end of it.
     """
 
     def __init__(self, component: str, log_file: Path) -> None:
-        """Describe the death of a component.
-
-        Args:
-            component: Its name.
-            log_file: Its log.
-        """
+        """Describe the death of a component."""
         self.component = component
         self.log_file = log_file
         self.log_tail = tail(log_file)

@@ -142,18 +142,11 @@ class Plane:
         return self._files.audit_log
 
     def log_file(self, component: str) -> Path:
-        """Return the log of a component.
-
-        Args:
-            component: Its name.
-        """
+        """Return the log of a component."""
         return self._files.log(component)
 
     def pid(self, component: str) -> int | None:
         """Return the process id of a component, None if it does not run.
-
-        Args:
-            component: Its name.
 
         Raises:
             NotRunningError: The control plane is gone.
@@ -162,9 +155,6 @@ class Plane:
 
     def start_component(self, component: str) -> None:
         """Start a component that was stopped, and wait until it is ready.
-
-        Args:
-            component: Its name.
 
         Raises:
             ControlPlaneError: It is kwok, and the API server does not run.
@@ -181,9 +171,6 @@ class Plane:
     def stop_component(self, component: str) -> None:
         """End a component (TERM, and KILL if it takes too long) and wait until it has ended.
 
-        Args:
-            component: Its name.
-
         Raises:
             NotRunningError: The control plane is gone.
         """
@@ -191,9 +178,6 @@ class Plane:
 
     def restart(self, component: str) -> None:
         """Stop a component and start it again, on the same port and with what it has stored.
-
-        Args:
-            component: Its name.
 
         Raises:
             ControlPlaneError: As `start_component`.
@@ -204,9 +188,6 @@ class Plane:
     def pause(self, component: str) -> None:
         """Freeze a component (SIGSTOP): its connections stay open, and nobody answers on them.
 
-        Args:
-            component: Its name.
-
         Raises:
             ComponentError: It does not run.
             NotRunningError: The control plane is gone.
@@ -215,9 +196,6 @@ class Plane:
 
     def resume(self, component: str) -> None:
         """Let a paused component go on.
-
-        Args:
-            component: Its name.
 
         Raises:
             ComponentError: It does not run.
@@ -310,7 +288,6 @@ class Plane:
         """Create a namespace in which Pods can be created when this returns, and nothing else appears by itself.
 
         Args:
-            name: Its name.
             labels: Its labels, as {"pod-security.kubernetes.io/enforce": "restricted"}.
 
         Raises:
@@ -326,10 +303,6 @@ class Plane:
     def wait_for_service_account(self, namespace: str, name: str = "default") -> None:
         """Wait until a ServiceAccount is there; without its own, a Pod is refused.
 
-        Args:
-            namespace: Its namespace.
-            name: Its name.
-
         Raises:
             WaitTimeoutError: It did not come in time.
         """
@@ -342,8 +315,6 @@ class Plane:
         """Write a kubeconfig file with a fresh token for a ServiceAccount.
 
         Args:
-            namespace: Its namespace.
-            name: Its name.
             duration: How long the token is valid; the API server gives no less than ten minutes.
 
         Returns:

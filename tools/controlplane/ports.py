@@ -40,11 +40,7 @@ class Ports:
 
 
 def is_free(port: int) -> bool:
-    """Whether nobody listens on this port of the loopback address.
-
-    Args:
-        port: Its number.
-    """
+    """Whether nobody listens on this port of the loopback address."""
     with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
         # As Go's listeners do: connections that are still in TIME_WAIT don't count.
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

@@ -93,7 +93,6 @@ def run_with_progress(
         tick: Called after each interval, with the seconds since the start.
         interval: Seconds.
         directory: Where the command runs.
-        environment: Its environment.
     """
     begin = time.monotonic()
     with (
@@ -114,21 +113,13 @@ def run_with_progress(
 
 
 def clock(seconds: float) -> str:
-    """Return a duration as `3:05`.
-
-    Args:
-        seconds: The duration.
-    """
+    """Return a duration as `3:05`."""
     minutes, rest = divmod(int(seconds), _MINUTE)
     return f"{minutes}:{rest:02}"
 
 
 def about(seconds: float) -> str:
-    """Return a duration as `40 seconds` or `8 minutes`, rounded up.
-
-    Args:
-        seconds: The duration.
-    """
+    """Return a duration as `40 seconds` or `8 minutes`, rounded up."""
     if seconds < _MINUTE:
         return f"{-(-int(seconds) // 10) * 10} seconds"
     minutes = -(-int(seconds) // _MINUTE)

@@ -92,11 +92,7 @@ class StateFiles:
         return self.pki / "apiserver.crt"
 
     def log(self, component: str) -> Path:
-        """Return the log file of a component.
-
-        Args:
-            component: Its name.
-        """
+        """Return the log file of a component."""
         return self.logs / f"{component}.log"
 
     def component_kubeconfig(self, user: str) -> Path:
@@ -110,9 +106,6 @@ class StateFiles:
 
 def prepare(files: StateFiles) -> dict[str, str]:
     """Make a state directory ready for a new control plane, and remove what an earlier one left in it.
-
-    Args:
-        files: Its paths.
 
     Returns:
         The tokens by user.
@@ -133,7 +126,6 @@ def write_kubeconfig(path: Path, *, port: int, ca: Path, user: str, token: str) 
     """Write a kubeconfig file for one user of the control plane.
 
     Args:
-        path: The file.
         port: The API server's.
         ca: Its certificates; embedded, so that the file can be used from anywhere.
         user: A name for people; the token alone says who it is.

@@ -43,7 +43,6 @@ def bound_to_this_process(command: Sequence[str], death_signal: signal.Signals =
 
     Args:
         command: Program and arguments.
-        death_signal: The signal.
     """
     launcher = [sys.executable, "-I", "-S", str(_LAUNCHER), str(os.getpid()), str(int(death_signal))]
     return [*launcher, *command]
@@ -76,9 +75,6 @@ class Orders:
     def start(self, component: str) -> None:
         """Start a component; this returns before it is ready.
 
-        Args:
-            component: Its name.
-
         Raises:
             ComponentError: It runs already.
             NotRunningError: There is no supervisor.
@@ -88,9 +84,6 @@ class Orders:
     def stop(self, component: str) -> None:
         """End a component and wait until it has; a component that does not run is left alone.
 
-        Args:
-            component: Its name.
-
         Raises:
             NotRunningError: There is no supervisor.
         """
@@ -98,9 +91,6 @@ class Orders:
 
     def pause(self, component: str) -> None:
         """Stop a component's process where it is: its connections stay open and nobody answers.
-
-        Args:
-            component: Its name.
 
         Raises:
             ComponentError: It does not run.
@@ -111,9 +101,6 @@ class Orders:
     def resume(self, component: str) -> None:
         """Let a paused component go on.
 
-        Args:
-            component: Its name.
-
         Raises:
             ComponentError: It does not run.
             NotRunningError: There is no supervisor.
@@ -122,9 +109,6 @@ class Orders:
 
     def pid(self, component: str) -> int | None:
         """Return the process id of a component, None if it does not run.
-
-        Args:
-            component: Its name.
 
         Raises:
             NotRunningError: There is no supervisor.

@@ -30,7 +30,6 @@ class Cluster:
     """A FlameCluster.
 
     Attributes:
-        name: Its name.
         settled: Whether the status speaks of the present spec.
         state: Pending, Running or Failed; empty as long as there is no status.
         message: One line.
@@ -67,7 +66,6 @@ class Pod:
     """A Pod of the cluster.
 
     Attributes:
-        name: Its name.
         uid: Tells it from another one of that name.
         component: What it runs.
         phase: As kubectl shows it: the phase, or what speaks louder.

@@ -31,7 +31,6 @@ class Scene:
         expected: What is waited for.
         act: How far it is.
         took: Seconds since the command was typed.
-        snapshot: The cluster.
         notes: Said instead of a chapter, when all are through and the cluster stays.
     """
 

@@ -34,7 +34,6 @@ class Stage:
 
     Attributes:
         plane: The control plane.
-        operator: The operator.
         typist: Runs kubectl, so that the audience sees what happens meanwhile.
         kubectl_path: Where kubectl is.
     """

@@ -44,11 +44,7 @@ _REASON = len("SessionManagerCreated")
 
 @dataclass(slots=True)
 class Screen:
-    """An audience at a terminal. At the end it clears the demo and restores the screen as it was before.
-
-    Attributes:
-        console: The terminal.
-    """
+    """An audience at a terminal. At the end it clears the demo and restores the screen as it was before."""
 
     console: Console
     _live: Live = field(init=False)
@@ -85,7 +81,6 @@ def paint(scene: Scene, width: int, height: int) -> Group:
     Args:
         scene: How things are.
         width: Columns of the terminal.
-        height: Its lines.
     """
     above: list[RenderableType] = [
         _header(scene, width),

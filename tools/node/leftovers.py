@@ -25,9 +25,6 @@ _LOCK = ".lock"
 def owned(root: Path) -> Iterator[None]:
     """Own a state directory while the context is entered.
 
-    Args:
-        root: The directory.
-
     Raises:
         NodeError: Another process owns it.
     """

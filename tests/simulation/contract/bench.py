@@ -45,7 +45,6 @@ class Bench:
 
     Args:
         client: The client under test.
-        namespace: The namespace.
         others: Other clients in the same namespace.
         limit_pods: Gives the namespace a quota of so many Pods, which holds once it has been counted what there is.
     """

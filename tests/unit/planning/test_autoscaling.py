@@ -138,7 +138,6 @@ def _run(limits: Autoscaling, steps: list[tuple[int, int]], *, restart: bool = F
     """Let needs follow one another; every executor finds a node before the next step.
 
     Args:
-        limits: The limits.
         steps: The number of executors that are needed, and for how many seconds.
         restart: Whether the operator restarts after each step, so that only the stored status is left.
 

@@ -133,7 +133,7 @@ async def test_lock_is_acquired_again_without_a_read_when_unchanged() -> None:
 
 
 @pytest.mark.parametrize("there", [True, False], ids=["patch", "create"])
-async def test_nothing_is_deleted_when_the_answer_to_the_claim_names_another_holder(*, there: bool) -> None:
+async def test_nothing_is_deleted_when_the_answer_to_the_acquisition_names_another_holder(*, there: bool) -> None:
     world = await converged(replicas(4))
     if there:
         _hold(world, "")

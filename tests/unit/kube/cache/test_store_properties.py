@@ -69,7 +69,6 @@ class OwnList:
     """A response to a requested list that has not reached the store yet.
 
     Args:
-        items: The objects.
         version: The moment that they show.
         ended: uids of all objects that were gone by then.
     """
