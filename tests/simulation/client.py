@@ -16,7 +16,7 @@ from tests.simulation.api_server import matcher
 from tests.simulation.faults import WRITES, Fate
 from tests.simulation.knowledge import Knowledge
 from tests.simulation.objects import ELECTION, LEASES, Key, Obj, revision_of, terminating, uid_of
-from tests.simulation.passes import COMPARED, pass_begun
+from tests.simulation.passes import COMPARED, forced, pass_begun
 from tests.simulation.watching import Stream
 
 if TYPE_CHECKING:
@@ -414,6 +414,8 @@ class ModelClient:
             )
         else:
             self.knowledge.learn(plural, found, self.loop.now)
+            if grace_period_seconds == 0:
+                forced()
         return None if found is None else self._views.view(resource.view, found)
 
     async def list_page(self, resource: Resource[T], namespace: str | None, **options: Unpack[ListOptions]) -> Page[T]:

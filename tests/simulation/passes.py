@@ -22,3 +22,9 @@ def told() -> None:
     """Note that the pass tells a session manager something, which no plan does."""
     if (compared := COMPARED.get(None)) is not None:
         compared.end("Flame is told something")
+
+
+def forced() -> None:
+    """Note that the pass deleted a Pod by force that terminated: a plan counts it as gone, the operator waits for the watch."""
+    if (compared := COMPARED.get(None)) is not None:
+        compared.end("a terminating Pod is deleted by force")

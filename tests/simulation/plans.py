@@ -9,6 +9,7 @@ compared all the same:
 
 - somebody else writes an object of the FlameCluster, or a claim;
 - a request of the operator does not succeed, or its process dies, stands still or is about to;
+- the operator deletes a terminating Pod by force: a plan counts it as gone, and the operator waits for the watch;
 - Flame answers, or is told something: a plan does not ask it;
 - the settings change, or the operator waits between two passes;
 - time alone changes the plan: it would be another one at the moment of the write.
