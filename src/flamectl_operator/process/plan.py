@@ -33,6 +33,7 @@ from flamectl_operator.process.startup import what_to_do
 from flamectl_operator.reconcile.stores import CHILDREN, FLAME_CLUSTERS, WHOLE_FLAME_CLUSTERS, Stores
 from flamectl_operator.runtime.clock import SystemClock
 from flamectl_operator.runtime.logs import configure_logging
+from flamectl_operator.runtime.turns import in_turn
 from flamectl_operator.subreconcilers import PIPELINE
 
 if TYPE_CHECKING:
@@ -221,7 +222,7 @@ class Rehearsal:
 
     def _record(self, write: Write) -> None:
         if write.resource not in {LEASES, FLAME_CLUSTERS}:
-            self._plan.entries.append(Entry(*_place(), write))
+            in_turn(lambda: self._plan.entries.append(Entry(*_place(), write)))
 
 
 async def plan_of(

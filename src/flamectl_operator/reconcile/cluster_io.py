@@ -31,6 +31,7 @@ from flamectl_operator.reconcile.cluster_reads import ClusterReads
 from flamectl_operator.reconcile.refusals import REFUSALS, RefusedError
 from flamectl_operator.reconcile.repairs import Repairs
 from flamectl_operator.reconcile.write_count import WRITES
+from flamectl_operator.runtime.turns import in_turn
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -229,13 +230,21 @@ class ClusterIO(ClusterReads):
 
     def record_event(self, reason: str, message: str) -> None:
         """Record a Normal event about the FlameCluster, and log it."""
-        _LOG.info(message, reason=reason)
-        self._events.event(self.reference, "Normal", reason, message)
+
+        def record() -> None:
+            _LOG.info(message, reason=reason)
+            self._events.event(self.reference, "Normal", reason, message)
+
+        in_turn(record)
 
     def record_warning(self, reason: str, message: str) -> None:
         """Record a Warning event about the FlameCluster, and log it; in a namespace that is being deleted it is no warning."""
-        (_LOG.info if self.namespace_going else _LOG.warning)(message, reason=reason)
-        self._events.event(self.reference, "Warning", reason, message)
+
+        def record() -> None:
+            (_LOG.info if self.namespace_going else _LOG.warning)(message, reason=reason)
+            self._events.event(self.reference, "Warning", reason, message)
+
+        in_turn(record)
 
     def forget_deleted(self, observed: ObservedCluster) -> None:
         """Forget deletions of Pods that are gone."""

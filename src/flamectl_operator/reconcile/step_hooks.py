@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 from structlog.contextvars import bind_contextvars, reset_contextvars
@@ -11,6 +12,7 @@ from flamectl_operator.reconcile.report import INTERNAL_ERROR, is_unforeseen
 from flamectl_operator.reconcile.write_count import WRITES, WriteCount
 from flamectl_operator.runtime.logs import is_logged
 from flamectl_operator.runtime.progress import record_progress
+from flamectl_operator.runtime.turns import in_turn
 from flamectl_operator.runtime.workflow import Hooks, Place
 
 if TYPE_CHECKING:
@@ -58,6 +60,10 @@ class StepHooks(Hooks["Pass"]):
         self._stage = None
         self._unbind()
 
+    def branch(self) -> StepHooks:
+        """Return hooks with a timer of their own, for stages that run beside others."""
+        return StepHooks(self._clock, self._telemetry, self._log, self._last_logged)
+
     def skipped(self, workflow: Workflow[Pass], why: str) -> None:
         """Log at debug which stages or parts do not run, and why."""
         if not is_logged("debug"):
@@ -79,7 +85,7 @@ class StepHooks(Hooks["Pass"]):
         """Log, count and report the result of a step."""
         self._unbind()
         writes, seconds = WRITES.get(), self._clock.monotonic() - self._started
-        subject.report.add(action.name, result, acts=action.acts)
+        in_turn(partial(subject.report.add, action.name, result, acts=action.acts))
         ended = _how_ended(result)
         self._log_result(self._place, ended, result, writes, seconds)
         self._telemetry.step_ended(self._place, ended, seconds, writes.conflicts)

@@ -13,10 +13,11 @@ from __future__ import annotations
 import inspect
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial, reduce
 from typing import TYPE_CHECKING, ClassVar, Generic, TypeVar
 
 from flamectl_operator.runtime.outcome import NOTHING, Kind, Result
+from flamectl_operator.runtime.turns import side_by_side
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -70,6 +71,10 @@ class Hooks(Generic[S]):
 
     def after(self, action: Action[S], subject: S, result: Result) -> None:
         """Handle the result of an action that has run."""
+
+    def branch(self) -> Hooks[S]:
+        """Return the hooks of a workflow that runs beside others."""
+        return self
 
 
 class Workflow(ABC, Generic[S]):
@@ -231,6 +236,29 @@ class If(Workflow[S]):
             hooks.skipped(self.then, why)
             return NOTHING
         return await self.then.run(subject, hooks)
+
+
+class SideBySide(Workflow[S]):
+    """Run all children at the same time when a condition holds, and one after the other when it does not.
+
+    An error of one does not stop the others. Results and reports have the order of the children: see `turns.in_turn`.
+
+    Args:
+        why_not: Returns why the condition does not hold; empty when it holds. Called right before the children would run.
+    """
+
+    def __init__(self, label: str, why_not: Callable[[S], str], *nodes: Node[S]) -> None:
+        self.label = label
+        self._why_not = why_not
+        self.children = tuple(map(_workflow, nodes))
+
+    async def run(self, subject: S, hooks: Hooks[S]) -> Result:
+        """Run all children."""
+        if self._why_not(subject):
+            results = [await child.run(subject, hooks) for child in self.children]
+        else:
+            results = await side_by_side(*(partial(child.run, subject, hooks.branch()) for child in self.children))
+        return reduce(Result.join, results, NOTHING)
 
 
 class Always(Workflow[S]):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from flamectl_operator.runtime.workflow import Always, If, InOrder, Stage
+from flamectl_operator.runtime.workflow import Always, If, InOrder, SideBySide, Stage
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -49,6 +49,13 @@ def _lines(workflow: Workflow[Any], depth: int) -> Iterator[str]:
             yield from _lines(body, depth + 1)
             yield f"{indent}finally:"
             children = (closing,)
+        case SideBySide(label=label, children=(first, *others)):
+            yield f"{indent}side by side if {label}:"
+            yield from _lines(first, depth + 1)
+            for child in others:
+                yield f"{indent}and:"
+                yield from _lines(child, depth + 1)
+            return
         case InOrder(children=children):
             depth -= 1  # the order of lines says it
         case _:
@@ -76,6 +83,9 @@ class _Chart:
             case If(label=condition, then=then):
                 question = self._node(f"{condition}?", before, label, shape="{{}}")
                 return [*self.draw(then, [question], "yes"), question]
+            case SideBySide(label=condition, children=children):
+                fork = self._node(f"side by side if {condition}", before, label, shape="{{}}")
+                return [end for child in children for end in self.draw(child, [fork])]
             case Stage(title=title, parts=parts):
                 self._count += 1
                 self.lines.append(f'    subgraph s{self._count}["{title}"]')

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from flamectl_operator.runtime.outcome import DONE, NOTHING, Outcome, Result, stop, wait
-from flamectl_operator.runtime.workflow import Action, Always, Hooks, If, InOrder, Place, Stage
+from flamectl_operator.runtime.workflow import Action, Always, Hooks, If, InOrder, Place, SideBySide, Stage
 
 if TYPE_CHECKING:
     from flamectl_operator.runtime.workflow import Workflow
@@ -80,7 +80,19 @@ def test_a_nested_workflow_equals_its_flattening(ends: list[Outcome | Exception]
     assert asyncio.run(_run(flat)) == asyncio.run(_run(nested))
 
 
-@pytest.mark.parametrize("kind", [InOrder, lambda *actions: Stage("S", *actions)], ids=["in order", "stage"])
+def _together(*nodes: Any) -> Workflow[Ran]:
+    return SideBySide("they may", lambda _subject: "", *nodes)
+
+
+KINDS = {
+    "in order": InOrder,
+    "stage": lambda *actions: Stage("S", *actions),
+    "side by side": _together,
+    "side by side or not": lambda *actions: SideBySide("they may", lambda _subject: "no", *actions),
+}
+
+
+@pytest.mark.parametrize("kind", KINDS.values(), ids=KINDS.keys())
 @given(ends=st.lists(endings, max_size=6))
 def test_all_actions_run_after_errors_and_all_results_are_kept(kind: Any, ends: list[Outcome | Exception]) -> None:
     ran, result = asyncio.run(_run(kind(*_actions(ends))))
@@ -93,6 +105,89 @@ def test_all_actions_run_after_errors_and_all_results_are_kept(kind: Any, ends: 
 @pytest.mark.parametrize(("why_not", "ran"), [("", ["a"]), ("no reason", [])])
 async def test_a_conditional_workflow_runs_when_nothing_speaks_against_it(why_not: str, ran: Ran) -> None:
     assert await _run(If("it holds", lambda _subject: why_not, Recorded("a"))) == (ran, NOTHING)
+
+
+class Meets(Recorded):
+    """Begins, and goes on when another action has begun."""
+
+    def __init__(self, name: str, begun: asyncio.Event, other: asyncio.Event, ends: Outcome | Exception = DONE) -> None:
+        super().__init__(name, ends)
+        self._begun, self._other = begun, other
+
+    async def run(self, subject: Ran, /) -> Outcome:
+        self._begun.set()
+        await self._other.wait()
+        return await super().run(subject)
+
+
+async def test_workflows_side_by_side_begin_before_the_first_of_them_has_ended() -> None:
+    one, two = asyncio.Event(), asyncio.Event()
+
+    ran, result = await _run(
+        _together(Meets("a", one, two, wait("A")), InOrder(Recorded("b"), Meets("c", two, one, ERROR)))
+    )
+
+    assert sorted(ran) == ["a", "b", "c"]
+    assert result == Result((ERROR,), (wait("A"),))
+
+
+async def test_results_of_workflows_side_by_side_have_the_order_of_the_workflows() -> None:
+    slow = InOrder(Recorded("a"), Recorded("a"), Recorded("a", wait("slow")))
+
+    ran, result = await _run(_together(slow, Recorded("b", wait("quick"))))
+
+    assert ran == ["a", "b", "a", "a"]
+    assert [outcome.reason for outcome in result.outcomes] == ["slow", "quick"]
+
+
+async def test_each_workflow_of_several_side_by_side_has_hooks_of_its_own() -> None:
+    class Seen(Hooks[Ran]):
+        def __init__(self, name: str = "") -> None:
+            self._name = name
+
+        def branch(self) -> Seen:
+            ran.append("branch")
+            return Seen(str(ran.count("branch")))
+
+        def before(self, action: Action[Ran], subject: Ran) -> None:
+            subject.append(f"{self._name}: {action.name}")
+
+    ran: Ran = []
+    await _together(Recorded("a"), Recorded("b")).run(ran, Seen())
+
+    assert ran == ["branch", "branch", "1: a", "a", "2: b", "b"]
+
+
+async def test_cancellation_ends_workflows_side_by_side_and_waits_for_what_they_do_at_their_end() -> None:
+    class Ends(Recorded):
+        async def run(self, subject: Ran, /) -> Outcome:
+            try:
+                await asyncio.sleep(3600)
+            finally:
+                await super().run(subject)
+            return DONE
+
+    ran: Ran = []
+    running = asyncio.create_task(_together(Ends("a"), Ends("b")).run(ran, NO_HOOKS))
+    await asyncio.sleep(0.01)
+    running.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await running
+
+    assert ran == ["a", "b"]
+
+
+async def test_hook_that_fails_does_not_cut_off_the_workflow_beside_it() -> None:
+    class Broken(Hooks[Ran]):
+        def before(self, action: Action[Ran], subject: Ran) -> None:  # noqa: ARG002 - the contract of Hooks
+            if action.name == "a":
+                raise ERROR
+
+    ran: Ran = []
+    with pytest.raises(ValueError, match="broken"):
+        await _together(Recorded("a"), InOrder(Recorded("b"), Recorded("c"))).run(ran, Broken())
+
+    assert ran == ["b", "c"]
 
 
 async def test_hooks_learn_why_a_workflow_is_skipped() -> None:

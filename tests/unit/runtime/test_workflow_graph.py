@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from flamectl_operator.runtime.outcome import DONE, Outcome
-from flamectl_operator.runtime.workflow import Action, Always, If, InOrder, Stage
+from flamectl_operator.runtime.workflow import Action, Always, If, InOrder, SideBySide, Stage
 from flamectl_operator.runtime.workflow_graph import as_mermaid, as_text
 
 
@@ -81,3 +81,26 @@ def test_action_that_runs_twice_has_two_nodes() -> None:
     chart = as_mermaid(Always(InOrder(A, B), closing=A))
 
     assert [line.strip() for line in chart.splitlines() if line.endswith("[A]")] == ["n1[A]", "n3[A]"]
+
+
+def test_outline_and_chart_show_what_runs_side_by_side() -> None:
+    workflow = InOrder(SideBySide("there is room", str, Stage("S", A), InOrder(B, C)), D)
+
+    assert as_text(workflow).splitlines() == [
+        "side by side if there is room:",
+        f"  S: {DOES}",
+        "and:",
+        f"  B: {DOES}",
+        f"  C: {DOES}",
+        f"D: {DOES}",
+    ]
+    arrows = [line.strip() for line in as_mermaid(workflow).splitlines() if "-->" in line]
+    assert arrows == [
+        "start --> n1",
+        "n1 --> n3",
+        "n1 --> n4",
+        "n4 --> n5",
+        "n3 --> n6",
+        "n5 --> n6",
+        "n6 --> finish([pass ends])",
+    ]
