@@ -1,8 +1,9 @@
 """What `flamectl-operator plan` says about a pass, compared with what the pass sends.
 
 Before some of the passes, the pipeline of `plan` runs on a copy of all that the operator knows, with its writes recorded. What it
-says must equal what the operator then sends to the FlameCluster's objects, in the same order. The passes that follow at once are
-compared as well, because the plan goes on after each recorded write.
+says must equal what the operator then sends to the FlameCluster's objects, in the same order. Services have an order of their
+own, because they are created beside the Pods. The passes that follow at once are compared as well, because the plan goes on after
+each recorded write.
 
 A comparison begins only where the caches show the objects as they are. It ends at the first of these, and what was sent before is
 compared all the same:
@@ -38,7 +39,7 @@ from flamectl_operator.reconcile.stores import CHILDREN, FLAME_CLUSTERS
 from tests.simulation.api_server import matcher
 from tests.simulation.client import as_view
 from tests.simulation.loop import VirtualLoop
-from tests.simulation.objects import CLAIMS, CLUSTER_LABEL, LEASES, labels_of
+from tests.simulation.objects import CLAIMS, CLUSTER_LABEL, LEASES, SERVICES, labels_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -96,9 +97,10 @@ class Comparison:
         flame = _Flame(self._memory, self._memory.clock)
         plan = _plan(self._memory, flame, self._memory.clock)
         self._planned = _writes(plan)
+        #: What the plan says and has not been sent.
+        self._left = list(self._planned)
         self._flame = controller._stores.flame
         self._knowledge = (self._flame.knowledge(key), flame.knowledge(key))
-        self._sent: list[Written] = []
         self._stores = controller._stores
         self._changes_before = self._stores.changes
         self._pass_ended_at = client.loop.now
@@ -126,21 +128,22 @@ class Comparison:
             self.end("the pass failed")
         self._check_flame()
         if not self.over and self._stores.changes == self._changes_before and result.delay != 0:
-            missing = self._planned[len(self._sent) :]
             self.end("all of it is done")
-            if missing:
-                self._blame(f"does not {' '.join(missing[0])}, which the plan says", _Frozen(self._client.clock))
+            if self._left:
+                self._blame(f"does not {' '.join(self._left[0])}, which the plan says", _Frozen(self._client.clock))
 
     def asked(self, verb: str, plural: str, name: str) -> Asked | None:
         """Note that a write is about to be sent; return what is wrong with it, None if it is not compared."""
         self._check_flame()
         if self.over or plural in _SILENT:
             return None
-        write, number = (verb, plural, name), len(self._sent)
-        self._sent.append(write)
-        if self._planned[number : number + 1] == [write]:
+        write = (verb, plural, name)
+        next_one = next((each for each in self._left if (each[1] == SERVICES) == (plural == SERVICES)), None)
+        if next_one is not None:
+            self._left.remove(next_one)
+        if next_one == write:
             return Asked()
-        said = " ".join(self._planned[number]) if number < len(self._planned) else "nothing more"
+        said = "nothing more" if next_one is None else " ".join(next_one)
         return Asked(f"does {' '.join(write)}, but the plan says {said}", _Frozen(self._client.clock))
 
     def done(self, asked: Asked) -> None:

@@ -360,7 +360,9 @@ def test_small_flame_cluster_waits_for_few_writes_of_a_large_one() -> None:
 
 
 class _LateApi(FakeApi):
-    """An API server whose answer to a create takes ten milliseconds, and when each Pod was asked for."""
+    """An API server whose answer to a create takes ten milliseconds, and when each object was asked for last."""
+
+    SECONDS = 0.01
 
     def __init__(self, clock: VirtualClock) -> None:
         super().__init__(clock)
@@ -370,7 +372,7 @@ class _LateApi(FakeApi):
         self, resource: Resource[T], namespace: str, body: Mapping[str, Any], *, strict: bool = False
     ) -> T:
         self.asked[body["metadata"]["name"]] = self.clock.monotonic()
-        await asyncio.sleep(0.01)
+        await asyncio.sleep(self.SECONDS)
         return await super().create(resource, namespace, body, strict=strict)
 
 
@@ -395,6 +397,9 @@ def test_executors_of_each_small_flame_cluster_are_asked_for_at_once_while_many_
     # As many as there are workers begin before any executor was accepted, one executor each. The others ask for three at once.
     assert sum(len(each) == 1 for each in times) >= count - OperatorConfig().controller.workers
     assert all(len(each) <= 2 for each in times)
+    # An answer about the ConfigMap and one about the session manager come first, and none about a Service.
+    begun = [min(each) - api.asked[f"small-{number}-config"] for number, each in enumerate(times)]
+    assert max(begun) == pytest.approx(2 * _LateApi.SECONDS)
     # An object and a status need one request each: a ConfigMap, two Services, four Pods, the ids, and the state once or twice.
     requests = Counter(f"{verb} {plural}" for verb, plural, _ in api.writes if plural != "events")
     assert requests.total() <= 9 * count
