@@ -1,4 +1,4 @@
-"""The controller of operators in worlds: it notes when passes begin, and compares some with their plan."""
+"""The controller of operators in worlds, which notes when passes begin and compares some with their plan, and its renderer."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from unittest.mock import patch
 
 from flamectl_operator import operator
 from flamectl_operator.controller import Controller
+from flamectl_operator.reconcile.spec_renderer import SpecRenderer
 from tests.simulation.passes import BEGUN, COMPARED
 from tests.simulation.plans import Comparison, in_step
 
@@ -16,7 +17,12 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
     from flamectl_operator.controller import Key
+    from flamectl_operator.desired.metadata import Identity
+    from flamectl_operator.observed.flame_cluster import FlameClusterView
+    from flamectl_operator.reconcile.spec_renderer import RenderedSpec
     from flamectl_operator.runtime.outcome import Result
+    from flamectl_operator.runtime.telemetry import Telemetry
+    from flamectl_operator.settings import FlameSettings
 
 #: One of so many passes is compared with its plan, because that takes longer than the pass.
 EVERY = 10
@@ -52,6 +58,27 @@ class TimedController(Controller):
                 return None
         self._comparisons[key] = compared
         return compared
+
+
+class SharedRenderer(SpecRenderer):
+    """Takes what another process of the world has rendered, because that is a function of the spec and the settings alone.
+
+    Args:
+        rendered: What all processes of the world have rendered.
+    """
+
+    def __init__(self, rendered: dict[object, RenderedSpec]) -> None:
+        super().__init__()
+        self._rendered = rendered
+
+    def _render(
+        self, owner: Identity, cluster: FlameClusterView, settings: FlameSettings, telemetry: Telemetry
+    ) -> RenderedSpec:
+        key = (owner, cluster.metadata.generation, cluster.spec_digest)
+        known = self._rendered.get(key)
+        if known is None or known.settings != settings:
+            known = self._rendered[key] = super()._render(owner, cluster, settings, telemetry)
+        return known
 
 
 def passes_noted() -> AbstractContextManager[object]:

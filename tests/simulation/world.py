@@ -25,7 +25,7 @@ from tests.simulation.budgets import Budgets
 from tests.simulation.check import Surroundings
 from tests.simulation.claims import Volumes
 from tests.simulation.client import ModelClient, ViewCache
-from tests.simulation.controllers import passes_noted
+from tests.simulation.controllers import SharedRenderer, passes_noted
 from tests.simulation.demand import Demand
 from tests.simulation.expectation import names_asked_for, shortcomings
 from tests.simulation.fault_free import differences, untroubled
@@ -45,6 +45,7 @@ if TYPE_CHECKING:
 
     from structlog.typing import WrappedLogger
 
+    from flamectl_operator.reconcile.spec_renderer import RenderedSpec
     from tests.simulation.faults import Standstill
     from tests.simulation.machines import Node
     from tests.simulation.scenario import Scenario
@@ -141,6 +142,7 @@ class Process:
             Host(self.pod, f"uid-of-{self.pod}"),
             connect=partial(world.flame.connect, self.client) if world.flame is not None else None,
         )
+        self._replica._renderer = SharedRenderer(world.rendered)
         clock.subscribe(self._replica.clock_jumped)
         self.client.lease_identity = self._replica.candidate.identity
         self._stop = asyncio.Event()
@@ -267,6 +269,8 @@ class World:
         self._validated: OperatorConfig | None = None
         self.processes: list[Process] = []
         self._clients: list[ModelClient] = []
+        #: What the processes have rendered.
+        self.rendered: dict[object, RenderedSpec] = {}
         self._actors = Actors(self)
         self.server.listeners.append(self._feed_watches)
         self._surroundings = Surroundings(
