@@ -15,11 +15,14 @@ if TYPE_CHECKING:
 
 #: More than anything that a test does.
 _UNBOUNDED = "10**12"
-#: Takes the bounds off one after the other, each in a child of its own. The modules are imported once, before the first child.
+#: Takes the bounds off one after the other, each in a child of its own. The modules are imported once, before the first child,
+#: and the collector of garbage, which pytest calls several times in the end, leaves them alone.
 _WITHOUT = """
-import importlib, json, os, sys, traceback
+import gc, importlib, json, os, sys, traceback
 import pytest, hypothesis, pytest_asyncio
-import tests.unit.builders
+import flamectl_operator.process.main
+import tests.unit.subreconcilers.harness
+gc.freeze()
 
 def without(place, value, test, log):
     out = os.open(log, os.O_WRONLY | os.O_CREAT)
