@@ -369,12 +369,21 @@ class Machines:
                 self._on_node(run.node, 0.1, 0.5, lambda: self._fail(run, "Error", 1))
                 return
             run.bound_to = manager.incarnation
+        if run.session_manager:
+            store = self._store(run)
+            if store is None:
+                # Flame ends at once by a ConfigMap that somebody has edited or deleted, and its kubelet starts it again.
+                self._later(0.5, 2.0, lambda: self._start_main(run))
+                return
+            run.store = store
+        self._run_main(run)
+
+    def _run_main(self, run: Run) -> None:
+        """The main container runs from now on."""
         run.alive, run.started_at = True, self._server.now()
         if self.at_next_start is not None and run.executor:
             spring, self.at_next_start = self.at_next_start, None
             spring(run)
-        if run.session_manager:
-            run.store = self._store(run)
         if not run.executor:
             self._judge.container_starts(run, list(self.runs.values()))
         self.started(run)
@@ -394,15 +403,18 @@ class Machines:
                 self._judge.container_ends(run)
             self.ended(run)
 
-    def _store(self, run: Run) -> str:
-        """Return the storage of a starting session manager, by its claim and its configuration."""
+    def _store(self, run: Run) -> str | None:
+        """Return the storage of a starting session manager, by its claim and its configuration; None if that tells none."""
         pod, config = self._present(run), self._server.find(CONFIG_MAPS, _config_map_key(run))
         if config is None:
-            return run.store  # the volume of a deleted ConfigMap keeps its content
+            # The volume of a deleted ConfigMap keeps its content, which is only known if a container has started with it.
+            return run.store if run.starts else None
+        storage = _STORAGE.search(str(config["data"].get("flame-cluster.yaml", "")))
+        if storage is None:
+            return None
         claims = [self._server.find(CLAIMS, (run.key[0], name)) for name in mounted_claims(pod or _NO_POD)]
         found = [uid_of(claim) for claim in claims if claim is not None]
-        storage = _STORAGE.search(str(config["data"].get("flame-cluster.yaml", "")))
-        return f"{found[0]} {storage.group(1) if storage else ''}" if found else ""
+        return f"{found[0]} {storage.group(1)}" if found else ""
 
     def _report_running(self, run: Run, *, serving: bool) -> None:
         pod = self._present(run)
