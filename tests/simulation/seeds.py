@@ -56,7 +56,9 @@ FAILED_ONCE = (
 )
 #: Seeds whose worlds fail now, and nobody knows yet whether the operator or a check is wrong. A failure is reported and blocks
 #: nothing.
-UNEXPLAINED: tuple[int, ...] = ()
+UNEXPLAINED = (
+    292,  # the status is lost while no operator runs, and an id is used again before the session manager tells that it knows it
+)
 #: Seeds of worlds that nobody has seen, from the first to the last.
 _UNSEEN = range(10_000_000, 1_000_000_000)
 
