@@ -16,10 +16,12 @@ from tests.e2e.namespace import (
     condition,
     container_status,
     flame_cluster,
+    operator_with,
 )
 from tests.e2e.test_refusals import allow_everything_but
 from tests.e2e.test_told_fully import kill, whole
 from tests.e2e.volumes import add_volumes
+from tools.installation import NAMESPACE, SERVICE_ACCOUNT
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -195,29 +197,34 @@ def test_misspelt_field_is_refused_by_kubectl_apply(world: E2ENamespace) -> None
         world.apply(manifest)
 
 
-def test_deleted_namespace_leaves_no_warning_in_the_log(world: E2ENamespace, operator: OperatorProcess) -> None:
-    claim = {"size": "1Gi", "storageClassName": add_volumes(world, 3), "deletionPolicy": "Delete"}
-    everything: dict[str, Any] = {
-        "sessionManager": {"storage": "fs:///var/lib/flame/session", "persistence": claim},
-        "objectCache": {"image": "xflops/flame-object-cache:v0.6.0", "replicas": 2, "persistence": claim},
-        "networkPolicy": {},
-        "clientConfig": {},
-    }
-    world.apply(
-        flame_cluster(replicas=3, **everything), flame_cluster("second", replicas=2), flame_cluster("third", replicas=1)
-    )
-    for name, executors in (("my-flame", 3), ("second", 2), ("third", 1)):
-        world.wait_running(name, executors=executors)
-    # A Pod that takes long keeps the namespace, so that the operator sees the end of everything else.
-    for pod in ("my-flame-executor-manager-0", "second-session-manager"):
-        world.annotate("pod", pod, f"{HOLD}=true")
-    before = len(operator.log.read_text(encoding="utf-8").splitlines())
+def test_deleted_namespace_leaves_no_warning_in_the_log(world: E2ENamespace, tmp_path: Path) -> None:
+    # The operator and its permissions are as installed, because those of a namespace may go before its Pods.
+    kubeconfig = world.plane.kubeconfig_for_service_account(NAMESPACE, SERVICE_ACCOUNT)
+    with operator_with(world, tmp_path, kubeconfig=kubeconfig) as operator:
+        claim = {"size": "1Gi", "storageClassName": add_volumes(world, 3), "deletionPolicy": "Delete"}
+        everything: dict[str, Any] = {
+            "sessionManager": {"storage": "fs:///var/lib/flame/session", "persistence": claim},
+            "objectCache": {"image": "xflops/flame-object-cache:v0.6.0", "replicas": 2, "persistence": claim},
+            "networkPolicy": {},
+            "clientConfig": {},
+        }
+        world.apply(
+            flame_cluster(replicas=3, **everything),
+            flame_cluster("second", replicas=2),
+            flame_cluster("third", replicas=1),
+        )
+        for name, executors in (("my-flame", 3), ("second", 2), ("third", 1)):
+            world.wait_running(name, executors=executors)
+        # A Pod that takes long keeps the namespace, so that the operator sees the end of everything else.
+        for pod in ("my-flame-executor-manager-0", "second-session-manager"):
+            world.annotate("pod", pod, f"{HOLD}=true")
+        before = len(operator.log.read_text(encoding="utf-8").splitlines())
 
-    world.plane.kubectl("delete", "namespace", world.namespace, "--wait=false")
-    world.wait("all others to be gone", lambda: len(world.all("pod")) == 2)
-    world.annotate("pod", "my-flame-executor-manager-0", f"{HOLD}-")
-    world.annotate("pod", "second-session-manager", f"{HOLD}-")
-    world.wait("the Pods to be gone", lambda: not world.all("pod"))
+        world.plane.kubectl("delete", "namespace", world.namespace, "--wait=false")
+        world.wait("all others to be gone", lambda: len(world.all("pod")) == 2)
+        world.annotate("pod", "my-flame-executor-manager-0", f"{HOLD}-")
+        world.annotate("pod", "second-session-manager", f"{HOLD}-")
+        world.wait("the Pods to be gone", lambda: not world.all("pod"))
 
-    said = operator.log.read_text(encoding="utf-8").splitlines()[before:]
-    assert [line for line in said if json.loads(line)["level"] in {"warning", "error"}] == []
+        said = operator.log.read_text(encoding="utf-8").splitlines()[before:]
+        assert [line for line in said if json.loads(line)["level"] in {"warning", "error"}] == []
