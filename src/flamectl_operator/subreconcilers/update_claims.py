@@ -74,6 +74,9 @@ class UpdateClaims(PlannedStep["ClaimPlan"]):
     async def _patch(self, pass_: Pass, claim: PersistentVolumeClaimView, changes: dict[str, Any]) -> Outcome:
         if _adopts(pass_, claim, changes) and not await _may_adopt(pass_):
             return outcomes.changed()
+        # A claim outlives its FlameCluster, and never shrinks again.
+        if pass_.io.superseded:
+            return outcomes.changed(0)
         if (deferral := pass_.io.repairs.admit(CLAIMS, claim.name, {})) is not None:
             return deferral
         try:

@@ -9,6 +9,7 @@ import pytest
 
 from flamectl_operator.kube import resources
 from flamectl_operator.kube.errors import ForbiddenError, KubernetesError
+from flamectl_operator.reconcile.stores import FLAME_CLUSTERS
 from tests.unit.builders import OWNER, cached, merged, raw_spec, replicas
 from tests.unit.subreconcilers.errors import lost
 from tests.unit.subreconcilers.harness import KEY, SM_NAME, StepHarness, cache_name, converged, executor_name
@@ -116,6 +117,33 @@ async def test_claims_get_no_owner_when_the_flame_cluster_is_deleted_without_its
     await world.run_pass(stale=True)
 
     assert "ownerReferences" not in _claim(world, cache_name(0))["metadata"]
+
+
+@pytest.mark.parametrize("gone", [True, False], ids=["the FlameCluster is gone", "another size is wanted"])
+async def test_no_claim_grows_for_a_spec_that_is_known_to_be_over(*, gone: bool) -> None:
+    world = await converged(_cache(deletionPolicy="Retain"))
+    _bind(world)
+    world.edit(_cache(size="20Gi", deletionPolicy="Retain"))
+    world.sync()
+    world.stores.claims.replace(
+        [], str(world.api.version)
+    )  # its watch is late, so the name is taken and the claim is read
+    create = world.api.create
+
+    async def create_late(resource: Any, *args: Any, **options: Any) -> Any:
+        if resource is resources.CLAIMS:
+            if gone:
+                world.api.remove("flameclusters", OWNER.name)
+            else:
+                world.edit(_cache(size="15Gi", deletionPolicy="Retain"))
+            world.sync(FLAME_CLUSTERS)
+        return await create(resource, *args, **options)
+
+    world.api.create = create_late  # type: ignore[method-assign]
+
+    await world.run_pass(stale=True)
+
+    assert _claim(world, cache_name(0))["spec"]["resources"]["requests"]["storage"] == "10Gi"
 
 
 @pytest.mark.parametrize(("first", "then", "owners"), [("Delete", "Retain", 0), ("Retain", "Delete", 1)])
