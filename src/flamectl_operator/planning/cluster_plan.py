@@ -127,7 +127,7 @@ class ClusterPlan(Comparison):
             return ReplacementsPlan()
         # The executors are replaced with the session manager, unless its sessions persist.
         follow = self.session_manager_to_replace and not effective.keeps_executors(observed)
-        executors = effective.group.replicas > 0 if follow else bool(self.group.stale or observed.group.unmarked)
+        executors = effective.group.replicas > 0 if follow else bool(self.group.to_replace)
         desired = effective.desired
         return ReplacementsPlan(
             session_manager=desired.session_manager if self.session_manager_to_replace else None,

@@ -28,6 +28,15 @@ class GroupComparison:
             return stale[0] if stale else ()
         return tuple(executor for executor in self.observed.live if executor.revision != wanted)
 
+    @cached_property
+    def to_replace(self) -> tuple[Executor, ...]:
+        """The live executors that are replaced within the budget: the stale ones, and those whose marks tell nothing.
+
+        By their times the latter are of no use, but clocks of nodes differ.
+        """
+        stale, unmarked = self.stale, self.observed.unmarked
+        return (*stale, *(each for each in unmarked if each not in stale)) if unmarked else stale
+
     @property
     def fresh(self) -> tuple[Executor, ...]:
         """The live executors of the wanted revision, by id."""

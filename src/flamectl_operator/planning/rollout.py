@@ -58,9 +58,7 @@ def plan_rollout(
         executor for executor in observed.deletable(others) if executor.started and not observed.marks.misread(executor)
     ]
     gone = {executor.name for executor in lost}
-    stale = [each for each in group.stale if each.name not in gone]
-    # By their times they are of no use, but clocks of nodes differ. So they are replaced within the budget.
-    stale += [each for each in group.observed.unmarked if each not in stale]
+    stale = [each for each in group.to_replace if each.name not in gone]
     serving = [each for each in group.observed.serving if each.name not in gone] if stale else []
     caches_first = prerequisites.object_caches_first
     asking = bool(stale) and undecided(observed, group.effective, now)

@@ -88,7 +88,7 @@ def _wanted_now(observed: ObservedCluster, group: GroupComparison, prerequisites
     While nothing may be replaced, because the session manager or an object cache comes first, the surge stays constant.
     """
     replicas, live = group.effective.replicas, group.observed.live
-    stale = observed.deletable(group.stale)
+    stale = observed.deletable(group.to_replace)
     if replicas == 0:
         return replicas
     most = replicas + (min(surge(group.effective.update_strategy, replicas), len(stale)) if stale else 0)

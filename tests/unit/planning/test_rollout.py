@@ -514,6 +514,18 @@ def test_executors_without_a_valid_mark_that_started_too_early_are_replaced_with
     assert plan.mend == ()
 
 
+@pytest.mark.parametrize(("surging", "deleted"), [(0, []), (1, [0])])
+def test_executor_without_a_valid_mark_is_replaced_by_surge_where_none_may_be_missing(
+    surging: int, deleted: list[int]
+) -> None:
+    early = executor_pod(0, incarnation="", **_started(EXECUTOR_MANAGER, 300))
+    others = [executor_pod(n, **_started(EXECUTOR_MANAGER, 100)) for n in range(1, 4 + surging)]
+    wanted = effective(rolling(4, 0, 2))
+    plan = cluster_plan(observed(_manager(), early, *others, wanted=wanted), wanted, MOMENT, max_creates=500)
+    assert plan.scale.create == 1 - surging
+    assert _deleted(plan.rollout) == deleted
+
+
 def test_mark_of_another_pod_on_an_executor_younger_than_the_session_manager_is_no_reason_to_delete_it() -> None:
     young = _started(EXECUTOR_MANAGER, 100) | {"created": ago(150)}
     marked = [executor_pod(n, incarnation="other-uid.0", **young) for n in range(3)]
