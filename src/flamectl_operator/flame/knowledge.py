@@ -51,6 +51,7 @@ class Knowledge:
         problem: Why it does not answer, as a sentence; empty unless UNKNOWN.
         not_ready_since: Since when each node of the table that is not ready has been seen so.
         left: What it said last before nobody asked any more, for as long as a snapshot is valid; None unless OFF.
+        first: The names of all nodes in its first answer in this incarnation, whatever came later; None before that.
     """
 
     phase: Phase = Phase.OFF
@@ -65,6 +66,7 @@ class Knowledge:
     problem: str = ""
     not_ready_since: Mapping[str, float] = field(default_factory=dict)
     left: SessionManagerSnapshot | None = None
+    first: frozenset[str] | None = None
 
     @property
     def fresh(self) -> SessionManagerSnapshot | None:

@@ -194,9 +194,10 @@ class Watcher:
         self._stop(key)
         now = self._clock.boottime()
         if target is None:
-            self._off.setdefault(
-                key, Knowledge(incarnation=known.incarnation, since=now, said_at=known.said_at, left=known.snapshot)
+            off = Knowledge(
+                incarnation=known.incarnation, since=now, said_at=known.said_at, left=known.snapshot, first=known.first
             )
+            self._off.setdefault(key, off)
             return
         self._off.pop(key, None)
         asking = Knowledge(Phase.ASKING, target.incarnation, since=now)
@@ -295,6 +296,7 @@ class Watcher:
             said_at=now,
             known_since=min(known.known_since, now),
             not_ready_since={name: known.not_ready_since.get(name, now) for name in others},
+            first=snapshot.names if known.first is None else known.first,
         )
 
     def _failed(self, known: Knowledge, error: FlameError) -> Knowledge:

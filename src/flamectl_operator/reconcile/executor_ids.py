@@ -51,10 +51,11 @@ class ExecutorIds:
 
     def _hear(self, observed: ObservedCluster) -> None:
         flame = observed.flame
-        if flame.fresh is None or flame.incarnation == self._heard:
+        # A pass may last longer than the session manager that answered meanwhile.
+        if flame.first is None or flame.incarnation == self._heard:
             return
         self._heard, end = flame.incarnation, min(self.next_id + MAX_STEP, names.MAX_ID + 1)
-        ids = {name: names.executor_id(observed.owner.name, name) for name in flame.fresh.names}
+        ids = {name: names.executor_id(observed.owner.name, name) for name in flame.first}
         taken = set(ids.values())
         self._reserved = [each for each in self._reserved if each not in taken]
         higher = {name: each for name, each in ids.items() if each is not None and each >= self.next_id}

@@ -210,6 +210,23 @@ async def test_last_answer_is_left_for_a_while_after_nobody_asks_any_more() -> N
     assert setting.watcher.knowledge(KEY).left is None
 
 
+async def test_names_of_the_first_answer_are_kept_until_another_incarnation_is_asked() -> None:
+    setting = Setting()
+    setting.manager.answer = SessionManagerSnapshot({"first": NodeState.READY})
+    setting.watcher.follow(KEY, TARGET, busy=True)
+    await asyncio.sleep(1)
+    setting.manager.answer = EMPTY
+    await asyncio.sleep(5)
+    setting.manager.answer = FlameError("Unreachable", "connection refused")
+    await asyncio.sleep(2 * BELIEVED)
+    assert setting.watcher.knowledge(KEY).first == frozenset({"first"})
+    setting.watcher.follow(KEY, None, busy=False)
+    assert setting.watcher.knowledge(KEY).first == frozenset({"first"})
+    setting.watcher.follow(KEY, replace(TARGET, incarnation="incarnation-2"), busy=True)
+    assert setting.watcher.knowledge(KEY).first is None
+    setting.watcher.forget(KEY)
+
+
 async def test_request_to_ask_now_shortens_the_wait_and_is_bounded() -> None:
     setting = Setting()
     setting.watcher.follow(KEY, TARGET, busy=False)

@@ -13,7 +13,7 @@ from flamectl_operator.desired.names import MAX_ID
 from flamectl_operator.flame.knowledge import Knowledge, Phase
 from flamectl_operator.flame.snapshot import ExecutorState, FlameExecutor, NodeState, SessionManagerSnapshot
 from flamectl_operator.reconcile.executor_ids import MAX_STEP, ExecutorIds
-from tests.unit.builders import BOOTTIME, INCARNATION, NOW, executor_pod, observed, session_manager
+from tests.unit.builders import INCARNATION, NOW, executor_pod, observed, session_manager
 from tests.unit.subreconcilers.harness import executor_name
 
 if TYPE_CHECKING:
@@ -25,12 +25,9 @@ def _status(next_id: int | None) -> FlameClusterStatus:
     return FlameClusterStatus(executor_manager=ExecutorManagerStatus(next_id=next_id))
 
 
-def _answer(
-    *names: str, incarnation: str = INCARNATION, pods: tuple[PodView, ...] = (), failing: bool = False
-) -> ObservedCluster:
-    """Return a cluster whose session manager lists nodes."""
-    snapshot = SessionManagerSnapshot(dict.fromkeys(names, NodeState.READY))
-    flame = Knowledge(Phase.KNOWN, incarnation, snapshot=snapshot, asked_at=BOOTTIME, said_at=BOOTTIME, failing=failing)
+def _answer(*names: str, incarnation: str = INCARNATION, pods: tuple[PodView, ...] = ()) -> ObservedCluster:
+    """Return a cluster whose session manager listed nodes in its first answer."""
+    flame = Knowledge(Phase.KNOWN, incarnation, first=frozenset(names))
     found = observed(session_manager(), *pods)
     return replace(found, views=replace(found.views, flame=flame))
 
@@ -46,7 +43,7 @@ def test_first_answer_of_a_session_manager_raises_the_next_id_above_every_node_t
         {executor_name(41): NodeState.NOT_READY}, (FlameExecutor(executor_name(52), ExecutorState.BOUND),)
     )
     found = _answer()
-    flame = replace(found.views.flame, snapshot=snapshot)
+    flame = replace(found.views.flame, first=snapshot.names)
     ids = ExecutorIds()
     assert ids.advance(_status(3), replace(found, views=replace(found.views, flame=flame))) == 53
     assert ids.incredible == ()
@@ -76,8 +73,11 @@ def test_later_answers_of_the_same_session_manager_leave_the_next_id_as_it_is() 
         assert ids.advance(_status(3), _answer(executor_name(listed))) == 10
 
 
-def test_answer_that_is_not_the_last_one_counts_for_nothing() -> None:
-    assert ExecutorIds().advance(_status(3), _answer(executor_name(9), failing=True)) == 3
+@pytest.mark.parametrize("phase", [Phase.UNKNOWN, Phase.OFF])
+def test_first_answer_counts_although_the_session_manager_answers_no_more(phase: Phase) -> None:
+    found = _answer(executor_name(9))
+    flame = replace(found.views.flame, phase=phase, failing=True)
+    assert ExecutorIds().advance(_status(3), replace(found, views=replace(found.views, flame=flame))) == 10
 
 
 def test_answer_moves_the_next_id_by_a_bounded_step_and_names_beyond_it_are_told() -> None:
@@ -95,8 +95,6 @@ def test_session_manager_that_lies_in_each_incarnation_uses_up_no_more_than_a_st
         lie = SessionManagerSnapshot(
             dict.fromkeys(map(executor_name, (before + MAX_STEP - 1, 10**9, MAX_ID)), NodeState.READY)
         )
-        flame = Knowledge(
-            Phase.KNOWN, found.session_manager_incarnation, snapshot=lie, asked_at=BOOTTIME, said_at=BOOTTIME
-        )
+        flame = Knowledge(Phase.KNOWN, found.session_manager_incarnation, first=lie.names)
         ids.advance(_status(None), replace(found, views=replace(found.views, flame=flame)))
         assert ids.next_id == before + MAX_STEP
