@@ -1127,9 +1127,10 @@ def pods_are_deleted_without_the_lock() -> None:
 
 @_mutation
 def deletions_go_on_after_the_lock_is_lost() -> None:
-    """Either keeps most of them from being sent: the look at the lock, and that a batch ends after a while."""
+    """Each keeps most of them from being sent: the look at the lock, and that a batch ends after a while or a standstill."""
     _set(LockHold, "check", _nothing)
     _set(batch, "BATCH_TIME_LIMIT", float("inf"))
+    _set(batch, "BATCH_LONGEST_PAUSE", float("inf"))
 
 
 @_mutation_of_flame

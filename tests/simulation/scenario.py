@@ -175,14 +175,17 @@ class Scenario:
         else:
             draw.set_back(child_random(seed, "set back"))
             draw.other_crd(child_random(seed, "other crd"))
+            draw.lost_hours(child_random(seed, "lost hours"))
         draw.edited_marks(child_random(seed, "edited marks"))
         draw.late_failures(child_random(seed, "late failures"))
         draw.costly_specs(child_random(seed, "costly specs"))
         draw.batches(child_random(seed, "batches"))
+        draw.interrupted_batches(child_random(seed, "interrupted batches"))
         if elected:
             draw.standstills(child_random(seed, "standstills"), (8.0, 16.0, 20.0, 40.0))
         else:
             draw.side_by_side(child_random(seed, "side by side"))
+            draw.refusals_of_a_quota(child_random(seed, "room comes late"))
         actions = sorted(draw.actions, key=lambda action: (action.at, action.kind, repr(action.args)))
         return cls(
             seed,
@@ -558,6 +561,19 @@ class _Draw:
             self._add(at, "standstill", "delete pods", random.choice((65.0, 90.0)))
             self._add(at + 0.1, "scale", name, random.choice((0, 0, 1)))
 
+    def refusals_of_a_quota(self, random: Random) -> None:
+        """A quota refuses the session manager to both of two operators; one stands still while the other one creates it."""
+        if random.random() < 0.98:
+            return
+        name, at = random.choice(self.names), self._settled + random.choice((30.0, 45.0))
+        self._add(at - 20.0, "second", FOR_EVER, "old")
+        self._add(at, "quota", 0)
+        self._add(at, "delete_session_manager", name, 0)
+        self._add(at + 18.0, "freeze", 12.0)
+        self._add(at + random.choice((22.5, 24.0, 26.0)), "quota", None)
+        for seconds in (70.0, 82.0, 100.0, 130.0):
+            self._add(at + seconds, "evict", name, 0)
+
     def standstills(self, random: Random, lengths: tuple[float, ...]) -> None:
         """Processes that stand still in the midst of something: a request of theirs has been applied, and they do not know."""
         for _ in range(random.choice((0, 1, 2))):
@@ -749,6 +765,16 @@ class _Draw:
         self._add(at + 3.0, "lose_status", name)
         self._add(at + random.choice((40.0, 90.0)), "scale", name, 5)
 
+    def lost_hours(self, random: Random) -> None:
+        """The API server's clock is set back after an executor failed, and the next process knows only the earlier time."""
+        if random.random() < 0.99:
+            return
+        name, at = random.choice(self.names), self._settled + random.choice((30.0, 45.0))
+        self._add(at - 15.0, "crash_newest_executor", name)
+        self._add(at, "server_jump", random.choice((-900.0, -3600.0)))
+        for seconds in (10.0, 16.0):  # both replicas, where a leader is elected
+            self._add(at + seconds, "kill", 0.1)
+
     def mute_rollouts(self, random: Random) -> None:
         """A rollout or a scale-up to executors that never register, and then a scale-down or another rollout."""
         if random.random() < 0.88:
@@ -875,6 +901,20 @@ class _Draw:
         for _ in range(random.choice((1, 2, 3))):
             kind = random.choice(("strip_owner", "out_of_memory", "crash_executor"))
             self._add(at + 1.0 + 4.0 * random.random(), kind, name, random.randrange(100))
+
+    def interrupted_batches(self, random: Random) -> None:
+        """A process pauses after each of several deletions, too short to end the batch, and some of the rest fail or leave."""
+        if random.random() < 0.98:
+            return
+        name, at = random.choice(self.names), self._settled + random.choice((30.0, 45.0))
+        self._add(at - 20.0, "edit", name, {"executorManager": {"replicas": 6, "autoscaling": None}})
+        self._add(at - 1.0, "settings", "controller", "maxWritesInFlight", 1)
+        for _ in range(3):
+            self._add(at - 0.1, "standstill", "delete pods", random.choice((1.0, 1.6)))
+        self._add(at, "scale", name, random.choice((1, 1, 2)))
+        for _ in range(random.choice((1, 2))):
+            kind = random.choice(("strip_owner", "out_of_memory", "crash_executor"))
+            self._add(at + random.uniform(0.5, 3.0), kind, name, random.randrange(100))
 
     def settings(self) -> None:
         """Settings of the operator that change while it runs. None of these may make it replace a Pod."""
