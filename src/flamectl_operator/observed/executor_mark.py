@@ -60,6 +60,10 @@ class Marks:
         since = executor.rebound_at if self.session_store else pods.running_since(self.manager.pod, SESSION_MANAGER)
         return started is None or since is None or started > since
 
+    def was_there_before(self, executor: Executor) -> bool:
+        """Return whether an executor started before the session manager's container, as far as the clocks of their nodes tell."""
+        return not _started_since(executor, self.manager)
+
     def misread(self, executor: Executor) -> bool:
         """Return whether an executor's mark tells nothing, so that it is no reason to delete the executor."""
         manager = self.manager

@@ -36,6 +36,8 @@ GIVE_UP_AFTER = 60.0
 #: Seconds until a drain is looked at again that only lacks an answer to a newer question. That answer may say what the last one
 #: said, and then no event brings a pass.
 CONFIRM_AFTER = 1.0
+#: Seconds after the first answer of a session manager until which executors that were there before it come back to their work.
+RETURN_SECONDS = 30.0
 #: A mark is mended if the drain counts from another time than it says; less is within the accuracy of the clock.
 CLOCKS_DIFFER = timedelta(seconds=5)
 
@@ -115,7 +117,8 @@ def plan_drain(
             ends.append(_give_up_at(observed, now))
             continue
         if observed.flame.snapshot.drained(executor.name):
-            looks.append(now.wall + timedelta(seconds=CONFIRM_AFTER))
+            soon = max(CONFIRM_AFTER, _back_by(executor, observed) - now.boottime)
+            looks.append(now.wall + timedelta(seconds=soon))
         if executor.name in held:
             continue
         if executor.name in observed.flame.snapshot.nodes or executor.name not in released_at:
@@ -179,9 +182,14 @@ def _deletion(
     released = released_at.get(executor.name)
     # The answer must be to a question that was asked after the node was released: an older one may lack work that came since.
     answered = flame.snapshot if released is not None and flame.asked_at >= released else None
-    if answered is not None and answered.drained(executor.name):
+    if answered is not None and answered.drained(executor.name) and _back_by(executor, observed) <= now.boottime:
         return Deletion.DRAINED
     return Deletion.TIMED_OUT if end <= now.wall else None
+
+
+def _back_by(executor: Executor, observed: ObservedCluster) -> float:
+    """Return when an executor has come back to a session manager that restarted, by `boottime`: its work is listed only then."""
+    return observed.flame.known_since + RETURN_SECONDS if observed.marks.was_there_before(executor) else 0.0
 
 
 def _give_up_at(observed: ObservedCluster, now: ClockReading) -> datetime:

@@ -13,9 +13,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
-from flamectl_operator.api.constants import SESSION_MANAGER
 from flamectl_operator.flame.snapshot import Load, NodeState
-from flamectl_operator.observed import pods
 from flamectl_operator.planning.budget import Budget
 from flamectl_operator.planning.replacement_backoff import executor_uncounted
 from flamectl_operator.runtime.outcome import DONE, blocked, wait, wait_until
@@ -97,7 +95,7 @@ def unregistered(
             since = _wall(max(seen, flame.known_since), now)
             patience = lost_after if again else settings.registration_deadline_seconds
             message = f"{executor.name} has run since {running_since:%H:%M:%S} UTC and is not registered with Flame"
-            returns = again and _started_before(observed, executor)
+            returns = again and observed.marks.was_there_before(executor)
             found.append(Unregistered(executor, since, since + timedelta(seconds=patience), message, again, returns))
     return tuple(found)
 
@@ -123,7 +121,7 @@ def of_no_use(observed: ObservedCluster, group: ObservedGroup) -> frozenset[str]
         each for each in group.ready if not snapshot.registered(each.name) and snapshot.load(each.name)[0] is Load.NONE
     ]
     early = [each for each in unknown if seen.get(each.pod.uid, flame.known_since) < flame.known_since]
-    returning = {each.name for each in early if _started_before(observed, each)}
+    returning = {each.name for each in early if observed.marks.was_there_before(each)}
     return frozenset(each.name for each in unknown if each.name not in returning)
 
 
@@ -215,13 +213,6 @@ def _advice(group: GroupComparison) -> str:
 def _rolls_out(group: GroupComparison) -> bool:
     """Return whether executors of an earlier revision are still there."""
     return len(group.fresh) < len(group.observed.live)
-
-
-def _started_before(observed: ObservedCluster, executor: Executor) -> bool:
-    """Return whether an executor started before the session manager's container, as far as the clocks of their nodes tell."""
-    manager, started = observed.session_manager, executor.running_since
-    since = None if manager is None else pods.running_since(manager.pod, SESSION_MANAGER)
-    return started is None or since is None or started < since
 
 
 def _may_replace(backoff: ReplacementBackoff, now: ClockReading) -> bool:

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from flamectl_operator.api.constants import DRAINING_ANNOTATION, DRAINING_SINCE_ANNOTATION
+from flamectl_operator.api.constants import DRAINING_ANNOTATION, DRAINING_SINCE_ANNOTATION, EXECUTOR_MANAGER
 from flamectl_operator.flame.knowledge import Knowledge, Phase
 from flamectl_operator.flame.snapshot import ExecutorState, FlameExecutor, NodeState, SessionManagerSnapshot
 from flamectl_operator.observed.cluster import ObservedCluster
-from flamectl_operator.planning.drain import CONFIRM_AFTER, drainable, plan_drain
+from flamectl_operator.planning.drain import CONFIRM_AFTER, RETURN_SECONDS, drainable, plan_drain
 from flamectl_operator.planning.group_comparison import GroupComparison
 from flamectl_operator.planning.marks import drain_annotations
 from flamectl_operator.planning.parts import Deletion, DrainPlan, DrainReason
@@ -27,6 +27,7 @@ from tests.unit.builders import (
     executor_pod,
     later,
     observed,
+    running,
     session_manager,
 )
 from tests.unit.subreconcilers.harness import executor_name
@@ -62,6 +63,28 @@ def test_drain_that_lacks_only_a_newer_answer_is_looked_at_again_soon(released_a
 def test_executor_is_deleted_by_an_answer_to_a_question_after_its_release() -> None:
     plan = _plan(_draining(SessionManagerSnapshot({}), BOOTTIME), effective(), {NODE: BOOTTIME - 1}, MOMENT)
     assert [executor.name for executor, _ in plan.delete] == [NODE]
+
+
+@pytest.mark.parametrize("known_for", [5.0, RETURN_SECONDS])
+def test_executor_of_an_earlier_session_manager_has_time_to_come_back_to_its_work(known_for: float) -> None:
+    marks = drain_annotations(DrainReason.SURPLUS, NOW)
+    older = executor_pod(0, annotations=marks, containers=[running(EXECUTOR_MANAGER, since=ago(2000))])
+    flame = Knowledge(
+        Phase.KNOWN,
+        INCARNATION,
+        snapshot=SessionManagerSnapshot({}),
+        asked_at=BOOTTIME,
+        said_at=BOOTTIME,
+        known_since=BOOTTIME - known_for,
+    )
+    found = observed(session_manager(), older)
+    seen = replace(found, views=replace(found.views, flame=flame))
+    plan = _plan(seen, effective(), {NODE: BOOTTIME - 1}, MOMENT)
+    if known_for < RETURN_SECONDS:
+        assert plan.delete == ()
+        assert [outcome.delay for outcome in plan.waits] == [RETURN_SECONDS - known_for]
+    else:
+        assert [why for _, why in plan.delete] == [Deletion.DRAINED]
 
 
 @pytest.mark.parametrize("state", [ExecutorState.UNBINDING, ExecutorState.RELEASING, ExecutorState.IDLE])
