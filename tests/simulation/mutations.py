@@ -254,6 +254,11 @@ def ids_are_used_before_they_are_recorded() -> None:
     _set(update_status, "required_durable_fields", _none_needed)
 
 
+@_mutation_of_flame
+def ids_are_used_before_flame_has_answered() -> None:
+    _set(ExecutorIds, "held_for", lambda *_: 0.0)
+
+
 @_mutation
 def ids_start_again_from_what_is_there() -> None:
     original = FlameClusterStatus.from_wire
@@ -364,6 +369,11 @@ def an_edited_storage_is_believed() -> None:
         return str(manager.pod.annotations.get(SESSION_STORE_ANNOTATION, ""))
 
     _set(incarnation.WantedSessionManager, "store_of", store_of)
+
+
+@_mutation_of_storage
+def executors_of_an_earlier_session_manager_count_as_drained_at_once() -> None:
+    _set(drain, "_back_by", lambda *_: 0.0)
 
 
 @_mutation_of_marks

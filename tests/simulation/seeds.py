@@ -51,6 +51,7 @@ FAILED_ONCE = (
     35001215,
     35001543,
     35001916,
+    35002857,
     489397904,
     589379928,
     713529964,
@@ -59,9 +60,7 @@ FAILED_ONCE = (
 )
 #: Seeds whose worlds fail now, and nobody knows yet whether the operator or a check is wrong. A failure is reported and blocks
 #: nothing.
-UNEXPLAINED = (
-    292,  # the status is lost while no operator runs, and an id is used again before the session manager tells that it knows it
-)
+UNEXPLAINED: tuple[int, ...] = ()
 #: Seeds of worlds that nobody has seen, from the first to the last.
 _UNSEEN = range(10_000_000, 1_000_000_000)
 

@@ -367,11 +367,13 @@ class Work(Check):
             if _is_ours(cluster, pod) and standing(pod) and draining(pod):
                 yield f"{name_of(pod)} is still being drained"
         if wanted(cluster).replicas and "bad" not in str(cluster["spec"]["executorManager"]["image"]):
-            yield from self._sessions(name_of(cluster), model)
+            yield from self.open_sessions(name_of(cluster))
 
-    def _sessions(self, name: str, model: FlameModel) -> Iterator[str]:
+    def open_sessions(self, name: str) -> Iterator[str]:
+        """Name the sessions of a FlameCluster that are still open, with what is left of them."""
+        model = self.flame.model_of(name)
         for _, took, session in self.flame.sessions:
-            if took is model and session.name in model.sessions and session.is_open:
+            if model is not None and took is model and session.name in model.sessions and session.is_open:
                 counts = ", ".join(f"{session.count(each)} {each}" for each in ("pending", "running", "succeeded"))
                 yield f"{session.name} of {name} is still open: {counts}"
 

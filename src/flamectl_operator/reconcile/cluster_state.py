@@ -165,6 +165,8 @@ class ClusterState:
         """End a pass: a debounce interval follows if the FlameCluster only waits for executors to become ready or gone."""
         if not result.interrupted:
             self.status.end(pass_.report.errors)
+        if pass_.report.acting_steps_ran:
+            self._ids.end_pass(pass_.observe().flame)
         awaited = NOTHING_AWAITED
         spec = pass_.spec
         if spec is not None and pass_.may_act and not spec.session_manager_backoff.failures:

@@ -13,17 +13,21 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from flamectl_operator.desired import names
+from flamectl_operator.flame.knowledge import Phase
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from flamectl_operator.api.status import FlameClusterStatus
+    from flamectl_operator.flame.knowledge import Knowledge
     from flamectl_operator.observed.cluster import ObservedCluster
 
 
 #: How many ids the first answer of a session manager may use up at most. An earlier cluster has rarely had more executors, and a
 #: session manager that lies on each of its starts would need a million of them to use up all ids.
 MAX_STEP = 10_000
+#: Seconds that a process which has just started waits at most for the first answer of a session manager before it uses an id.
+FIRST_ANSWER_SECONDS = 10.0
 
 
 class ExecutorIds:
@@ -37,6 +41,8 @@ class ExecutorIds:
         #: The high-water mark, which an edit of the status cannot lower while this process lives.
         self.next_id = 0
         self._reserved: list[int] = []
+        #: Whether this process may still hear of ids that are used and that the status has lost.
+        self._has_just_started = True
 
     def advance(self, status: FlameClusterStatus, observed: ObservedCluster) -> int:
         """Take the stored status, the Pods and the first answer of a session manager into account.
@@ -61,6 +67,20 @@ class ExecutorIds:
         higher = {name: each for name, each in ids.items() if each is not None and each >= self.next_id}
         self.next_id = max((each + 1 for each in higher.values() if each < end), default=self.next_id)
         self.incredible = tuple(sorted(name for name, each in higher.items() if each >= end))
+
+    def held_for(self, flame: Knowledge, now: float) -> float:
+        """Return the seconds for which no id may be used: an operator that has just started asks the session manager first.
+
+        Args:
+            now: The clock's `boottime`.
+        """
+        if not self._has_just_started or flame.phase is not Phase.ASKING:
+            return 0.0
+        return max(0.0, flame.since + FIRST_ANSWER_SECONDS - now)
+
+    def end_pass(self, flame: Knowledge) -> None:
+        """End a pass in which steps acted: only a question that the first of them has asked holds ids."""
+        self._has_just_started = self._has_just_started and flame.phase is Phase.ASKING
 
     def drop_before(self, first: int, observed: ObservedCluster) -> None:
         """Drop reserved ids that must no longer be used.

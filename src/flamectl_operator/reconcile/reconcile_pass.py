@@ -123,8 +123,14 @@ class Pass:
         observed = self.observe()
         if (plan := self.present_plan.of(observed, known)) is not None:
             return plan
-        facts = PassFacts(self.begun, self.max_creates, *known)
+        max_creates = 0 if self.ids_held_for else self.max_creates
+        facts = PassFacts(self.begun, max_creates, *known)
         return self.present_plan.set(ClusterPlan(observed, self.effective, facts, self.now()), known)
+
+    @property
+    def ids_held_for(self) -> float:
+        """Seconds for which no executor may be created; see `ExecutorIds.held_for`."""
+        return self.ids.held_for(self.observe().flame, self.now().boottime)
 
     async def confirm_lock(self, pods: Iterable[Component] = ()) -> Outcome | None:
         """Check right before a step chooses the Pods that it deletes: the deletion lock, and the claims that the Pods mount.

@@ -57,7 +57,8 @@ class ScaleExecutors(PlannedStep["ScalePlan"]):
         """Create Pods under reserved ids. If the ids do not suffice, the next pass first reserves more."""
         if not plan.create:
             pass_.slow_start.reset()
-            return DONE
+            held_for = pass_.ids_held_for if plan.missing else 0.0
+            return wait("FirstAnswer", "", held_for) if held_for else DONE
         await pass_.dry_runs.altered_executor(pass_.effective.desired.group.template, pass_.ids.trial_name_id)
         if pass_.ids.exhausted:
             return outcomes.no_ids_left()

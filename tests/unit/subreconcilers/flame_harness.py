@@ -94,6 +94,7 @@ class ModelFlame:
                 said_at=now,
                 known_since=min(known.known_since, now),
                 not_ready_since={name: known.not_ready_since.get(name, now) for name in others},
+                first=snapshot.names if known.first is None else known.first,
             )
             return
         believed = known.phase is Phase.KNOWN and now - known.said_at <= BELIEVED

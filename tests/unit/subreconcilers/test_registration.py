@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from flamectl_operator.flame.knowledge import OFF
-from tests.unit.builders import replicas, rolling
+from flamectl_operator.reconcile.executor_ids import FIRST_ANSWER_SECONDS
+from tests.unit.builders import OWNER, replicas, rolling
 from tests.unit.subreconcilers.flame_harness import FlameHarness, converged
 from tests.unit.subreconcilers.harness import SM_NAME, executor_name
 
@@ -176,3 +177,35 @@ async def test_silence_is_still_told_after_a_restart_of_the_operator() -> None:
         await world.run_pass()
         assert world.condition("Degraded") == said
         await world.live(10)
+
+
+async def lose_newest_and_status(world: FlameHarness) -> None:
+    """While no operator runs, the two newest executors and the status are lost. Flame still lists their nodes."""
+    for executor_id in (1, 2):
+        world.api.remove("pods", executor_name(executor_id))
+    world.model.kill_executor_manager(executor_name(1))
+    world.model.kill_executor_manager(executor_name(2))
+    world.change("flameclusters", OWNER.name, {"status": None})
+    world.restart()
+    world.asked.target, world.asked.known = None, OFF
+
+
+async def test_ids_that_the_status_has_lost_are_learned_before_an_executor_is_created() -> None:
+    world = await converged(replicas(3))
+    await lose_newest_and_status(world)
+    await world.run_pass()
+    assert world.executor_ids == [0]
+
+    await world.live(10)
+    assert min(world.executor_ids[1:]) > 2
+    assert len(world.executor_ids) == 3
+
+
+async def test_operator_that_has_just_started_does_not_wait_long_for_an_answer() -> None:
+    world = await converged(replicas(3))
+    await lose_newest_and_status(world)
+    result = await world.run_pass()
+    assert result.delay == FIRST_ANSWER_SECONDS
+    world.clock.elapsed += FIRST_ANSWER_SECONDS
+    await world.run_pass()
+    assert len(world.executor_ids) == 3
