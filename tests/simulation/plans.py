@@ -133,15 +133,17 @@ class Comparison:
                 self._blame(f"does not {' '.join(self._left[0])}, which the plan says", _Frozen(self._client.clock))
 
     def asked(self, verb: str, plural: str, name: str) -> Asked | None:
-        """Note that a write is about to be sent; return what is wrong with it, None if it is not compared."""
+        """Note that a write is about to be sent; return what is wrong with it, None if it is not compared.
+
+        A write that the plan does not say may be about to be refused, as under a name that is taken. Those beside it go on.
+        """
         self._check_flame()
         if self.over or plural in _SILENT:
             return None
         write = (verb, plural, name)
         next_one = next((each for each in self._left if (each[1] == SERVICES) == (plural == SERVICES)), None)
-        if next_one is not None:
-            self._left.remove(next_one)
         if next_one == write:
+            self._left.remove(write)
             return Asked()
         said = "nothing more" if next_one is None else " ".join(next_one)
         return Asked(f"does {' '.join(write)}, but the plan says {said}", _Frozen(self._client.clock))
