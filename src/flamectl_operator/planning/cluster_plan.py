@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from flamectl_operator.flame.knowledge import SNAPSHOT_RECHECK_SECONDS
 from flamectl_operator.planning.budget import surge
-from flamectl_operator.planning.claims import plan_claims
+from flamectl_operator.planning.claims import claim_wait, plan_claims
 from flamectl_operator.planning.comparison import Comparison
 from flamectl_operator.planning.drain import plan_drain
 from flamectl_operator.planning.kept_claims import KEEPS_CLAIM
@@ -20,6 +20,7 @@ from flamectl_operator.planning.lost_nodes import lost_nodes, plan_lost_nodes
 from flamectl_operator.planning.needs import Needs, needs
 from flamectl_operator.planning.object_cache import plan_object_caches, rollout_wait, stale_to_replace
 from flamectl_operator.planning.parts import ReplacementsPlan, RolloutPlan
+from flamectl_operator.planning.prerequisites import Prerequisites
 from flamectl_operator.planning.protection import plan_protection
 from flamectl_operator.planning.registration import registration_outcome
 from flamectl_operator.planning.replacement_backoff import executors_reset_at, session_manager_reset_at
@@ -87,6 +88,19 @@ class ClusterPlan(Comparison):
     def claims(self) -> ClaimPlan:
         """The changes of PersistentVolumeClaims."""
         return plan_claims(self.observed, self.effective)
+
+    @cached_property
+    def prerequisites(self) -> Prerequisites:
+        """What comes before executors."""
+        claim = self.effective.desired.session_manager_claim
+        return Prerequisites(
+            self.config_map_current,
+            self.session_manager_first,
+            self.observed.session_manager_quota_refused and claim_wait(self.observed, claim) is None,
+            self.object_caches_first,
+            self.effective.session_manager_backoff.next_attempt,
+            self.effective.session_storage(self.observed),
+        )
 
     @cached_property
     def session_manager(self) -> SessionManagerPlan:

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 from flamectl_operator.observed.pods import unschedulable
 from flamectl_operator.planning.children import CHILDREN, CONFIG_MAP
 from flamectl_operator.planning.group_comparison import GroupComparison
-from flamectl_operator.planning.prerequisites import Prerequisites
 from flamectl_operator.planning.session_manager_update import stands_alone
 
 if TYPE_CHECKING:
@@ -54,17 +53,6 @@ class Comparison:
     def group(self) -> GroupComparison:
         """The group of executors."""
         return GroupComparison(self.observed.group, self.effective.group)
-
-    @cached_property
-    def prerequisites(self) -> Prerequisites:
-        """What comes before executors."""
-        return Prerequisites(
-            self.config_map_current,
-            self.session_manager_first,
-            self.object_caches_first,
-            self.effective.session_manager_backoff.next_attempt,
-            self.effective.session_storage(self.observed),
-        )
 
     @cached_property
     def stale_object_caches(self) -> tuple[ObjectCache, ...]:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from flamectl_operator.observed.component import Component
     from flamectl_operator.observed.executor import Executor
     from flamectl_operator.planning.group_comparison import GroupComparison
-    from flamectl_operator.planning.prerequisites import Prerequisites, SessionStorage
+    from flamectl_operator.planning.prerequisites import Prerequisites
     from flamectl_operator.runtime.clock_reading import ClockReading
     from flamectl_operator.runtime.outcome import Outcome
 
@@ -52,7 +52,7 @@ def plan_rollout(
         keep_stale: Whether stale executors must stay for now.
     """
     if not observed.session_manager_ready:
-        return _without_session_manager(observed, group, prerequisites.session_storage, now)
+        return _without_session_manager(observed, group, prerequisites, now)
     others = group.observed.unbound
     lost = [
         executor for executor in observed.deletable(others) if executor.started and not observed.marks.misread(executor)
@@ -89,7 +89,7 @@ def plan_rollout(
 
 
 def _without_session_manager(
-    observed: ObservedCluster, group: GroupComparison, storage: SessionStorage, now: ClockReading
+    observed: ObservedCluster, group: GroupComparison, prerequisites: Prerequisites, now: ClockReading
 ) -> RolloutPlan:
     """Plan while the session manager is not ready, so that no executor serves a session.
 
@@ -100,9 +100,13 @@ def _without_session_manager(
     live = observed.deletable(group.observed.live)
     others = group.observed.unbound
     waits = (_WAITING,) if others or group.stale else ()
-    if observed.session_manager_quota_refused:
+    if prerequisites.session_manager_refused:
         # Waiting executors are deleted one by one, because a quota may be slow to count deleted Pods.
-        started = [each for each in live if each.started and not storage.finds(each.session_manager_incarnation)]
+        started = [
+            each
+            for each in live
+            if each.started and not prerequisites.session_storage.finds(each.session_manager_incarnation)
+        ]
         return _make_room(started or deletion_order(live, group.effective)[:1], waits)
     starting = _starting(observed)
     since = _unschedulable_since(observed, starting, now) if starting is not None else None

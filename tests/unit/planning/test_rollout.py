@@ -301,6 +301,13 @@ def test_executors_make_room_for_a_session_manager_refused_by_quota(pods: list[P
     assert _deleted(plan) == gone
 
 
+def test_executors_make_no_room_while_the_session_manager_waits_for_its_claim() -> None:
+    claim = {"storage": "fs:///var/lib/flame/session", "persistence": {"size": "1Gi"}}
+    wanted = effective({**replicas(1), "sessionManager": claim})
+    refused = _refused(observed(executor_pod(0, incarnation=""), wanted=wanted))
+    assert _deleted(cluster_plan(refused, wanted, MOMENT).rollout) == []
+
+
 @pytest.mark.parametrize(
     ("manager", "first_seen_ago"),
     [
