@@ -197,9 +197,18 @@ async def test_process_that_ends_while_one_side_is_under_way_leaves_the_rest_to_
     late: str, there: tuple[int, int]
 ) -> None:
     world = _Late(late, "networkpolicies", 1)
+    late_create, all_others = world.api.create, asyncio.Event()
+
+    async def create(*given: Any, **options: Any) -> Any:
+        try:
+            return await late_create(*given, **options)
+        finally:
+            if (len(world.api.all("services")), len(world.api.all("pods"))) == there:
+                all_others.set()
+
+    world.api.create = create  # type: ignore[method-assign]
     running = asyncio.create_task(world.run_pass())
-    await asyncio.sleep(0.05)
-    assert (len(world.api.all("services")), len(world.api.all("pods"))) == there
+    await asyncio.wait_for(all_others.wait(), 30)
     running.cancel()
     with pytest.raises(asyncio.CancelledError):
         await running

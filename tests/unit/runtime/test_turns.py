@@ -43,18 +43,22 @@ async def test_reports_and_results_have_the_order_of_the_works(steps: tuple[int,
 
 async def test_first_work_reports_at_once_and_the_next_one_when_its_turn_comes() -> None:
     said: list[str] = []
-    go_on, seen = asyncio.Event(), []
+    go_on, heard, seen = asyncio.Event(), asyncio.Event(), []
 
     async def first() -> None:
         in_turn(lambda: said.append("first"))
         seen.append(list(said))
         await go_on.wait()
 
+    def report() -> None:
+        said.append("second")
+        heard.set()
+
     async def second() -> None:
-        in_turn(lambda: said.append("second"))
+        in_turn(report)
         seen.append(list(said))
         go_on.set()
-        await asyncio.sleep(0.01)
+        await heard.wait()
         in_turn(lambda: said.append("second again"))
         seen.append(list(said))
 
@@ -84,17 +88,19 @@ async def test_failure_of_a_work_neither_stops_the_others_nor_swallows_their_rep
 
 async def test_cancelled_works_have_ended_and_have_reported_what_they_did() -> None:
     said: list[str] = []
+    begun = asyncio.Barrier(3)
 
     async def long(name: str) -> None:
         await _work(said, name, 1)
         try:
+            await begun.wait()
             await asyncio.sleep(3600)
         finally:
-            await asyncio.sleep(0.01)
+            await asyncio.sleep(0)
             in_turn(lambda: said.append(f"{name} ends"))
 
     running = asyncio.create_task(side_by_side(partial(long, "a"), partial(long, "b")))
-    await asyncio.sleep(0.01)
+    await begun.wait()
     running.cancel()
     with pytest.raises(asyncio.CancelledError):
         await running

@@ -162,14 +162,16 @@ async def test_cancellation_ends_workflows_side_by_side_and_waits_for_what_they_
     class Ends(Recorded):
         async def run(self, subject: Ran, /) -> Outcome:
             try:
+                await begun.wait()
                 await asyncio.sleep(3600)
             finally:
                 await super().run(subject)
             return DONE
 
     ran: Ran = []
+    begun = asyncio.Barrier(3)
     running = asyncio.create_task(_together(Ends("a"), Ends("b")).run(ran, NO_HOOKS))
-    await asyncio.sleep(0.01)
+    await begun.wait()
     running.cancel()
     with pytest.raises(asyncio.CancelledError):
         await running
