@@ -7,10 +7,11 @@ from __future__ import annotations
 import heapq
 import itertools
 from datetime import datetime
+from math import inf
 from typing import TYPE_CHECKING, Any
 
 from flamectl_operator.desired import names
-from flamectl_operator.flame.knowledge import BELIEVED, OFF, Knowledge, Phase
+from flamectl_operator.flame.knowledge import BELIEVED, OFF, Knowledge, Phase, differ
 from flamectl_operator.flame.session_manager import FlameError
 from flamectl_operator.flame.snapshot import NodeState
 from tests.flame.model import FlameModel
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 
     from flamectl_operator.flame.snapshot import SessionManagerSnapshot
     from flamectl_operator.flame.watcher import Key, Target
+    from flamectl_operator.runtime.outcome import Result
     from tests.unit.subreconcilers.fake_api import ManualClock
 
 
@@ -165,22 +167,41 @@ class FlameHarness(StepHarness):
         super().__init__(changes, config, self.asked)
         self.timer = ManualTimer(self.clock)
         self.model = FlameModel(self.timer, **model)
+        #: What the last pass began with, and when the next one follows though nothing has changed.
+        self._passed_on: tuple[object, ...] = ()
+        self._known_then: Knowledge = OFF
+        self._next_pass = 0.0
 
     async def live(self, seconds: float, *, until: Callable[[], bool] = lambda: False) -> None:
-        """Let time pass: a pass each second, or until something holds."""
+        """Let time pass, to the end or until something holds."""
         for _ in range(round(seconds)):
             if until():
                 return
             await self.tick()
 
     async def tick(self) -> None:
-        """Let a second pass, and one pass."""
+        """Let a second pass, and run a pass if the operator would."""
         self.clock.elapsed += 1
         self.let_pods_become_ready()
         self.follow_pods()
         self.timer.run()
         self.asked.poll()
-        await self.run_pass()
+        news = self._passed_on != self._causes() or differ(self._known_then, self.asked.known)
+        if news or self.clock.elapsed >= self._next_pass:
+            await self.run_pass()
+
+    async def run_pass(self, *, stale: bool = False) -> Result:
+        """See `StepHarness.run_pass`."""
+        self._passed_on = self._causes()
+        result = await super().run_pass(stale=stale)
+        self._known_then = self.asked.known
+        delay = 0.0 if result.errors else inf if result.delay is None else result.delay
+        self._next_pass = self.clock.elapsed + delay
+        return result
+
+    def _causes(self) -> tuple[object, ...]:
+        """What causes a pass when it changes, Flame aside."""
+        return (self.api.version, self.controller, self.config)
 
     def held_up(self, pod: dict[str, Any]) -> bool:
         """The hook of an executor waits for its work, as long as the grace period lasts."""
