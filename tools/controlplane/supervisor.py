@@ -35,6 +35,9 @@ if TYPE_CHECKING:
 # Seconds between TERM and KILL. The API server lets requests in flight finish, which takes it some seconds.
 _GRACE = 20.0
 
+#: How much Go may allocate between two collections of garbage. Only measures of time depend on it.
+_COLLECTOR = ("GOGC", "GOMEMLIMIT")
+
 _LAUNCHER = Path(__file__).with_name("launch.py")
 
 
@@ -217,8 +220,9 @@ class Supervisor:
                 stdout=log,
                 stderr=subprocess.STDOUT,
                 cwd=home,
-                # Nothing of the caller's: etcd takes settings from ETCD_*, kwok from KWOK_* and from a file in HOME.
-                env={"HOME": home, "PATH": os.environ.get("PATH", os.defpath)},
+                # Nothing else of the caller's: etcd takes settings from ETCD_*, kwok from KWOK_* and from a file in HOME.
+                env={"HOME": home, "PATH": os.environ.get("PATH", os.defpath)}
+                | {name: os.environ[name] for name in _COLLECTOR if name in os.environ},
                 # A Ctrl-C on the terminal is for us; the components are then ended in order.
                 start_new_session=True,
             )

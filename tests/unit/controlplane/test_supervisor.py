@@ -96,8 +96,11 @@ def test_unauthorised_caller_is_refused_and_the_next_caller_served(supervisor: S
     assert orders.pid("first") is None
 
 
-def test_components_do_not_inherit_the_environment(files: StateFiles, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_components_inherit_nothing_but_how_go_collects_garbage(
+    files: StateFiles, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("ETCD_NAME", "not-ours")
+    monkeypatch.setenv("GOGC", "400")
     supervisor = Supervisor({"printer": ["/usr/bin/env"]}, files)
     try:
         Orders(supervisor.address).start("printer")
@@ -106,6 +109,7 @@ def test_components_do_not_inherit_the_environment(files: StateFiles, monkeypatc
         supervisor.close()
     output = files.log("printer").read_text(encoding="utf-8")
     assert "ETCD_NAME" not in output
+    assert "GOGC=400" in output
     assert f"HOME={files.root}" in output
 
 
