@@ -44,9 +44,7 @@ class Controller:
     """Runs passes. It keeps no state between passes that may not be lost.
 
     Args:
-        config: The operator's settings at the start.
         lock_identity: The identity of this operator in deletion locks: the same for all processes of a deployment.
-        telemetry: Receives the results of steps.
         renderer: Computes the desired objects. It may outlive this controller.
     """
 
@@ -79,9 +77,6 @@ class Controller:
 
     async def reconcile(self, key: Key) -> Result:
         """Bring one FlameCluster closer to its spec.
-
-        Args:
-            key: The namespace and name of the FlameCluster.
 
         Returns:
             The errors, which cause a retry with backoff, and the outcomes with the delay until the next pass.

@@ -58,7 +58,6 @@ class Operator:
     Args:
         lock_identity: The identity of this operator in deletion locks: the same for all processes of a deployment,
             because at most one of them works.
-        telemetry: Receives reports about its work.
         renderer: Computes the desired objects. It may outlive this operator.
         connect: Returns the client of a session manager; None when no session manager is asked.
     """

@@ -26,7 +26,6 @@ class Limit(NamedTuple):
 
     Args:
         amount: In cores, bytes or pieces.
-        path: Path of the field that sets it.
     """
 
     amount: Decimal

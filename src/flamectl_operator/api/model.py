@@ -118,7 +118,6 @@ class IntOrString:
 
     Args:
         max_length: Limit for the string, which also bounds the API server's estimate of what a rule costs.
-        expected: The expected value in error messages.
         pattern: A pattern in the schema, for tools that do not support CEL.
     """
 

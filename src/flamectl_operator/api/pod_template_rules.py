@@ -150,8 +150,6 @@ def unset(attribute: str, why: str, *, field: str = "", harmless: bool | None = 
     """Return the rule that a field of the PodSpec is not set.
 
     Args:
-        attribute: The name of the field in the model.
-        why: The reason for the message.
         field: The name of the field in Kubernetes, if that is not the attribute in camelCase.
         harmless: The only allowed value, because it changes nothing.
     """

@@ -35,7 +35,6 @@ class InvalidSpecError(ValueError):
     """The spec is not valid. Show the problems to the user and wait for another generation; a retry does not help.
 
     Args:
-        problems: All problems, in the order of the fields.
         advice: What to do about all of them, where they do not say it themselves. It stands behind the first one, because a
             long message is cut.
     """

@@ -79,6 +79,5 @@ def matching(pattern: str, message: str) -> Rule:
 
     Args:
         pattern: Anchored with ^ and $; must not contain a single quote, which ends CEL's raw string.
-        message: The requirement, as in `Rule`.
     """
     return Rule(f"self.matches(r'{pattern}')", re.compile(pattern, re.ASCII).fullmatch, message)

@@ -16,11 +16,7 @@ if TYPE_CHECKING:
 
 
 def with_unknown(wire: dict[str, Any], stored: Any, model: type[PlainModel] = FlameClusterStatus) -> dict[str, Any]:
-    """Return a status with the unknown fields of the stored status added.
-
-    Args:
-        wire: The status to be written, as JSON data.
-    """
+    """Return a status with the unknown fields of the stored status added."""
     if not isinstance(stored, dict):
         return wire
     known = {field.alias or name: field.annotation for name, field in model.model_fields.items()}
@@ -34,12 +30,7 @@ def with_unknown(wire: dict[str, Any], stored: Any, model: type[PlainModel] = Fl
 
 
 def not_stored(written: Any, stored: Any, path: str = "status") -> Iterator[str]:
-    """Return the paths of fields that were written but not stored, with repetitions.
-
-    Args:
-        written: JSON data that was written.
-        path: The path of the data in the object.
-    """
+    """Return the paths of fields that were written but not stored, with repetitions."""
     if isinstance(written, dict):
         there = stored if isinstance(stored, dict) else {}
         for name, value in written.items():

@@ -29,11 +29,7 @@ def client_config_map(owner: Identity, wanted: ClientConfigSpec, config: dict[st
 
 
 def client_config(name: str, wanted: ClientConfigSpec, config: dict[str, Any]) -> dict[str, Any]:
-    """Return the content of flame.yaml: one context, which is current.
-
-    Args:
-        config: The content of flame-cluster.yaml.
-    """
+    """Return the content of flame.yaml: one context, which is current."""
     context: dict[str, Any] = {"name": name, "cluster": _service(config, "cluster")}
     if cache := _service(config, "cache"):
         context["cache"] = cache

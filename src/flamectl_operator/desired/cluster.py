@@ -33,10 +33,7 @@ class DesiredCluster:
         spec_hash: The hash of all that the author set, by which a spec that reads differently is noticed.
         shared_revision: The hash of the part of the spec that all components read.
         config_text: The content of flame-cluster.yaml.
-        client_config: The manifest of the ConfigMap that clients mount; None when the spec asks for none.
-        network_policy: The NetworkPolicy's manifest; None when the spec asks for none.
         warnings: Fields of the spec that are probably mistakes or have no effect, each with its path.
-        object_cache: The template of the object caches' Pods; None when the operator runs none.
     """
 
     owner: Identity

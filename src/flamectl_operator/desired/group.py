@@ -12,12 +12,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class DesiredGroup:
-    """A group of executors.
-
-    Args:
-        spec: What the author asks for.
-        template: The template of the executors' Pods.
-    """
+    """A group of executors."""
 
     spec: ExecutorManagerSpec
     template: ComponentTemplate

@@ -78,9 +78,6 @@ def operators(spec: Any) -> list[str]:
 
     Two operators may serve one FlameCluster, for example while it moves from one to the other. Each adds itself and keeps the
     other, because else they would overwrite each other's policy without end.
-
-    Args:
-        spec: The spec of the NetworkPolicy, as JSON data.
     """
     try:
         rules = list(spec["ingress"])

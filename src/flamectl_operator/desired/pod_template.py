@@ -121,7 +121,6 @@ def template_of(
         component: The name of the component and of its main container.
         spec: The component's spec; its podTemplate is the middle layer.
         layers: The operator's defaults, and the fields that the operator must set.
-        author_revision: The hash of the spec that the author wrote.
         hook_seconds: The most seconds that the preStop hook takes, which are added to the grace period. An annotation has the
             grace period without them, for deletions that do not wait for the hook.
     """

@@ -118,9 +118,6 @@ def executor_pod(
     An executor is never restarted in place, because that breaks the node in Flame: a new Pod under a new name replaces it. It has
     no network probe, because the process listens on no port. The process connects to the session manager once at its start and
     exits if there is none, so an init container waits for the session manager.
-
-    Args:
-        group: The group of the executor.
     """
     session_manager = names.session_manager(owner.name)
     container = {"name": EXECUTOR_MANAGER, "env": [{"name": LOG_VARIABLE, "value": EXECUTOR_LOG}]}

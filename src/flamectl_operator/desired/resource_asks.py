@@ -21,9 +21,6 @@ def asked(template: ComponentTemplate, kind: Kind, resource: str) -> tuple[str, 
 
     Where a container has no request, its limit is the request. Both texts are empty where the template asks for none: then a
     LimitRange or a webhook does.
-
-    Args:
-        resource: The name of the resource, such as `cpu`.
     """
     spec = template.manifest["spec"]
     inits = entries(spec, "initContainers")
@@ -41,12 +38,7 @@ def asked(template: ComponentTemplate, kind: Kind, resource: str) -> tuple[str, 
 
 
 def limit_field(template: ComponentTemplate | None, container: str, resource: str) -> str:
-    """Return the field that limits a container: its own, else that of its whole Pod; empty where the template has none.
-
-    Args:
-        template: The template of the component's Pods; None where that is not known.
-        resource: The name of the resource, such as `memory`.
-    """
+    """Return the field that limits a container: its own, else that of its whole Pod; empty where the template has none."""
     if template is None:
         return ""
     spec = template.manifest["spec"]

@@ -57,7 +57,6 @@ def termination_hook(backend: str, options: OnTermination) -> dict[str, Any]:
 
     Args:
         backend: The session manager's address for executors, as host:port.
-        options: The options in the spec.
     """
     host, port = backend.rsplit(":", 1)
     script = _SCRIPT.format(host=host, port=port, probes=PROBES, seconds=options.max_seconds, silent=SILENT)

@@ -61,11 +61,7 @@ class Budget:
 
 
 class Share:
-    """The bytes of one holder.
-
-    Args:
-        budget: Where they come from.
-    """
+    """The bytes of one holder."""
 
     def __init__(self, budget: Budget) -> None:
         self._budget = budget

@@ -88,12 +88,7 @@ class _LimitedProtocol(H2Protocol):
 
 
 class LimitedChannel(Channel):
-    """A channel to a server that is not trusted.
-
-    Args:
-        tls: How to check the server; None for a connection without TLS.
-        certified_name: The name in the server's certificate; empty for the host.
-    """
+    """A channel to a server that is not trusted."""
 
     def __init__(self, host: str, port: int, tls: ssl.SSLContext | None, certified_name: str = "") -> None:
         super().__init__(host, port, ssl=tls, config=_configuration(certified_name))

@@ -13,12 +13,7 @@ TOO_LARGE = "AnswerTooLarge"
 
 
 class FlameError(Exception):
-    """A call to a session manager failed, or its outcome is unknown.
-
-    Args:
-        reason: One CamelCase word.
-        message: A sentence.
-    """
+    """A call to a session manager failed, or its outcome is unknown."""
 
     def __init__(self, reason: str, message: str) -> None:
         super().__init__(message)

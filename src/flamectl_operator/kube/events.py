@@ -97,7 +97,6 @@ class EventRecorder:
     """Records Events and writes them from a separate task.
 
     Args:
-        client: Writes the Events.
         component: The reporting component, such as `flamectl-operator`.
         instance: The reporting instance, such as the Pod's name.
         clock: The time of an Event, and the source of its name.

@@ -80,7 +80,6 @@ class _ObservedLease:
     """The Lease as it was last seen.
 
     Args:
-        resource_version: Its resourceVersion; empty when there was no Lease.
         expires: The `boottime` at which its holder has been silent for too long.
     """
 
@@ -139,7 +138,6 @@ class LeaderElector:
         Args:
             term: The work of one term. It is cancelled when leadership is lost, and starts again in the next term. It returns
                 when it has done its part of stopping.
-            stop: Set to ask the process to stop.
 
         Raises:
             Exception: The term failed for another reason than the loss of leadership.

@@ -27,7 +27,6 @@ def new(metadata: Mapping[str, Any], holder: str, duration: float, now: datetime
     """Return the manifest of a Lease that is acquired for the first time.
 
     Args:
-        metadata: Of the Lease.
         duration: Seconds for which the Lease is held unless it is extended.
     """
     return {

@@ -54,7 +54,6 @@ class RecordingClient:
 
     Args:
         client: The API server, which is only read.
-        clock: The time of objects that are created or deleted.
     """
 
     def __init__(self, client: Client, clock: Clock, record: Callable[[Write], None]) -> None:

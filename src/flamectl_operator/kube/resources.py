@@ -25,7 +25,6 @@ class Resource(Generic[T]):
 
     Args:
         api_version: `v1`, or `group/version`.
-        kind: The kind of one object, such as `Pod`.
         plural: The name in paths, such as `pods`.
         view: The type that objects are decoded into.
     """

@@ -43,7 +43,6 @@ class ObservedCluster:
         session_manager_pod: The Pod with the session manager's name, with any owner.
         other_pods: The Pods whose names are not those of executors, with any owner.
         highest_executor_id: The highest id in the name of a Pod of this FlameCluster; -1 when there is none.
-        first_seen: When this process first saw it.
     """
 
     owner: Identity

@@ -42,7 +42,6 @@ class FirstSeen:
 
         Args:
             manager: The session manager among them.
-            boottime: The time of this look.
         """
         stuck = {manager.uid} if manager is not None and pods.unschedulable_since(manager) is not None else set()
         return FirstSeen(

@@ -48,7 +48,6 @@ class WantedSessionManager:
     Args:
         recorded: The revision that the status records; empty while the Pod waits for a change of the spec.
         store: The storage in which it keeps its sessions, without the claim; empty when they do not persist.
-        claim: The name of the claim.
     """
 
     revision: str = ""

@@ -204,11 +204,7 @@ def phase_problem(reason: str, message: str) -> PodProblem:
 
 
 def crash_loop(name: str, last: ContainerStateTerminated | None) -> PodProblem:
-    """Return the problem of a container that the kubelet starts again and again.
-
-    Args:
-        last: How it ended last, if that is known.
-    """
+    """Return the problem of a container that the kubelet starts again and again."""
     if last is not None and _ran_out_of_memory(last):
         return _out_of_memory(name)
     if last is not None and last.reason in _NEVER_BEGAN:

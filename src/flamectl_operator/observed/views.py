@@ -32,7 +32,6 @@ class Views:
         children: The objects with names of children that are kept as their manifests say, by kind and name.
         labelled_pods: All Pods with the FlameCluster's label, in its namespace.
         claims: All PersistentVolumeClaims with the FlameCluster's label, in its namespace.
-        flame: The knowledge about the session manager.
         quota_refused: Names whose create in this pass or the last a quota refused; without executors, which nothing asks for.
         claims_read: Claims without the label that Pods mount, as they were last read.
         losses_confirmed: uids of claims whose loss a user has confirmed.

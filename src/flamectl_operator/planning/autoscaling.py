@@ -68,9 +68,6 @@ def plan_scaling(
 
     Args:
         spec: The spec of the cluster; that of the executors is the group's.
-        observed: The cluster, for the last answer of the session manager.
-        existing: The executors of the group.
-        suspended: Whether no Pods are wanted.
         askable: Whether this session manager can be asked at all.
     """
     autoscaling = group.spec.autoscaling
@@ -107,7 +104,6 @@ def rescale(
     """Return the number of executors for now.
 
     Args:
-        autoscaling: The limits of the number, and how fast it changes.
         needed: The executors that sessions can use, or that are bound to one.
         placed: The executors that have a node and do not fail.
     """

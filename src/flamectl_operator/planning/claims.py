@@ -57,11 +57,7 @@ def plan_claims(observed: ObservedCluster, effective: EffectiveSpec) -> ClaimPla
 
 
 def differences(claim: PersistentVolumeClaimView, desired: DesiredClaim) -> list[Outcome]:
-    """Return the outcomes for changes that a claim cannot take, or cannot take yet.
-
-    Args:
-        desired: The claim as it should be.
-    """
+    """Return the outcomes for changes that a claim cannot take, or cannot take yet."""
     name, found = f'PersistentVolumeClaim "{claim.name}"', []
     if parse_quantity(desired.size) < size_of(claim.size):
         found.append(blocked("ClaimCannotShrink", f"{name} has {claim.size} and cannot shrink to {desired.size}"))

@@ -53,7 +53,6 @@ class PassFacts:
 
     Args:
         next_id: The high-water mark of executor ids.
-        ids_exhausted: Whether no id is left for a new executor.
         accepted: The hashes of Pod templates that the API server accepts.
         released_at: When this process released nodes in Flame, by the clock's `boottime`.
         reported_at: When this process reported nodes as lost, by the clock's `boottime`.
@@ -72,12 +71,7 @@ class PassFacts:
 
 @dataclass(frozen=True)
 class ClusterPlan(Comparison):
-    """What a pass will do. It prints itself in the words of the events.
-
-    Args:
-        facts: All else that the pass knows.
-        now: The time when the plan was made.
-    """
+    """What a pass will do. It prints itself in the words of the events."""
 
     facts: PassFacts
     now: ClockReading

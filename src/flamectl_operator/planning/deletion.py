@@ -37,7 +37,6 @@ def deletion_order(
     Under autoscaling, idle executors are deleted before executors that work, whatever their deletion cost.
 
     Args:
-        snapshot: The last snapshot of the session manager; None when unknown.
         of_no_use: The names of ready executors that are not registered and have no work.
     """
     return sorted(

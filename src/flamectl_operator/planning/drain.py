@@ -89,11 +89,7 @@ def occupied(group: ObservedGroup) -> int:
 def plan_drain(
     observed: ObservedCluster, group: GroupComparison, released_at: Mapping[str, float], now: ClockReading
 ) -> DrainPlan:
-    """Decide about the executors that are being drained.
-
-    Args:
-        released_at: When this process released each node, by the clock's `boottime`.
-    """
+    """Decide about the executors that are being drained."""
     release, delete, left, ends, looks, mend = [], [], [], [], [], []
     held = _held(observed, group)
     for executor in group.observed.draining:

@@ -19,9 +19,6 @@ class EffectiveGroup:
     """A group of executors as it is wanted in this pass.
 
     Args:
-        settings: The operator's settings.
-        suspended: Whether the cluster is suspended, so that no executors are wanted.
-        backoff: The replacement backoff of the executors.
         scaling: The number of executors where it follows the demand.
     """
 

@@ -53,7 +53,6 @@ class EffectiveSpec:
     Args:
         suspended: Whether the cluster is suspended, so that no Pods are wanted.
         config_generation: The number of the wanted content of flame-cluster.yaml.
-        idleness: Whether the cluster has suspended itself because no session is open.
         update_pending_since: Since when the session manager has waited with a change of the spec; None when it does not.
     """
 
@@ -141,7 +140,6 @@ def resolve_effective_spec(
     """Derive the spec that applies now, from the spec and from the status.
 
     Args:
-        next_id: The high-water mark of executor ids.
         overdue: Executors whose time to register with the session manager is over.
     """
     idleness = plan_idle(desired.spec, observed, before.idle, generation, now)

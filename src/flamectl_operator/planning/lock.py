@@ -48,7 +48,6 @@ class HeldLease:
         Args:
             sent: The time before which the request was not sent.
             duration: Seconds for which the lock holds.
-            informed: Whether the FlameCluster and its Pods were read after the lock was acquired.
         """
         return cls(lease, sent + duration * EXTEND_AFTER, sent + duration * DELETE_UNTIL, informed)
 
@@ -88,7 +87,6 @@ class HeldByOther:
     """Another operator holds the lock.
 
     Args:
-        by: The lock identity of the holder.
         until: The time at which the holder loses the lock, unless it extends it.
     """
 
@@ -121,7 +119,6 @@ class Waiting:
         """Return the wait after another look at the lock.
 
         Args:
-            pods: uids of the Pods that nobody has deleted.
             at_once: Whether the obstacle is no operator, so that the status reports it without a wait.
         """
         if not self.pods <= pods:
@@ -140,7 +137,6 @@ def observe_lease(
     Everybody who may write Leases in the namespace can write this one, so it lasts no longer than an operator would let it last.
 
     Args:
-        lease: The present Lease; None when there is none.
         duration: Seconds that a lock lasts if its Lease gives no duration that makes sense.
     """
     if lease is None or (before is not None and before.version == lease.metadata.resource_version):
@@ -154,12 +150,7 @@ def observe_lease(
 def check_lease(
     lease: LeaseView | None, observed_lease: ObservedLease | None, owner: str, options: LockOptions, me: str, now: float
 ) -> HeldByOther | Foreign | None:
-    """Return why the lock cannot be acquired; None if it has no holder, or its holder has lost it.
-
-    Args:
-        lease: The present Lease; None when there is none.
-        me: The lock identity of this operator.
-    """
+    """Return why the lock cannot be acquired; None if it has no holder, or its holder has lost it."""
     if lease is not None and not lease.controlled_by(owner):
         return Foreign(lease)
     if observed_lease is None or observed_lease.holder in {"", me} or observed_lease.holder in options.deny_list:

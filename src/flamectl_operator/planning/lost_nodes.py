@@ -36,12 +36,7 @@ def plan_lost_nodes(
     reported_at: Mapping[str, float],
     now: ClockReading,
 ) -> LostNodesPlan:
-    """Decide what the session manager has to be told.
-
-    Args:
-        next_id: The high-water mark of executor ids.
-        reported_at: When each node was reported as lost, by the clock's `boottime`.
-    """
+    """Decide what the session manager has to be told."""
     snapshot = observed.flame.fresh
     if snapshot is None:
         return LostNodesPlan()

@@ -23,14 +23,8 @@ class Needs:
     """The work that is left, in the words of `status.generations`.
 
     Args:
-        needs_config_map_update: A ConfigMap differs from the desired one.
-        needs_service_update: A Service differs from the desired one.
-        needs_network_policy_update: The NetworkPolicy is not as wanted.
         needs_session_manager: The session manager must be created or deleted.
-        needs_claim_update: PersistentVolumeClaims have to be created, changed or deleted.
         needs_object_cache: Object caches must be created or deleted.
-        needs_grow: There are too few executors.
-        needs_shrink: There are too many.
         needs_pod_replacement: Some Pods are stale, or belong to an earlier session manager.
         has_unhealthy_pods: Some Pods have failed or find no node.
         has_pending_removal: Some Pods are terminating, which delays no other work.
@@ -62,8 +56,6 @@ def needs(compared: Comparison, claims: ClaimPlan, scale: ScalePlan, fought: Col
     """Compare the observed cluster with the effective spec.
 
     Args:
-        claims: What will be done about the claims.
-        scale: What will be done about the number of executors.
         fought: The kinds of children that somebody keeps changing. They always need an update, so that the status does not waver.
     """
     observed, effective = compared.observed, compared.effective

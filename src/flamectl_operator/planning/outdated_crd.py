@@ -32,8 +32,6 @@ def unwanted_changes(
     count if this process knows better.
 
     Args:
-        desired: The objects of the spec as it reads now.
-        changes: The changes of the spec that this process has seen.
         known: `specHash` of the status that this process last wrote or found right; None if there is none.
 
     Returns:

@@ -15,11 +15,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Part:
-    """A part of a plan.
-
-    Args:
-        waits: The reasons why work is postponed.
-    """
+    """A part of a plan."""
 
     waits: tuple[Outcome, ...] = field(default=(), kw_only=True)
 

@@ -156,7 +156,6 @@ class ScalePlan(Part):
         drain: Surplus executors that may have work, which they end before they are deleted.
         delete_terminal: Terminal executors whose retention time is over.
         delete_unregistered: Executors that did not register with the session manager in time.
-        waits: The reasons why work is postponed.
     """
 
     target: int
@@ -257,13 +256,7 @@ class LostNodesPlan(Part):
 
 @dataclass(frozen=True)
 class ReplacementsPlan(Part):
-    """The Pod templates to check by dry run, because stale Pods would be deleted for them.
-
-    Args:
-        session_manager: The template of the session manager; None when it is not replaced.
-        object_cache: The same of the object caches.
-        executor: The same of executors.
-    """
+    """The Pod templates to check by dry run, because stale Pods would be deleted for them; None where none is replaced."""
 
     session_manager: ComponentTemplate | None = None
     object_cache: ComponentTemplate | None = None
@@ -281,7 +274,6 @@ class RolloutPlan(Part):
         drain: Stale executors that may have work, which they end before they are deleted.
         rebind: Waiting executors to bind to the new incarnation of the session manager.
         mend: Executors that belong to the session manager, though somebody took their mark off or changed it.
-        waits: The reasons why work is postponed.
     """
 
     session_manager: Component | None = None

@@ -63,7 +63,6 @@ def plan_protection(
     Without an answer of the session manager each stays as it is.
 
     Args:
-        observed: The objects that exist, and the session manager's last answer.
         common_annotations: The keys of annotations that the author gives to all objects.
     """
     desired, snapshot = group.effective.desired, observed.flame.fresh

@@ -92,11 +92,7 @@ def is_ours(claim: PersistentVolumeClaimView, owner: Identity) -> bool:
 
 
 def claim_patch(claim: PersistentVolumeClaimView, desired: DesiredClaim) -> dict[str, Any] | None:
-    """Return the merge patch that a claim needs, or None.
-
-    Args:
-        desired: The claim as it should be.
-    """
+    """Return the merge patch that a claim needs, or None."""
     changes = drift.metadata_patch(claim, desired.manifest()) or {}
     if desired.retained:
         changes = without_instance(claim, changes)

@@ -120,8 +120,7 @@ def count_executors(
     Executors that fail together are one failure: after the first of them, `attempt_id` marks all earlier executors as counted.
 
     Args:
-        surge: The most executors beyond that while stale ones are replaced.
-        next_id: The high-water mark of ids.
+        surge: The most executors beyond `replicas` while stale ones are replaced.
     """
     backoff = _for_revision(before, revision, now, settings)
     # Executors that do not exist yet are not counted, whatever a user wrote into the status.
@@ -146,13 +145,7 @@ def count_executors(
 def count_overdue(
     attempts: ReplacementBackoff, overdue: Sequence[Executor], next_id: int, now: datetime, settings: FlameSettings
 ) -> ReplacementBackoff:
-    """Count executors that did not register with the session manager in time, which is a failure like the end of a Pod.
-
-    Args:
-        attempts: The failures, with the executors that ended.
-        overdue: Executors whose time to register is over.
-        next_id: The high-water mark of ids.
-    """
+    """Count executors that did not register with the session manager in time, which is a failure like the end of a Pod."""
     if not any(executor_uncounted(executor, attempts, settings) for executor in overdue):
         return attempts
     return replace(_failed(attempts, now, settings), attempt_id=next_id)
@@ -196,9 +189,6 @@ def executors_reset_at(
     `stableAfterSeconds`. If none was needed, or none has found a node yet, all others must have been ready for that long, and the
     oldest executor that waits for a node must have existed for that long. An executor that Flame does not list as registered
     shows nothing.
-
-    Args:
-        surge: The most executors beyond that while stale ones are replaced.
     """
     if backoff.failures == 0:
         return None

@@ -104,8 +104,6 @@ def ids_to_reserve(
 
     Args:
         observed: The cluster when the pass begins.
-        target: The number of executors for now; see `ScalePlan`.
-        limit: The most executors to create in one pass.
     """
     if creation_wait(observed, group, now) is not None:
         return 0

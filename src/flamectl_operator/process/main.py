@@ -52,9 +52,6 @@ class CannotStartError(Exception):
 async def run(where: ConfigLocations, log: LogWriter) -> None:
     """Run the operator until the process is told to stop (SIGTERM, SIGINT).
 
-    Args:
-        where: The locations of the settings and of the API server.
-
     Raises:
         ConfigurationError: There are no credentials, or they cannot be used.
         SettingsError: The settings cannot be used.
@@ -72,9 +69,6 @@ async def run(where: ConfigLocations, log: LogWriter) -> None:
 
 async def effective(where: ConfigLocations) -> Effective:
     """Return the settings that `run` would start with, without any change.
-
-    Args:
-        where: The locations of the settings and of the API server.
 
     Raises:
         ConfigurationError: There are no credentials, or they cannot be used.

@@ -108,9 +108,6 @@ class ConfigLocations:
     """The locations of the settings and of the API server.
 
     Args:
-        kubeconfig: The kubeconfig from the command line, if any.
-        context: The context from the command line, if any.
-        config: The file with the settings, if given.
         config_map: Namespace and name of the ConfigMap with the settings, if there is no file.
         overrides: The settings of the environment and of the command line; the last one takes precedence.
     """

@@ -169,7 +169,6 @@ class Rehearsal:
 
     Args:
         client: The API server, which is only read.
-        key: Namespace and name of the FlameCluster.
         flame: The knowledge about the session managers; None when they are not polled.
     """
 
@@ -236,7 +235,6 @@ async def plan_of(
     """Work out what the operator would do.
 
     Args:
-        client: The API server, which is only read.
         cluster: The FlameCluster as it would be applied; None for the stored one.
 
     Raises:
@@ -259,8 +257,6 @@ async def plan(where: ConfigLocations, name: str | None, file: Path | None, name
     """Connect to the API server, and work out what the operator would do.
 
     Args:
-        where: The locations of the settings and of the API server.
-        file: A file with a FlameCluster as it would be applied.
         namespace: The namespace; None for that of the file, or `default`.
 
     Raises:

@@ -39,9 +39,6 @@ class Replica:
         client: Returns the client of one term, whose writes are guarded.
         lease_client: The client for the Lease. It must not retry or wait behind the requests of the work, and must time out well
             before the renew deadline.
-        random: The source of jitter and names.
-        host: Where this process runs.
-        telemetry: Receives reports about its work.
         connect: Returns the client of a session manager; None when no session manager is asked.
 
     Raises:
@@ -77,9 +74,6 @@ class Replica:
 
     async def run(self, stop: asyncio.Event) -> None:
         """Work or stand by until asked to stop.
-
-        Args:
-            stop: Set to ask the process to stop.
 
         Raises:
             TaskDiedError: A part of the operator failed for good; the process should end and be restarted.

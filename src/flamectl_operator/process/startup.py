@@ -47,11 +47,7 @@ _WATCHED = (FLAME_CLUSTERS, *CHILDREN)
 
 
 class StartUp:
-    """Repeats the first steps of a process until they succeed.
-
-    Args:
-        clock: Sleeps between attempts.
-    """
+    """Repeats the first steps of a process until they succeed."""
 
     def __init__(self, clock: Clock, random: Random) -> None:
         self._clock = clock
@@ -62,9 +58,6 @@ class StartUp:
 
     async def take(self, *steps: Step) -> None:
         """Run steps one after the other, and repeat each of them until it succeeds.
-
-        Args:
-            steps: Repeatable steps that need the API server.
 
         Raises:
             ConfigurationError: Waiting does not help.

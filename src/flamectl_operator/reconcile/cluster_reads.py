@@ -77,7 +77,6 @@ class ClusterReads:
         """Begin a pass.
 
         Args:
-            generation: `metadata.generation` that the pass is about.
             writes_in_flight: Returns the most concurrent requests of a batch at the moment.
         """
         self._generation = generation
@@ -189,7 +188,6 @@ class ClusterReads:
 
         Args:
             before: What the store knew before the request was sent.
-            created: Whether the request created the object.
 
         Raises:
             OutdatedAnswerError: The answer is older.

@@ -50,12 +50,7 @@ if TYPE_CHECKING:
 
 
 class ClusterState:
-    """The state that one process keeps of one FlameCluster. Its parts describe themselves; all may be lost without harm.
-
-    Args:
-        telemetry: Receives reports about bugs.
-        renderer: Computes the desired objects.
-    """
+    """The state that one process keeps of one FlameCluster. Its parts describe themselves; all may be lost without harm."""
 
     def __init__(
         self,
@@ -96,9 +91,7 @@ class ClusterState:
         """Begin a pass: observe the objects, and resolve the effective spec.
 
         Args:
-            cluster: The FlameCluster as the store has it.
             config: The operator's settings, fixed for the whole pass.
-            writes_in_flight: Returns the most concurrent requests at the moment.
 
         Raises:
             KubernetesError: The outcome of an earlier request is still unknown.

@@ -61,7 +61,6 @@ class DeletionLock:
         """Begin a pass.
 
         Args:
-            generation: `metadata.generation` that the pass is about.
             duration: Seconds that the lock lasts unless it is extended.
         """
         self._generation, self._deferral = generation, _NOT_ASKED
@@ -98,9 +97,6 @@ class DeletionLock:
 
     async def confirm(self, seen: FlameClusterView, *, suspended: bool) -> Outcome | None:
         """Acquire the lock right before a step chooses the Pods that it deletes; observe the objects again after this call.
-
-        Args:
-            suspended: Whether the pass suspends the FlameCluster.
 
         Returns:
             None when Pods may be deleted; otherwise the reason why not, with its message once in a pass.

@@ -78,9 +78,6 @@ class DryRuns:
         If the webhook does not support dry runs, nothing shows whether it was corrected. Then no executor is created from this
         template until the template changes or the operator restarts, because each altered executor would run without an owner.
 
-        Args:
-            trial_id: An id that no executor has had.
-
         Raises:
             RefusedError: An executor would be altered again, or rejected.
         """
@@ -99,9 +96,6 @@ class DryRuns:
     def check_executor(self, template: ComponentTemplate, pod: PodView, manifest: Mapping[str, Any]) -> None:
         """Compare an executor with its manifest.
 
-        Args:
-            pod: The Pod in the API server's response.
-
         Raises:
             RefusedError: The executor lacks metadata that identifies it.
         """
@@ -110,10 +104,6 @@ class DryRuns:
 
     def check_named(self, template: ComponentTemplate, what: str, pod: PodView, manifest: Mapping[str, Any]) -> None:
         """Compare a Pod that has a fixed name with its manifest, except for its labels, which can be restored.
-
-        Args:
-            what: The Pod, as a message begins.
-            pod: The Pod in the API server's response.
 
         Raises:
             RefusedError: The Pod lacks metadata that identifies it.

@@ -60,7 +60,6 @@ async def delete_executors(
     next pass chooses again.
 
     Args:
-        in_time: See `time_limit`.
         unchanged: Names of executors to delete only if they have not changed since they were chosen.
     """
     pods, deleted, chosen = io.stores.pods, set[str](), {executor.name for executor in executors}

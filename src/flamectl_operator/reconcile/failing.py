@@ -51,9 +51,6 @@ class Failing:
         """Return the outcome for the status, or the wait for the time at which the status must report it.
 
         The queue would look again much later, because it waits longer after each pass that fails.
-
-        Args:
-            now: The time, by the clock's `monotonic`.
         """
         left = self.since + FAILING_AFTER_SECONDS - now
         if left > 0:
@@ -64,10 +61,6 @@ class Failing:
 
 def failing(before: Failing | None, errors: Iterable[Exception], now: float) -> Failing | None:
     """Count the errors of another pass.
-
-    Args:
-        before: The series before this pass, if any.
-        now: The time, by the clock's `monotonic`.
 
     Returns:
         None when no request failed in a way that may be over by itself.

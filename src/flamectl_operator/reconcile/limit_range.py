@@ -28,12 +28,7 @@ _REMEDY = "change {}, or change the LimitRange"
 
 
 def limit_range_remedy(words: str, template: ComponentTemplate | None) -> str:
-    """Return what to do about a refusal by a LimitRange; empty for another refusal.
-
-    Args:
-        words: The message of the API server.
-        template: The template of the Pod that is refused; None for another object.
-    """
+    """Return what to do about a refusal by a LimitRange; empty for another refusal."""
     complaints = list(_COMPLAINT.finditer(words))
     if not complaints:
         return ""

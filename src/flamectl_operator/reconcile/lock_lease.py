@@ -52,7 +52,6 @@ class LockLease:
         """Begin a pass.
 
         Args:
-            generation: `metadata.generation` that the pass is about.
             duration: Seconds that the lock lasts unless it is extended.
         """
         self._generation, self._hold.options, self._duration = generation, options, duration

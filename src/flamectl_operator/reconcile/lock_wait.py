@@ -63,8 +63,6 @@ class LockWait:
         """Return the reason why nothing may be deleted, in words once that has lasted for minutes.
 
         Args:
-            pods: uids of the Pods that nobody has deleted.
-            now: The time as `boottime`.
             no_operator: Whether the holder is certainly no operator, so that the status reports it at once.
         """
         if deferral.attention:

@@ -40,15 +40,9 @@ class Pass:
     The effective spec is fixed for the whole pass, because a pass that changes its mind could contradict what it recorded.
 
     Args:
-        io: Reads and writes the FlameCluster's objects.
-        dry_runs: Asks the API server about Pod templates.
-        session_manager: Informs the session manager about nodes of removed executors.
-        report: The reports of the steps that have run.
         generation: `metadata.generation` that the pass is about.
         spec: The effective spec; None when the spec is invalid.
         problem: The reason why the spec is invalid; empty when it is valid.
-        changes: The changes of the spec that made Pods stale, as far as they are known.
-        present_plan: The plan as it was last asked for.
     """
 
     io: ClusterIO
@@ -135,9 +129,6 @@ class Pass:
     async def confirm_lock(self, pods: Iterable[Component] = ()) -> Outcome | None:
         """Check right before a step chooses the Pods that it deletes: the deletion lock, and the claims that the Pods mount.
 
-        Args:
-            pods: The Pods that the step would delete now.
-
         Raises:
             RefusedError: RBAC forbids a read.
             KubernetesError: The view could not be updated.
@@ -148,11 +139,7 @@ class Pass:
         return deferral
 
     def status_input(self, observed: ObservedCluster, next_id: int) -> StatusInput:
-        """Return the input of the status at this point of the pass.
-
-        Args:
-            next_id: The high-water mark of executor ids.
-        """
+        """Return the input of the status at this point of the pass."""
         plan = None if self.spec is None else self.plan
         persistent = self.status.persistent_failure(self.report.errors)
         lasting = self.io.repairs.fights()

@@ -33,12 +33,7 @@ _OBJECTS = re.compile(r"^([\w.]+) \"[^\"]*\" is forbidden: ")
 
 
 def remedy(why: str, words: str, template: ComponentTemplate | None) -> str:
-    """Return what to do about a refusal.
-
-    Args:
-        words: The message of the API server.
-        template: The template of the Pod that is refused; None for another object.
-    """
+    """Return what to do about a refusal."""
     if why == QUOTA_EXCEEDED:
         return _quota(words, template)
     if why == POD_SECURITY:

@@ -52,7 +52,6 @@ class _Row:
     Args:
         wanted: A fingerprint of the manifest to which the child was restored.
         last: When the latest repair was.
-        repairs: How many there were.
         writer: The field manager that made the sixth repair necessary. It stays, so that the status does not waver.
     """
 
@@ -102,7 +101,6 @@ class Repairs:
 
         Args:
             before: The child as somebody changed it; None when it was missing.
-            part: See `admit`.
 
         Returns:
             Whether somebody keeps changing the child, so that one more repair is no news.

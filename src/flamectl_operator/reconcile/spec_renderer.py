@@ -45,7 +45,6 @@ class RenderedSpec:
         desired: The objects that should exist; None when the spec is invalid.
         problem: The reason why the spec is invalid; empty when it is valid.
         spec_size: Bytes of the encoded spec.
-        values: How many values the spec has.
     """
 
     generation: int
@@ -103,11 +102,7 @@ class SpecRenderer:
     async def render(
         self, owner: Identity, cluster: FlameClusterView, settings: FlameSettings, telemetry: Telemetry
     ) -> RenderedSpec:
-        """Return the desired objects of a spec, or the reason why the spec is invalid, and keep the result.
-
-        Args:
-            telemetry: Receives reports about bugs.
-        """
+        """Return the desired objects of a spec, or the reason why the spec is invalid, and keep the result."""
         if cluster.spec_size > MAX_SIZE_IN_LOOP:
             # Meanwhile the event loop serves the other FlameClusters and renews the Lease.
             loop = asyncio.get_running_loop()

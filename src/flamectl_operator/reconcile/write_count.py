@@ -8,11 +8,7 @@ from dataclasses import dataclass
 
 @dataclass(slots=True)
 class WriteCount:
-    """The number of writes that a step has sent.
-
-    Args:
-        sent: The number of requests that change something.
-    """
+    """The number of writes that a step has sent."""
 
     sent: int = 0
     conflicts: int = 0

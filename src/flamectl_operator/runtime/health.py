@@ -48,7 +48,6 @@ def report(title: str, checks: Mapping[str, Check], *, verbose: bool = False) ->
 
     Args:
         title: The name of the group of checks, such as `healthz`.
-        verbose: Whether to list the checks even if all pass.
 
     Returns:
         Whether all checks passed, and the body of the response.

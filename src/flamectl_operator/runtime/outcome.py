@@ -52,13 +52,7 @@ def wait(reason: str, message: str = "", delay: float | None = None) -> Outcome:
 
 
 def wait_until(reason: str, until: datetime, now: datetime, message: str = "") -> Outcome:
-    """Return a wait that ends at a time.
-
-    Args:
-        reason: One CamelCase word.
-        until: When the pass must be repeated.
-        message: A sentence for the status.
-    """
+    """Return a wait that ends at a time."""
     return wait(reason, message, max(0.0, (until - now).total_seconds()))
 
 

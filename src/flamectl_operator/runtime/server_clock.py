@@ -36,7 +36,6 @@ class _Candidate:
     Args:
         origin: The server's time at `boottime` 0 by these answers, in seconds since 1970.
         since: The `boottime` of the first of them.
-        answers: The number of these answers.
     """
 
     origin: float

@@ -41,7 +41,6 @@ class SlowStartResult:
     """The result of a series of calls.
 
     Args:
-        succeeded: The number of calls that returned.
         errors: The exceptions of the failed calls, in the order of their indices.
         skipped: The number of calls that were not made, because an earlier call failed or `go_on` returned False.
     """
@@ -149,10 +148,6 @@ async def in_parallel(
     go_on: Callable[[], bool] = lambda: True,
 ) -> SlowStartResult:
     """Make a call for each item in parallel; a failed call does not prevent the others.
-
-    Args:
-        limit: Returns the most concurrent calls, at least 1; asked before each call.
-        go_on: Returns whether to make the next call; asked before each call.
 
     Raises:
         asyncio.CancelledError: The caller was cancelled; all running calls have been cancelled and have ended.

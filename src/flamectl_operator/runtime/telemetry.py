@@ -40,7 +40,6 @@ class Telemetry:
         """Note that a step of a pass ended.
 
         Args:
-            place: The step's stage, part and phase.
             outcome: `done`, `wait`, `stop` or `error`.
         """
 

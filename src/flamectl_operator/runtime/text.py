@@ -28,7 +28,6 @@ def one_line(text: str, limit: int) -> str:
     White space becomes one space, and control characters are escaped as in JSON.
 
     Args:
-        text: Text that a server, a user or a container wrote.
         limit: The most characters of the result, at least 3.
     """
     if len(text) <= limit and text.isprintable() and "  " not in text:

@@ -52,8 +52,6 @@ class WorkQueue(Generic[K]):
     """A queue of keys for any number of workers in one event loop.
 
     Args:
-        backoff: The delays of `add_rate_limited`.
-        telemetry: Receives reports about keys.
         group: Returns the group of a key. Groups take turns, so that a group with many keys does not delay the others. By default
             all keys are in one group.
     """

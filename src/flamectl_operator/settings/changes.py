@@ -22,12 +22,7 @@ def restart_needed(started: OperatorConfig, wanted: OperatorConfig) -> tuple[str
 
 
 def in_force(started: S, wanted: S) -> S:
-    """Return the new settings, except those that need a restart, which keep their values from the start.
-
-    Args:
-        started: The settings that the process started with, or a section of them.
-        wanted: The present settings, or the same section of them.
-    """
+    """Return the new settings, except those that need a restart, which keep their values from the start."""
     kept: dict[str, object] = {}
     for name, field in type(wanted).model_fields.items():
         before, after = getattr(started, name), getattr(wanted, name)

@@ -50,9 +50,6 @@ class _Loader(yaml.SafeLoader):
 def parse(text: str, origin: str) -> Layer:
     """Parse the text of a file.
 
-    Args:
-        origin: The name of the file in messages.
-
     Raises:
         SettingsError: The text is not YAML.
     """

@@ -67,8 +67,6 @@ class StatusInput:
     """The input of the computation of a status.
 
     Args:
-        generation: `metadata.generation` that the new status speaks of.
-        next_id: The high-water mark of executor ids.
         problem: Why the spec is invalid; empty when it is valid.
         outcomes: Outcomes of the steps of this pass; None before the acting steps have run.
         registration: The outcome about executors that are not registered.

@@ -77,13 +77,7 @@ _CHANGES_NOTHING = "The operator changes nothing"
 
 @dataclass(frozen=True)
 class ConditionWriter:
-    """Makes conditions whose `lastTransitionTime` moves only with `status`, as `meta.SetStatusCondition` does.
-
-    Args:
-        before: The conditions that are stored.
-        generation: `metadata.generation` that the conditions speak of.
-        now: The time, for conditions whose status changes.
-    """
+    """Makes conditions whose `lastTransitionTime` moves only with `status`, as `meta.SetStatusCondition` does."""
 
     before: Sequence[Condition]
     generation: int
@@ -94,8 +88,6 @@ class ConditionWriter:
 
         Args:
             status: Whether it holds; None when that is unknown.
-            reason: Why, as one CamelCase word.
-            message: Why, as a sentence.
         """
         known = next((condition for condition in self.before if condition.type == kind), None)
         said: Literal["True", "False", "Unknown"] = "Unknown" if status is None else "True" if status else "False"

@@ -38,11 +38,7 @@ def durable_fields(status: FlameClusterStatus) -> tuple[object, ...]:
 def required_durable_fields(
     generation: int, observed: ObservedCluster, effective: EffectiveSpec, next_id: int
 ) -> tuple[object, ...]:
-    """Return the durable fields of the status that would be computed, without computing it.
-
-    Args:
-        next_id: The high-water mark of executor ids.
-    """
+    """Return the durable fields of the status that would be computed, without computing it."""
     manager, executors = effective.session_manager_backoff, effective.group.backoff
     return (
         generation,

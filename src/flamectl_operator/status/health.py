@@ -67,8 +67,6 @@ def compute_health(
 
     Args:
         recent: The recent failures of each component, a session manager that does not answer, and paused sessions.
-        problem: The reason why the spec is invalid.
-        paused: Whether the spec pauses the operator.
     """
     if effective is None:
         return Health(State.FAILED, shortened(f"Invalid spec: {problem}"))

@@ -13,7 +13,6 @@ class Notice:
     """A message for a person, and the time from which it is reported.
 
     Args:
-        message: The message, as sentences.
         told_at: The time from which it is reported.
     """
 

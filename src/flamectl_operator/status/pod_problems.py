@@ -113,7 +113,6 @@ def group_problems(
 
     Args:
         before: The unhealthy Pods of the stored status.
-        desired: The objects that should exist; None when the spec is invalid.
     """
     groups: dict[tuple[type[Component], str, str], list[tuple[Component, PodProblem]]] = {}
     for component, problem in (*observed.unhealthy, *_waiting(observed, now)):

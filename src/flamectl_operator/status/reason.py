@@ -120,11 +120,7 @@ def progress(
     *,
     healthy: bool,
 ) -> str:
-    """Return the reason of a cluster that needs no attention.
-
-    Args:
-        healthy: Whether all desired objects exist, current and ready.
-    """
+    """Return the reason of a cluster that needs no attention."""
     if effective.suspended:
         done = IDLE_SUSPENDED if effective.idleness.suspended else SUSPENDED
         return SUSPENDING if observed.components else done

@@ -61,11 +61,7 @@ def for_pod(message: str, name: str) -> str:
 
 
 def _tail(component: Component, problem: PodProblem, template: ComponentTemplate | None) -> str:
-    """Return the remedy in brackets.
-
-    Args:
-        template: The template of the component's Pods; None where that is not known.
-    """
+    """Return the remedy in brackets."""
     advice = problem.remedy.format(**_names(component, problem.container, template)) if problem.remedy else ""
     if problem.reason == UNSCHEDULABLE and template is not None:
         if template.revision == component.revision:

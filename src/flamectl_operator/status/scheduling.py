@@ -37,23 +37,14 @@ _OTHERS = (
 
 
 def remedy(words: str, template: ComponentTemplate) -> str:
-    """Return what was asked, and what to do about it; empty where the scheduler's words are not known.
-
-    Args:
-        words: What the scheduler says.
-        template: The template from which the Pod was made.
-    """
+    """Return what was asked, and what to do about it; empty where the scheduler's words are not known."""
     first, *others = dict.fromkeys(_remedies(words, template)) or [""]
     both = "; ".join([first, *others[:1]])
     return both if len(both) <= _ROOM else first
 
 
 def asked_before(words: str, spec: PodSpec) -> str:
-    """Return the requests of a Pod of an earlier spec that the scheduler cannot satisfy; empty where that is not known.
-
-    Args:
-        words: What the scheduler says.
-    """
+    """Return the requests of a Pod of an earlier spec that the scheduler cannot satisfy; empty where that is not known."""
     found = []
     for resource in dict.fromkeys(_LACKING.findall(words)):
         asks = [each.resources for each in spec.containers if each.resources is not None]

@@ -61,7 +61,6 @@ def outdated(known: Known[T], answer: T, *, created: bool = False) -> str:
 
     Args:
         known: The state of the store before the request was sent.
-        created: Whether the request created the object.
     """
     version, seen = version_of(answer), version_of(known.obj)
     if created and known.obj is None:
@@ -79,7 +78,6 @@ def contradicts_list(
     Args:
         known: The state of the store before the first page was requested.
         stored: Returns the stored object that has the name of an object.
-        items: The objects of all pages.
     """
     if resource_version < known.newest:
         return f"the list is of resourceVersion {resource_version}, but resourceVersion {known.newest} was seen before"

@@ -137,7 +137,6 @@ class Store(Generic[T]):
         """Subscribe to changes.
 
         Args:
-            handler: Called with each change.
             responses: Whether to receive also the changes that responses bring; otherwise only those that the reflector brings. A
                 change that a response brought is not repeated when the reflector brings it.
         """

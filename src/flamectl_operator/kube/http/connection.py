@@ -33,8 +33,6 @@ async def connect(
         kubeconfig: A kubeconfig. Without one: the service account of this Pod, else the default kubeconfig
             ($KUBECONFIG, ~/.kube/config).
         context: The context of the kubeconfig; by default its current one. Without `kubeconfig`, of the default kubeconfig.
-        telemetry: Receives reports about requests.
-        server_clock: Receives the time of the API server.
 
     Raises:
         ConfigurationError: There are no credentials, or they cannot be used.

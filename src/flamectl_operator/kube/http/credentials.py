@@ -69,7 +69,6 @@ async def load_credentials(kubeconfig: Path | None, context: str | None, environ
     """Load credentials from a given kubeconfig, else from this Pod, else from the default kubeconfig.
 
     Args:
-        kubeconfig: The file given by the user, if any.
         context: The context to use instead of the current one of the kubeconfig; implies a kubeconfig.
         environ: The environment, with KUBERNETES_SERVICE_HOST, KUBECONFIG and HOME.
 

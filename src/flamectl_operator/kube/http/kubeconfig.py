@@ -36,7 +36,6 @@ def check_kubeconfig(location: str, context: str | None) -> None:
 
     Args:
         location: The files, separated as in KUBECONFIG.
-        context: The context to use instead of the current one.
 
     Raises:
         ConfigurationError: Something is missing or is not YAML; the error names the file, the option or the entry.

@@ -24,10 +24,6 @@ class LimitedTransport(WrappedTransport):
 
     It wraps the transport inside the retries: each attempt counts, the wait for the next one does not. Requests that must not
     wait, such as the renewal of a Lease, use the inner transport.
-
-    Args:
-        max_in_flight: The most concurrent requests.
-        telemetry: Receives the waits of requests.
     """
 
     def __init__(

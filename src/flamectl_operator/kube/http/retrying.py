@@ -44,12 +44,7 @@ _SAFE_TO_READ_AGAIN = (*_SAFE_TO_REPEAT, ConnectionLostError, ServerError)
 
 
 class RetryingTransport(WrappedTransport):
-    """A transport that retries requests. Streams are not retried, because their reader knows where to resume.
-
-    Args:
-        transport: Carries each attempt.
-        clock: Sleeps between attempts.
-    """
+    """A transport that retries requests. Streams are not retried, because their reader knows where to resume."""
 
     def __init__(self, transport: Transport, clock: Clock, random: Random) -> None:
         super().__init__(transport)

@@ -167,9 +167,6 @@ class RenewedConnection:
 
     Loading takes up to a minute when a plugin hangs. So one task loads for all callers and continues when a caller is cancelled,
     and no caller waits for it before the old credentials have expired.
-
-    Args:
-        load: Loads credentials from their source.
     """
 
     def __init__(self, load: Callable[[], Awaitable[Credentials]], credentials: Credentials, clock: Clock) -> None:

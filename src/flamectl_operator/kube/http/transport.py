@@ -108,8 +108,6 @@ class AiohttpTransport:
 
     Args:
         connections: Returns a working connection, and a new one when its credentials stop working.
-        clock: The time, for `Retry-After` dates and the durations of requests.
-        telemetry: Receives the results of attempts.
         server_clock: Receives the time that each successful response names.
     """
 

@@ -76,7 +76,6 @@ class OperatorCollector(Collector):
     Args:
         operator: Returns the operator; None while this process stands by or has not started. So only the working replica counts
             FlameClusters, and the sum over all replicas is their number.
-        workers: Returns the number of workers.
     """
 
     def __init__(

@@ -43,7 +43,6 @@ async def serving(what: str, address: tuple[str, int] | None, routes: Routes) ->
     Args:
         what: The name of the server, for the log and the error.
         address: Host and port; an empty host for all interfaces, port 0 for any that is free; None to serve nothing.
-        routes: The handler of each path.
 
     Raises:
         CannotListenError: The address cannot be used.

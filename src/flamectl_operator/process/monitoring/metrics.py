@@ -178,11 +178,7 @@ class Metrics(Telemetry):
         self._lag.set_function(lag)
 
     def watch_election(self, name: str, leads: Callable[[], bool]) -> None:
-        """Export which replica leads.
-
-        Args:
-            leads: Returns whether this process leads; called at each scrape.
-        """
+        """Export which replica leads."""
         self._leader.labels(name).set_function(leads)
 
     def watch_config(self, refused: Callable[[], object], restart_needed: Callable[[], object]) -> None:

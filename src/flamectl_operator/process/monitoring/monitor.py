@@ -30,12 +30,7 @@ CONTROLLER = "flamecluster"
 
 
 class Monitor:
-    """Health and metrics of a process; a context for the life of the process.
-
-    Args:
-        config: The settings, such as the limit for a stuck pass.
-        stop: Set when the process is asked to stop.
-    """
+    """Health and metrics of a process; a context for the life of the process."""
 
     def __init__(self, config: OperatorConfig, clock: Clock, stop: asyncio.Event) -> None:
         self._config = config
@@ -81,7 +76,6 @@ class Monitor:
         """Serve at the addresses in the settings, and stop other servers.
 
         Args:
-            config: The settings, which replace the previous ones.
             provisional: Whether other settings may follow in a moment. Then an address that cannot be used is only logged.
 
         Raises:
