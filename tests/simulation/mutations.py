@@ -52,6 +52,7 @@ from flamectl_operator.planning import (
     object_cache,
     outdated_crd,
     parts,
+    planned_group,
     protection,
     registration,
     repairs,
@@ -527,8 +528,8 @@ def the_budget_is_one_too_large() -> None:
 def too_many_executors_by_surge() -> None:
     original = scale._wanted_now
 
-    def wanted(seen: Any, group: Any, *others: Any) -> int:
-        return original(seen, group, *others) + (1 if group.effective.replicas else 0)
+    def wanted(group: Any) -> int:
+        return original(group) + (1 if group.effective.replicas else 0)
 
     _set(scale, "_wanted_now", wanted)
 
@@ -589,13 +590,13 @@ def waiting_executors_are_deleted_instead_of_rebound() -> None:
 def a_rollout_does_not_wait_for_the_session_manager() -> None:
     original = rollout.plan_rollout
 
-    def plan(seen: Any, *args: Any, **options: Any) -> Any:
-        is_ready = seen.session_manager_ready
-        seen.__dict__["session_manager_ready"] = True
+    def plan(group: Any, **options: Any) -> Any:
+        is_ready = group.cluster.session_manager_ready
+        group.cluster.__dict__["session_manager_ready"] = True
         try:
-            return original(seen, *args, **options)
+            return original(group, **options)
         finally:
-            seen.__dict__["session_manager_ready"] = is_ready
+            group.cluster.__dict__["session_manager_ready"] = is_ready
 
     _set(cluster_plan, "plan_rollout", plan)
 
@@ -604,8 +605,8 @@ def a_rollout_does_not_wait_for_the_session_manager() -> None:
 def unready_stale_executors_are_deleted_under_on_delete() -> None:
     original = rollout._stale_to_delete
 
-    def chosen(observed: Any, group: Any, stale: Any, *args: Any) -> Any:
-        return original(observed, group, stale, *args) or [executor for executor in stale if not executor.ready]
+    def chosen(group: Any, stale: Any, serving: Any) -> Any:
+        return original(group, stale, serving) or [executor for executor in stale if not executor.ready]
 
     _set(rollout, "_stale_to_delete", chosen)
 
@@ -662,8 +663,8 @@ def revisions_are_mixed_under_recreate() -> None:
 def executors_do_not_back_off() -> None:
     original = scale.creation_wait
 
-    def hold(seen: Any, group: Any, now: Any) -> Any:
-        found = original(seen, group, now)
+    def hold(group: Any) -> Any:
+        found = original(group)
         return None if found is not None and found.reason == "BackOff" else found
 
     _set(scale, "creation_wait", hold)
@@ -1330,8 +1331,8 @@ def drains_end_at_once() -> None:
 
 @_mutation_of_flame
 def drains_end_by_an_answer_from_before_the_release() -> None:
-    def drained(executor: Any, seen: Any, *_args: Any) -> Any:
-        snapshot = seen.flame.snapshot
+    def drained(executor: Any, group: Any, *_args: Any) -> Any:
+        snapshot = group.cluster.flame.snapshot
         idle = snapshot is not None and snapshot.load(executor.name)[0] is Load.NONE
         return parts.Deletion.DRAINED if idle else None
 
@@ -1373,8 +1374,8 @@ def nodes_that_are_drained_are_not_released() -> None:
 def nodes_that_register_again_are_not_released_again() -> None:
     original = drain.plan_drain
 
-    def plan(seen: Any, group: Any, released_at: Any, now: Any) -> Any:
-        found = original(seen, group, released_at, now)
+    def plan(group: Any, released_at: Any) -> Any:
+        found = original(group, released_at)
         return replace(found, release=tuple(name for name in found.release if name not in released_at))
 
     _set(cluster_plan, "plan_drain", plan)
@@ -1425,8 +1426,8 @@ def executors_are_chosen_by_an_old_answer() -> None:
 def marked_executors_are_deleted_when_one_answer_is_missing() -> None:
     original = drain._deletion
 
-    def why(executor: Any, seen: Any, *args: Any) -> Any:
-        return parts.Deletion.NOT_REACHABLE if seen.flame.failing else original(executor, seen, *args)
+    def why(executor: Any, group: Any, *args: Any) -> Any:
+        return parts.Deletion.NOT_REACHABLE if group.cluster.flame.failing else original(executor, group, *args)
 
     _set(drain, "_deletion", why)
 
@@ -1559,8 +1560,8 @@ def executors_that_never_register_are_kept() -> None:
 def stale_executors_that_are_not_registered_are_kept() -> None:
     original = registration.unregistered_to_delete
 
-    def current(seen: Any, group: Any, now: Any) -> Any:
-        return tuple(each for each in original(seen, group, now) if not group.effective.stale(each))
+    def current(group: Any) -> Any:
+        return tuple(each for each in original(group) if not group.effective.stale(each))
 
     _set(scale, "unregistered_to_delete", current)
 
@@ -1578,12 +1579,13 @@ def executors_that_flame_does_not_know_stay_in_a_scale_down() -> None:
 
 @_mutation_of_flame
 def executors_that_do_not_register_at_once_are_replaced() -> None:
-    original = registration.unregistered
+    original = vars(planned_group)["unregistered"]
 
     def missing(*args: Any) -> Any:
         return tuple(replace(each, deadline=each.since) for each in original(*args))
 
-    _set(registration, "unregistered", missing)
+    for module in (planned_group, cluster_state):
+        _set(module, "unregistered", missing)
 
 
 # -- Flame: demand

@@ -20,6 +20,7 @@ from flamectl_operator.planning.lost_nodes import lost_nodes, plan_lost_nodes
 from flamectl_operator.planning.needs import Needs, needs
 from flamectl_operator.planning.object_cache import plan_object_caches, rollout_wait, stale_to_replace
 from flamectl_operator.planning.parts import ReplacementsPlan, RolloutPlan
+from flamectl_operator.planning.planned_group import PlannedGroup
 from flamectl_operator.planning.prerequisites import Prerequisites
 from flamectl_operator.planning.protection import plan_protection
 from flamectl_operator.planning.registration import registration_outcome
@@ -87,14 +88,20 @@ class ClusterPlan(Comparison):
     def prerequisites(self) -> Prerequisites:
         """What comes before executors."""
         claim = self.effective.desired.session_manager_claim
+        refused = self.observed.session_manager_quota_refused and claim_wait(self.observed, claim) is None
         return Prerequisites(
-            self.config_map_current,
-            self.session_manager_first,
-            self.observed.session_manager_quota_refused and claim_wait(self.observed, claim) is None,
-            self.object_caches_first,
-            self.effective.session_manager_backoff.next_attempt,
-            self.effective.session_storage(self.observed),
+            config_map_current=self.config_map_current,
+            session_manager_first=self.session_manager_first,
+            session_manager_refused=refused,
+            object_caches_first=self.object_caches_first,
+            next_attempt=self.effective.session_manager_backoff.next_attempt,
+            session_storage=self.effective.session_storage(self.observed),
         )
+
+    @cached_property
+    def group(self) -> PlannedGroup:
+        """The group of executors."""
+        return PlannedGroup(self.observed.group, self.effective.group, self.observed, self.prerequisites, self.now)
 
     @cached_property
     def session_manager(self) -> SessionManagerPlan:
@@ -109,12 +116,12 @@ class ClusterPlan(Comparison):
     @cached_property
     def scale(self) -> ScalePlan:
         """The executors to create, and those to delete that are surplus or of no use."""
-        return plan_scale(self.observed, self.group, self.prerequisites, self.now, self.facts.max_creates)
+        return plan_scale(self.group, self.facts.max_creates)
 
     @cached_property
     def drain(self) -> DrainPlan:
         """The actions on executors that are being drained."""
-        return plan_drain(self.observed, self.group, self.facts.released_at, self.now)
+        return plan_drain(self.group, self.facts.released_at)
 
     @cached_property
     def lost_nodes(self) -> LostNodesPlan:
@@ -125,7 +132,7 @@ class ClusterPlan(Comparison):
     @cached_property
     def protection(self) -> ProtectionPlan:
         """The executors that are protected from autoscalers of nodes, because they have work."""
-        return plan_protection(self.observed, self.group, self.effective.desired.spec.common_annotations, self.now)
+        return plan_protection(self.group, self.effective.desired.spec.common_annotations)
 
     @cached_property
     def replacements(self) -> ReplacementsPlan:
@@ -159,9 +166,7 @@ class ClusterPlan(Comparison):
                 waited = self.effective.update_pending_since is not None and manager.ready
                 overdue = waited and (work is None or work.busy)
                 return RolloutPlan(session_manager=manager, overdue=overdue)
-        plan = plan_rollout(
-            self.observed, self.group, self.prerequisites, self.now, keep_stale=not self._executors_replaceable
-        )
+        plan = plan_rollout(self.group, keep_stale=not self._executors_replaceable)
         caches = stale_to_replace(self) if self._object_caches_replaceable else ()
         waits = [each for each in (self.update_wait, rollout_wait(self)) if each is not None]
         return replace(plan, object_caches=caches, waits=(*waits, *plan.waits))
@@ -183,7 +188,7 @@ class ClusterPlan(Comparison):
     @property
     def ids_needed(self) -> int:
         """How many executors this pass may create at most, after the earlier steps have run."""
-        return ids_to_reserve(self.observed, self.group, self.scale.target, self.now, self.facts.max_creates)
+        return ids_to_reserve(self.group, self.scale.target, self.facts.max_creates)
 
     @property
     def disrupts_later(self) -> bool:
@@ -223,7 +228,7 @@ class ClusterPlan(Comparison):
     @cached_property
     def registration(self) -> Outcome:
         """The outcome about executors that are not registered with the session manager."""
-        return registration_outcome(self.observed, self.group, self.now)
+        return registration_outcome(self.group)
 
     @property
     def demand_waits(self) -> Iterator[Outcome]:

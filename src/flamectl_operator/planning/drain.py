@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from flamectl_operator.observed.executor import Executor
     from flamectl_operator.observed.group import ObservedGroup
     from flamectl_operator.planning.effective_group import EffectiveGroup
-    from flamectl_operator.planning.group_comparison import GroupComparison
+    from flamectl_operator.planning.planned_group import PlannedGroup
     from flamectl_operator.runtime.clock_reading import ClockReading
 
 #: Seconds without an answer of the session manager after which marked executors are deleted, as if there were no drains.
@@ -68,16 +68,16 @@ def split_drainable(
     return tuple(drain), tuple(others)
 
 
-def undecided(observed: ObservedCluster, group: EffectiveGroup, now: ClockReading) -> bool:
+def undecided(group: PlannedGroup) -> bool:
     """Return whether executors are not chosen yet, because an answer of the session manager is due within seconds.
 
     The answer may be the first one, or the last one may be too old to tell which executors have work now.
     """
-    flame = observed.flame
-    if group.suspended or flame.phase is Phase.ASKING:
-        return not group.suspended
-    load_matters = group.drain_timeout > 0 or group.scaling is not None
-    return load_matters and flame.fresh is not None and now.boottime - flame.said_at > RECENT_SNAPSHOT_SECONDS
+    flame, wanted = group.cluster.flame, group.effective
+    if wanted.suspended or flame.phase is Phase.ASKING:
+        return not wanted.suspended
+    load_matters = wanted.drain_timeout > 0 or wanted.scaling is not None
+    return load_matters and flame.fresh is not None and group.now.boottime - flame.said_at > RECENT_SNAPSHOT_SECONDS
 
 
 def occupied(group: ObservedGroup) -> int:
@@ -86,38 +86,36 @@ def occupied(group: ObservedGroup) -> int:
     return len(group.live) + keep
 
 
-def plan_drain(
-    observed: ObservedCluster, group: GroupComparison, released_at: Mapping[str, float], now: ClockReading
-) -> DrainPlan:
+def plan_drain(group: PlannedGroup, released_at: Mapping[str, float]) -> DrainPlan:
     """Decide about the executors that are being drained."""
+    observed, now, snapshot = group.cluster, group.now, group.cluster.flame.snapshot
     release, delete, left, ends, looks, mend = [], [], [], [], [], []
-    held = _held(observed, group)
+    held = _held(group)
     for executor in group.observed.draining:
         since = now.counted_from(executor.draining_since or now.wall).replace(microsecond=0)
         end = _begin(executor, since, observed, now) + timedelta(seconds=group.effective.drain_timeout)
         if executor.pod.uid in observed.kept:
             continue
-        why = _deletion(executor, observed, group.effective, released_at, end, now)
+        why = _deletion(executor, group, released_at, end)
         if why is not None and (executor.name not in held or why in _NO_LOSS):
             delete.append((executor, why))
             continue
         left.append(executor)
         ends.append(end)
         if why is not None:
-            looks.append(
-                now.wall + timedelta(seconds=GIVE_UP_AFTER)
-            )  # as a rule, a Pod that becomes ready brings a pass
+            # As a rule, a Pod that becomes ready brings a pass.
+            looks.append(now.wall + timedelta(seconds=GIVE_UP_AFTER))
         if executor.draining_since is None or abs(since - executor.draining_since) > CLOCKS_DIFFER:
             mend.append((executor, since))
-        if observed.flame.snapshot is None:
+        if snapshot is None:
             ends.append(_give_up_at(observed, now))
             continue
-        if observed.flame.snapshot.drained(executor.name):
+        if snapshot.drained(executor.name):
             soon = max(CONFIRM_AFTER, _back_by(executor, observed) - now.boottime)
             looks.append(now.wall + timedelta(seconds=soon))
         if executor.name in held:
             continue
-        if executor.name in observed.flame.snapshot.nodes or executor.name not in released_at:
+        if executor.name in snapshot.nodes or executor.name not in released_at:
             release.append(executor.name)
     message = _message(left, observed, min(ends)) if left else ""
     due = min((time for time in (*ends, *looks) if time > now.wall), default=now.wall)
@@ -137,37 +135,27 @@ def _begin(executor: Executor, since: datetime, observed: ObservedCluster, now: 
     return seen if seen - since > CLOCKS_DIFFER else since
 
 
-def _held(observed: ObservedCluster, group: GroupComparison) -> set[str]:
+def _held(group: PlannedGroup) -> set[str]:
     """Return the executors that keep serving although they are marked, because too few others are ready.
 
     The operator marks no more than the budget allows. Somebody may have written marks by hand, and executors may have failed
     since. An executor whose node was released serves no more.
     """
-    snapshot = observed.flame.snapshot
-    serving = [
-        each
-        for each in group.observed.draining
-        if pods.is_ready(each.pod) and (snapshot is None or each.name in snapshot.nodes)
-    ]
-    if group.effective.update_strategy.type == "Recreate":
+    strategy, snapshot = group.effective.update_strategy, group.cluster.flame.snapshot
+    if strategy.type == "Recreate":
         return set()
+    marked = [each for each in group.observed.draining if pods.is_ready(each.pod)]
+    serving = [each for each in marked if snapshot is None or each.name in snapshot.nodes]
     ready = len(group.observed.serving) + len(serving)
-    return {
-        each.name
-        for each in serving[max(0, ready - floor(group.effective.update_strategy, group.effective.replicas)) :]
-    }
+    return {each.name for each in serving[max(0, ready - floor(strategy, group.effective.replicas)) :]}
 
 
 def _deletion(
-    executor: Executor,
-    observed: ObservedCluster,
-    group: EffectiveGroup,
-    released_at: Mapping[str, float],
-    end: datetime,
-    now: ClockReading,
+    executor: Executor, group: PlannedGroup, released_at: Mapping[str, float], end: datetime
 ) -> Deletion | None:
     """Return why an executor is deleted now; None when it stays."""
-    if group.suspended:
+    observed, now = group.cluster, group.now
+    if group.effective.suspended:
         return Deletion.SUSPENDED
     lost = executor.started and not observed.marks.follows(executor) and not observed.marks.misread(executor)
     if observed.session_manager_ready and lost:

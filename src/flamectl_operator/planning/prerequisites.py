@@ -31,7 +31,7 @@ class SessionStorage:
         return bool(self.name and self.claim) and incarnation == f"{self.name}.{self.claim}"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Prerequisites:
     """What comes before executors.
 

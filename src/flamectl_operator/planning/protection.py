@@ -22,9 +22,8 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping
     from datetime import datetime
 
-    from flamectl_operator.observed.cluster import ObservedCluster
     from flamectl_operator.observed.executor import Executor
-    from flamectl_operator.planning.group_comparison import GroupComparison
+    from flamectl_operator.planning.planned_group import PlannedGroup
     from flamectl_operator.runtime.clock_reading import ClockReading
 
 #: The annotations that the cluster autoscaler and Karpenter read.
@@ -55,9 +54,7 @@ class ProtectionPlan(Part):
             yield f"{verb} {executor.name} from autoscalers of nodes"
 
 
-def plan_protection(
-    observed: ObservedCluster, group: GroupComparison, common_annotations: Collection[str], now: ClockReading
-) -> ProtectionPlan:
+def plan_protection(group: PlannedGroup, common_annotations: Collection[str]) -> ProtectionPlan:
     """Decide which executors are protected from now on, and which no longer.
 
     Without an answer of the session manager each stays as it is.
@@ -65,7 +62,7 @@ def plan_protection(
     Args:
         common_annotations: The keys of annotations that the author gives to all objects.
     """
-    desired, snapshot = group.effective.desired, observed.flame.fresh
+    desired, snapshot, now = group.effective.desired, group.cluster.flame.fresh, group.now
     wanted = desired.spec.drain.protect_busy
     if group.effective.suspended or (wanted and snapshot is None):
         return ProtectionPlan()

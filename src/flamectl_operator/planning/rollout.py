@@ -21,8 +21,7 @@ if TYPE_CHECKING:
     from flamectl_operator.observed.cluster import ObservedCluster
     from flamectl_operator.observed.component import Component
     from flamectl_operator.observed.executor import Executor
-    from flamectl_operator.planning.group_comparison import GroupComparison
-    from flamectl_operator.planning.prerequisites import Prerequisites
+    from flamectl_operator.planning.planned_group import PlannedGroup
     from flamectl_operator.runtime.clock_reading import ClockReading
     from flamectl_operator.runtime.outcome import Outcome
 
@@ -33,14 +32,7 @@ ROOM_TIMEOUT_SECONDS = 60.0
 _WAITING = wait("WaitingForSessionManager")
 
 
-def plan_rollout(
-    observed: ObservedCluster,
-    group: GroupComparison,
-    prerequisites: Prerequisites,
-    now: ClockReading,
-    *,
-    keep_stale: bool = False,
-) -> RolloutPlan:
+def plan_rollout(group: PlannedGroup, *, keep_stale: bool) -> RolloutPlan:
     """Decide which executors to replace now.
 
     Executors that started under an earlier incarnation of the session manager come first, because they would retry for ever. All
@@ -51,74 +43,65 @@ def plan_rollout(
     Args:
         keep_stale: Whether stale executors must stay for now.
     """
-    if not observed.session_manager_ready:
-        return _without_session_manager(observed, group, prerequisites, now)
-    others = group.observed.unbound
-    lost = [
-        executor for executor in observed.deletable(others) if executor.started and not observed.marks.misread(executor)
-    ]
+    cluster, existing = group.cluster, group.observed
+    if not cluster.session_manager_ready:
+        return _without_session_manager(group)
+    others = existing.unbound
+    lost = [each for each in cluster.deletable(others) if each.started and not cluster.marks.misread(each)]
     gone = {executor.name for executor in lost}
     stale = [each for each in group.to_replace if each.name not in gone]
-    serving = [each for each in group.observed.serving if each.name not in gone] if stale else []
-    caches_first = prerequisites.object_caches_first
-    asking = bool(stale) and undecided(observed, group.effective, now)
-    manager_first = prerequisites.session_manager_first
+    serving = [each for each in existing.serving if each.name not in gone] if stale else []
+    caches_first = group.prerequisites.object_caches_first
+    asking = bool(stale) and undecided(group)
+    manager_first = group.prerequisites.session_manager_first
     may_replace = not manager_first and not caches_first and not keep_stale and not asking
-    chosen = _stale_to_delete(observed, group, observed.deletable(stale), serving, now) if may_replace else []
+    chosen = _stale_to_delete(group, cluster.deletable(stale), serving) if may_replace else []
     leaving = gone | {executor.name for executor in chosen}
-    drain, delete = split_drainable(chosen, observed, group.effective)
+    drain, delete = split_drainable(chosen, cluster, group.effective)
     left = len(stale) - len(chosen)
     if manager_first:
         deferral = _WAITING
     elif caches_first:
         deferral = wait("WaitingForObjectCache")
     else:
-        deferral = _rollout_wait(group, left, held=bool(left) and holds_rollout(observed, group, now))
+        deferral = _rollout_wait(group, left)
+    ask = (wait("AskingSessionManager", "", SNAPSHOT_RECHECK_SECONDS),) if asking else ()
     return RolloutPlan(
-        delete=(
-            *((executor, LOST) for executor in lost),
-            *((executor, STALE) for executor in delete),
-        ),
+        delete=(*((executor, LOST) for executor in lost), *((executor, STALE) for executor in delete)),
         drain=drain,
         rebind=tuple(executor for executor in others if not executor.started and executor.name not in leaving),
-        mend=tuple(executor for executor in group.observed.mismarked if executor.name not in leaving),
-        waits=(deferral, *([wait("AskingSessionManager", "", SNAPSHOT_RECHECK_SECONDS)] if asking else []))
-        if left
-        else (),
+        mend=tuple(executor for executor in existing.mismarked if executor.name not in leaving),
+        waits=(deferral, *ask) if left else (),
     )
 
 
-def _without_session_manager(
-    observed: ObservedCluster, group: GroupComparison, prerequisites: Prerequisites, now: ClockReading
-) -> RolloutPlan:
+def _without_session_manager(group: PlannedGroup) -> RolloutPlan:
     """Plan while the session manager is not ready, so that no executor serves a session.
 
     Executors that wait for the session manager only need its new incarnation, and they need it before it is ready, because then
     they start. If the session manager is unschedulable or refused by a quota, executors that will be replaced anyway are deleted.
     If that has not helped after a while, waiting executors are deleted as well.
     """
-    live = observed.deletable(group.observed.live)
-    others = group.observed.unbound
+    cluster, others = group.cluster, group.observed.unbound
+    live = cluster.deletable(group.observed.live)
     waits = (_WAITING,) if others or group.stale else ()
-    if prerequisites.session_manager_refused:
+    if group.prerequisites.session_manager_refused:
         # Waiting executors are deleted one by one, because a quota may be slow to count deleted Pods.
-        started = [
-            each
-            for each in live
-            if each.started and not prerequisites.session_storage.finds(each.session_manager_incarnation)
-        ]
+        storage = group.prerequisites.session_storage
+        started = [each for each in live if each.started and not storage.finds(each.session_manager_incarnation)]
         return _make_room(started or deletion_order(live, group.effective)[:1], waits)
-    starting = _starting(observed)
-    since = _unschedulable_since(observed, starting, now) if starting is not None else None
+    manager = cluster.session_manager
+    starting = manager if manager is not None and manager.live and manager.failure is None else None
+    since = None if starting is None else _unschedulable_since(cluster, starting, group.now)
     if since is None:
         fresh = tuple(each for each in others if not each.started and not group.effective.stale(each))
         return RolloutPlan(rebind=() if starting is None else fresh, waits=waits)
     if placed := [executor for executor in live if executor.pod.spec.node_name]:
         until = since + timedelta(seconds=ROOM_TIMEOUT_SECONDS)
-        if until <= now.wall:
+        if until <= group.now.wall:
             return _make_room(placed, waits)
-        waits = (wait_until("WaitingForSessionManager", until, now.wall),)
-    return _make_room([executor for executor in observed.deletable(others) if executor.started], waits)
+        waits = (wait_until("WaitingForSessionManager", until, group.now.wall),)
+    return _make_room([executor for executor in cluster.deletable(others) if executor.started], waits)
 
 
 def _make_room(executors: Sequence[Executor], waits: tuple[Outcome, ...]) -> RolloutPlan:
@@ -137,19 +120,7 @@ def _unschedulable_since(observed: ObservedCluster, manager: Component, now: Clo
     return max(since, now.wall - timedelta(seconds=now.boottime - seen))
 
 
-def _starting(observed: ObservedCluster) -> Component | None:
-    """Return the session manager if it exists and has not failed."""
-    manager = observed.session_manager
-    return manager if manager is not None and manager.live and manager.failure is None else None
-
-
-def _stale_to_delete(
-    observed: ObservedCluster,
-    group: GroupComparison,
-    stale: Sequence[Executor],
-    serving: Sequence[Executor],
-    now: ClockReading,
-) -> list[Executor]:
+def _stale_to_delete(group: PlannedGroup, stale: Sequence[Executor], serving: Sequence[Executor]) -> list[Executor]:
     strategy = group.effective.update_strategy
     if strategy.type == "OnDelete" or not stale:
         return []
@@ -157,23 +128,23 @@ def _stale_to_delete(
         return list(stale)
     # A stale executor that is not ready, or does not register, can be deleted without budget, because it does not serve. So a
     # broken rollout can be rolled back or superseded.
-    useless = superseded(observed, group, now)
+    useless = superseded(group)
     free = [executor for executor in stale if not executor.ready or executor.name in useless]
-    if group.effective.backoff.repeated or holds_rollout(observed, group, now):
+    if group.effective.backoff.repeated or holds_rollout(group):
         # Each attempt is ready for a moment before it fails, so without this each attempt would cost working executors.
         return free
     spare = max(0, len(serving) - floor(strategy, group.effective.replicas))
     ready = [executor for executor in stale if executor.ready and executor.name not in useless]
-    return free + deletion_order(ready, group.effective, observed.work, of_no_use(observed, group.observed))[:spare]
+    return free + deletion_order(ready, group.effective, group.cluster.work, of_no_use(group))[:spare]
 
 
-def _rollout_wait(group: GroupComparison, left: int, *, held: bool) -> Outcome:
+def _rollout_wait(group: PlannedGroup, left: int) -> Outcome:
     if group.effective.update_strategy.type == "OnDelete":
         stale = f"{left} stale executor{'s' * (left != 1)}"
         return wait("OnDelete", f"{stale} will be replaced after somebody deletes {'it' if left == 1 else 'them'}")
     fresh = len(group.fresh)
     message = f"rolling update: {fresh} of {group.effective.replicas} executors are on the current revision"
-    if group.effective.backoff.repeated and not held:
+    if group.effective.backoff.repeated and not holds_rollout(group):
         seconds = group.effective.settings.stable_after_seconds
         message += f"; some failed, and the update continues after a newer executor has been ready for {seconds:.0f} s"
     return wait("RollingUpdate", message)

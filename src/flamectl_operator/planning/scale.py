@@ -17,59 +17,51 @@ from flamectl_operator.planning.budget import floor, surge
 from flamectl_operator.planning.deletion import deletion_order, given_up_at
 from flamectl_operator.planning.drain import CLOCKS_DIFFER, occupied, split_drainable, undecided
 from flamectl_operator.planning.parts import ScalePlan
-from flamectl_operator.planning.registration import NOT_REGISTERED, of_no_use, overdue, unregistered_to_delete
+from flamectl_operator.planning.registration import NOT_REGISTERED, of_no_use, unregistered_to_delete
 from flamectl_operator.planning.replacement_backoff import executor_uncounted
 from flamectl_operator.runtime.outcome import wait, wait_until
 
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from flamectl_operator.observed.cluster import ObservedCluster
     from flamectl_operator.observed.executor import Executor
     from flamectl_operator.planning.effective_group import EffectiveGroup
-    from flamectl_operator.planning.group_comparison import GroupComparison
-    from flamectl_operator.planning.prerequisites import Prerequisites
-    from flamectl_operator.runtime.clock_reading import ClockReading
+    from flamectl_operator.planning.planned_group import PlannedGroup
     from flamectl_operator.runtime.outcome import Outcome
 
 
-def plan_scale(
-    observed: ObservedCluster, group: GroupComparison, prerequisites: Prerequisites, now: ClockReading, limit: int
-) -> ScalePlan:
+def plan_scale(group: PlannedGroup, limit: int) -> ScalePlan:
     """Decide how many executors to create, or which ones to delete.
 
     Args:
         limit: The most executors to create in one pass.
     """
-    live = group.observed.live
-    target = _wanted_now(observed, group, prerequisites)
-    delete_terminal, waits = _terminal_to_delete(observed, group, now.wall)
+    cluster, live, target = group.cluster, group.observed.live, _wanted_now(group)
+    delete_terminal, waits = _terminal_to_delete(group)
     plan = ScalePlan(target, delete_terminal=delete_terminal, waits=waits)
     if len(live) > target:
-        if undecided(observed, group.effective, now):
+        if undecided(group):
             return replace(plan, waits=(*waits, wait("AskingSessionManager", "", SNAPSHOT_RECHECK_SECONDS)))
-        surplus, held = _surplus(observed, group, len(live) - target, now)
-        drain, delete = split_drainable(surplus, observed, group.effective)
+        surplus, held = _surplus(group, len(live) - target)
+        drain, delete = split_drainable(surplus, cluster, group.effective)
         return replace(plan, drain=drain, delete=delete, waits=(*waits, *held))
-    plan = replace(plan, delete_unregistered=observed.deletable(unregistered_to_delete(observed, group, now)))
+    plan = replace(plan, delete_unregistered=cluster.deletable(unregistered_to_delete(group)))
     missing = target - occupied(group.observed)
     if missing <= 0:
         return plan
-    if (deferral := _creation_wait(observed, group, prerequisites, now)) is not None:
+    if (deferral := _creation_wait(group)) is not None:
         return replace(plan, waits=(*waits, deferral))
     return replace(plan, create=min(missing, limit), missing=missing)
 
 
-def _surplus(
-    observed: ObservedCluster, group: GroupComparison, count: int, now: ClockReading
-) -> tuple[list[Executor], tuple[Outcome, ...]]:
+def _surplus(group: PlannedGroup, count: int) -> tuple[list[Executor], tuple[Outcome, ...]]:
     """Return so many executors to delete, but no registered one without which fewer would serve than must stay, and the wait.
 
     The others may still come back to their work. If they do not, they become overdue, and are deleted first.
     """
-    existing, wanted = group.observed, group.effective
-    useless = of_no_use(observed, existing) | {each.name for each in overdue(observed, existing, wanted.settings, now)}
-    order = deletion_order(observed.deletable(existing.live), wanted, observed.work, useless)[:count]
+    cluster, existing, wanted = group.cluster, group.observed, group.effective
+    useless = of_no_use(group) | {each.name for each in group.overdue}
+    order = deletion_order(cluster.deletable(existing.live), wanted, cluster.work, useless)[:count]
     serving = {each.name for each in existing.serving}
     spare = len(serving) - floor(wanted.update_strategy, wanted.replicas)
     chosen: list[Executor] = []
@@ -82,95 +74,85 @@ def _surplus(
     return chosen, () if len(chosen) == len(order) else (wait(NOT_REGISTERED),)
 
 
-def _wanted_now(observed: ObservedCluster, group: GroupComparison, prerequisites: Prerequisites) -> int:
+def _wanted_now(group: PlannedGroup) -> int:
     """Return the number of executors for now: the wanted number, plus the surge in a rolling update.
 
     While nothing may be replaced, because the session manager or an object cache comes first, the surge stays constant.
     """
-    replicas, live = group.effective.replicas, group.observed.live
-    stale = observed.deletable(group.to_replace)
+    replicas, prerequisites = group.effective.replicas, group.prerequisites
+    stale = group.cluster.deletable(group.to_replace)
     if replicas == 0:
         return replicas
     most = replicas + (min(surge(group.effective.update_strategy, replicas), len(stale)) if stale else 0)
     if not prerequisites.session_manager_first and not prerequisites.object_caches_first:
         return most
-    return max(replicas, min(len(live), most))
+    return max(replicas, min(len(group.observed.live), most))
 
 
-def ids_to_reserve(
-    observed: ObservedCluster, group: GroupComparison, target: int, now: ClockReading, limit: int
-) -> int:
-    """Return how many executors this pass may create at most, after the earlier steps have run.
-
-    Args:
-        observed: The cluster when the pass begins.
-    """
-    if creation_wait(observed, group, now) is not None:
+def ids_to_reserve(group: PlannedGroup, target: int, limit: int) -> int:
+    """Return how many executors this pass may create at most, after the earlier steps have run, by the group at its beginning."""
+    if creation_wait(group) is not None:
         return 0
     return min(max(0, target - occupied(group.observed)), limit)
 
 
-def _creation_wait(
-    observed: ObservedCluster, group: GroupComparison, prerequisites: Prerequisites, now: ClockReading
-) -> Outcome | None:
+def _creation_wait(group: PlannedGroup) -> Outcome | None:
     """Return why missing executors are not created in this pass."""
-    if (deferral := creation_wait(observed, group, now)) is not None:
+    if (deferral := creation_wait(group)) is not None:
         return deferral
-    if not prerequisites.config_map_current:
+    if not group.prerequisites.config_map_current:
         return wait("ConfigMapNotReady")
-    if observed.session_manager_quota_refused:
+    if group.cluster.session_manager_quota_refused:
         return wait("WaitingForSessionManager")  # freed quota is for the session manager
-    if (deferral := _session_manager_first(observed, prerequisites.next_attempt, now.wall)) is not None:
+    if (deferral := _session_manager_first(group)) is not None:
         return deferral
     if any(_uncounted(executor, group.effective) for executor in group.observed.terminal):
         return wait("Changed", delay=0)
     return None
 
 
-def creation_wait(observed: ObservedCluster, group: GroupComparison, now: ClockReading) -> Outcome | None:
+def creation_wait(group: PlannedGroup) -> Outcome | None:
     """Return why missing executors are not created yet, unless an earlier step of the pass can change that."""
-    deferral = group.effective.backoff.back_off("executors", now.wall)
+    deferral = group.effective.backoff.back_off("executors", group.now.wall)
     if deferral is None and group.effective.update_strategy.type == "Recreate":
-        return _recreate_wait(observed, group, now)
+        return _recreate_wait(group)
     return deferral
 
 
-def _session_manager_first(observed: ObservedCluster, next_attempt: datetime | None, now: datetime) -> Outcome | None:
+def _session_manager_first(group: PlannedGroup) -> Outcome | None:
     """Wait for the session manager, because executors would take its room in a quota or on a node."""
-    manager = observed.session_manager
+    manager, next_attempt = group.cluster.session_manager, group.prerequisites.next_attempt
     if manager is not None:
         unschedulable = manager.live and pods.unschedulable_since(manager.pod) is not None
         return wait("WaitingForSessionManager") if manager.terminal or unschedulable else None
-    if next_attempt is None or next_attempt <= now:
+    if next_attempt is None or next_attempt <= group.now.wall:
         return None
-    return wait_until("WaitingForSessionManager", next_attempt, now)
+    return wait_until("WaitingForSessionManager", next_attempt, group.now.wall)
 
 
-def _recreate_wait(observed: ObservedCluster, group: GroupComparison, now: ClockReading) -> Outcome | None:
+def _recreate_wait(group: PlannedGroup) -> Outcome | None:
     """Wait for old executors to be gone, because `Recreate` never runs two revisions side by side.
 
     An executor that never terminates, because its node is lost, does not block the others for ever.
     """
+    now, settings = group.now, group.effective.settings
     stale = [each for each in group.observed.executors if group.effective.stale(each) and not each.terminal]
     old = f"{len(stale)} executor{'s' * (len(stale) != 1)} of the old revision"
     if any(not executor.terminating for executor in stale):
         return wait("Recreate", f"waiting for {old} to be deleted")
-    settings = group.effective.settings
-    latest = max((given_up_at(observed, executor, settings, now) for executor in stale), default=now.wall)
+    latest = max((given_up_at(group.cluster, executor, settings, now) for executor in stale), default=now.wall)
     if latest <= now.wall:
         return None
     return wait_until("Recreate", latest, now.wall, f"waiting for {old} to terminate")
 
 
-def _terminal_to_delete(
-    observed: ObservedCluster, group: GroupComparison, now: datetime
-) -> tuple[tuple[Executor, ...], tuple[Outcome, ...]]:
+def _terminal_to_delete(group: PlannedGroup) -> tuple[tuple[Executor, ...], tuple[Outcome, ...]]:
     """Return the terminal executors that are due for deletion, and when the next ones are due."""
-    wanted = group.effective
+    wanted, now = group.effective, group.now.wall
     retention = timedelta(seconds=wanted.settings.terminal_pod_retention_seconds)
     due: list[Executor] = []
     later: list[datetime] = []
-    for executor in observed.deletable(group.observed.terminal):
+    for executor in group.cluster.deletable(group.observed.terminal):
         ended = terminal_since(executor)
         if _uncounted(executor, wanted):
             later.append(now)

@@ -10,8 +10,8 @@ from flamectl_operator.desired.common_metadata import CommonMetadata
 from flamectl_operator.observed.incarnation import WantedSessionManager
 from flamectl_operator.planning.effective_spec import resolve_effective_spec
 from flamectl_operator.planning.group_comparison import GroupComparison
-from flamectl_operator.planning.registration import overdue
 from flamectl_operator.planning.spec_changes import SpecChanges
+from flamectl_operator.planning.unregistered import overdue, unregistered
 from flamectl_operator.reconcile.cluster_io import ClusterIO
 from flamectl_operator.reconcile.debounce import NOTHING_AWAITED, Debounce, awaited_executors
 from flamectl_operator.reconcile.deletion_lock import DeletionLock
@@ -149,7 +149,7 @@ class ClusterState:
             generation=generation,
             next_id=next_id,
             now=now,
-            overdue=overdue(observed, observed.group, config.flame, now),
+            overdue=overdue(unregistered(observed, observed.group, config.flame, now), now),
         )
         self._ids.drop_before(effective.group.backoff.attempt_id, observed)
         return effective

@@ -11,8 +11,7 @@ from flamectl_operator.api.constants import DRAINING_ANNOTATION, DRAINING_SINCE_
 from flamectl_operator.flame.knowledge import Knowledge, Phase
 from flamectl_operator.flame.snapshot import ExecutorState, FlameExecutor, NodeState, SessionManagerSnapshot
 from flamectl_operator.observed.cluster import ObservedCluster
-from flamectl_operator.planning.drain import CONFIRM_AFTER, RETURN_SECONDS, drainable, plan_drain
-from flamectl_operator.planning.group_comparison import GroupComparison
+from flamectl_operator.planning.drain import CONFIRM_AFTER, RETURN_SECONDS, drainable
 from flamectl_operator.planning.marks import drain_annotations
 from flamectl_operator.planning.parts import Deletion, DrainPlan, DrainReason
 from flamectl_operator.runtime.clock_reading import ClockReading
@@ -23,6 +22,7 @@ from tests.unit.builders import (
     NOW,
     OWNER,
     ago,
+    cluster_plan,
     effective,
     executor_pod,
     later,
@@ -43,7 +43,7 @@ _BUSY = FlameExecutor(NODE, ExecutorState.BOUND, "s")
 
 
 def _plan(seen: ObservedCluster, wanted: EffectiveSpec, released_at: dict[str, float], now: ClockReading) -> DrainPlan:
-    return plan_drain(seen, GroupComparison(seen.group, wanted.group), released_at, now)
+    return cluster_plan(seen, wanted, now, released_at=released_at).drain
 
 
 def _draining(snapshot: SessionManagerSnapshot, asked: float) -> ObservedCluster:

@@ -8,7 +8,7 @@ from pathlib import Path
 import flamectl_operator
 
 _SOURCES = Path(flamectl_operator.__file__).parent
-_GROUPS = {"DesiredGroup", "ObservedGroup", "EffectiveGroup", "GroupComparison"}
+_GROUPS = {"DesiredGroup", "ObservedGroup", "EffectiveGroup", "GroupComparison", "PlannedGroup"}
 _WHOLE = {"EffectiveSpec", "Comparison", "ClusterPlan"}
 
 

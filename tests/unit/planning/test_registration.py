@@ -12,9 +12,9 @@ from flamectl_operator.flame.knowledge import Knowledge, Phase
 from flamectl_operator.flame.snapshot import ExecutorState, FlameExecutor, NodeState, SessionManagerSnapshot
 from flamectl_operator.observed.cluster import ObservedCluster
 from flamectl_operator.planning.deletion import deletion_order
-from flamectl_operator.planning.group_comparison import GroupComparison
-from flamectl_operator.planning.registration import NOT_REGISTERED, of_no_use, overdue, superseded
+from flamectl_operator.planning.registration import NOT_REGISTERED, of_no_use, superseded
 from flamectl_operator.planning.replacement_backoff import ReplacementBackoff
+from flamectl_operator.planning.unregistered import overdue, unregistered
 from flamectl_operator.runtime.clock_reading import ClockReading
 from flamectl_operator.settings import FlameSettings
 from tests.unit.builders import (
@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from flamectl_operator.kube.pod_views import PodView
+    from flamectl_operator.observed.executor import Executor
 
 _SETTINGS = FlameSettings(registration_deadline_seconds=120)
 
@@ -52,17 +53,22 @@ def _seen(*, ago: float, node_ahead: float) -> ObservedCluster:
     return ObservedCluster.of(OWNER, replace(first.views, flame=flame), BOOTTIME, first)
 
 
+def _overdue(seen: ObservedCluster) -> tuple[Executor, ...]:
+    now = ClockReading(NOW, BOOTTIME)
+    return overdue(unregistered(seen, seen.group, _SETTINGS, now), now)
+
+
 @pytest.mark.parametrize("node_ahead", [-3600, 0, 3600])
 def test_executor_has_its_time_to_register_whatever_the_clock_of_its_node_says(node_ahead: float) -> None:
     seen = _seen(ago=110, node_ahead=node_ahead)
-    assert not overdue(seen, seen.group, _SETTINGS, ClockReading(NOW, BOOTTIME))
+    assert _overdue(seen) == ()
 
 
 @pytest.mark.parametrize("node_ahead", [-3600, 0, 3600])
 def test_executor_is_overdue_when_this_process_has_seen_it_run_for_the_whole_time(node_ahead: float) -> None:
     seen = _seen(ago=121, node_ahead=node_ahead)
 
-    assert overdue(seen, seen.group, _SETTINGS, ClockReading(NOW, BOOTTIME)) == seen.group.live
+    assert _overdue(seen) == seen.group.live
 
 
 def test_executor_does_not_register_although_processes_of_an_earlier_one_of_its_name_have_left_their_sessions() -> None:
@@ -70,7 +76,7 @@ def test_executor_does_not_register_although_processes_of_an_earlier_one_of_its_
     left = (FlameExecutor(pod.name, ExecutorState.UNBINDING), FlameExecutor(pod.name, ExecutorState.RELEASING))
     seen = _answered(pod, registered=[], listed=left, seen=130)
 
-    assert overdue(seen, seen.group, _SETTINGS, ClockReading(NOW, BOOTTIME)) == seen.group.live
+    assert _overdue(seen) == seen.group.live
     assert _of_no_use(seen) == {pod.name}
 
 
@@ -80,7 +86,7 @@ def test_executor_that_was_there_before_the_session_manager_answered_has_less_ti
     first = observed(session_manager(), pod, first_seen_ago=100)
     seen = ObservedCluster.of(OWNER, replace(first.views, flame=flame), BOOTTIME, first)
 
-    assert overdue(seen, seen.group, _SETTINGS, ClockReading(NOW, BOOTTIME)) == seen.group.live
+    assert _overdue(seen) == seen.group.live
 
 
 def _answered(
@@ -112,7 +118,7 @@ def test_ready_executor_serves_only_when_it_is_registered() -> None:
 
 
 def _of_no_use(seen: ObservedCluster) -> frozenset[str]:
-    return of_no_use(seen, seen.group)
+    return of_no_use(cluster_plan(seen, effective()).group)
 
 
 def test_executor_that_the_session_manager_does_not_know_is_of_no_use_unless_it_may_come_back() -> None:
@@ -167,7 +173,7 @@ def test_stale_executors_that_do_not_register_go_without_a_budget_unless_the_ses
         executor_pod(3, revision="old", since=ago(90)),
     ]
     seen, wanted = _answered(*pods, registered=registered), effective(replicas(4))
-    found = superseded(seen, GroupComparison(seen.group, wanted.group), ClockReading(NOW, BOOTTIME))
+    found = superseded(cluster_plan(seen, wanted).group)
     assert found == {executor_pod(each).name for each in names}
 
 

@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 from flamectl_operator.api.constants import DELETION_COST_ANNOTATION
 from flamectl_operator.planning.budget import Budget
 from flamectl_operator.planning.deletion import deletion_order
-from flamectl_operator.planning.group_comparison import GroupComparison
 from flamectl_operator.planning.replacement_backoff import ReplacementBackoff
 from flamectl_operator.planning.scale import creation_wait
 from flamectl_operator.settings import FlameSettings
@@ -369,7 +368,7 @@ def test_other_strategies_do_not_wait_for_old_executors() -> None:
     wanted = effective(rolling(3, 1, 0))
     seen = observed(terminating(executor_pod(0, revision="old")), wanted=wanted)
 
-    assert creation_wait(seen, GroupComparison(seen.group, wanted.group), MOMENT) is None
+    assert creation_wait(cluster_plan(seen, wanted).group) is None
 
 
 @pytest.mark.parametrize(

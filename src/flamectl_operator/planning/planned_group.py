@@ -1,0 +1,36 @@
+"""A group of executors as its planners see it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from flamectl_operator.planning.group_comparison import GroupComparison
+from flamectl_operator.planning.unregistered import overdue, unregistered
+
+if TYPE_CHECKING:
+    from flamectl_operator.observed.cluster import ObservedCluster
+    from flamectl_operator.observed.executor import Executor
+    from flamectl_operator.planning.prerequisites import Prerequisites
+    from flamectl_operator.planning.unregistered import Unregistered
+    from flamectl_operator.runtime.clock_reading import ClockReading
+
+
+@dataclass(frozen=True)
+class PlannedGroup(GroupComparison):
+    """A group of executors with all else that planners decide by: the cluster around it, what comes before it, and the time."""
+
+    cluster: ObservedCluster
+    prerequisites: Prerequisites
+    now: ClockReading
+
+    @cached_property
+    def unregistered(self) -> tuple[Unregistered, ...]:
+        """The executors that run without being registered, by id."""
+        return unregistered(self.cluster, self.observed, self.effective.settings, self.now)
+
+    @cached_property
+    def overdue(self) -> tuple[Executor, ...]:
+        """The executors whose time to register is over."""
+        return overdue(self.unregistered, self.now)

@@ -1,0 +1,91 @@
+"""Executors that run without being registered with their session manager: ready for Kubernetes, and of no use to Flame."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+from flamectl_operator.flame.snapshot import Load, NodeState
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from datetime import datetime
+
+    from flamectl_operator.observed.cluster import ObservedCluster
+    from flamectl_operator.observed.executor import Executor
+    from flamectl_operator.observed.group import ObservedGroup
+    from flamectl_operator.planning.effective_group import EffectiveGroup
+    from flamectl_operator.runtime.clock_reading import ClockReading
+    from flamectl_operator.settings import FlameSettings
+
+#: Seconds after which an executor is replaced whose node is not ready for Flame, or does not come back to a session manager that
+#: restarted. Flame itself drops the work of a silent node after 45 s.
+LOST_AFTER = 60.0
+
+
+@dataclass(frozen=True)
+class Unregistered:
+    """An executor that runs and is not registered, or is not ready in Flame's table.
+
+    Args:
+        since: Since when that is known.
+        deadline: When it is replaced.
+        message: The problem, as a sentence.
+        again: Whether this process saw it before the session manager answered, so that it may have to register again.
+        returns: Whether it also started before the session manager, so that it may come back to its work.
+        known: Whether the session manager has it in its table.
+    """
+
+    executor: Executor
+    since: datetime
+    deadline: datetime
+    message: str
+    again: bool = False
+    returns: bool = False
+    known: bool = False
+
+    def new(self, group: EffectiveGroup) -> bool:
+        """Return whether it is of the wanted revision and has never registered."""
+        return not self.known and not self.returns and not group.stale(self.executor)
+
+
+def unregistered(
+    observed: ObservedCluster, group: ObservedGroup, settings: FlameSettings, now: ClockReading
+) -> tuple[Unregistered, ...]:
+    """Return the executors that run without being registered, by id."""
+    flame = observed.flame
+    snapshot = flame.fresh
+    if snapshot is None:
+        return ()
+    found = []
+    lost_after = min(LOST_AFTER, settings.registration_deadline_seconds)
+    for executor in group.live:
+        running_since = executor.running_since
+        if running_since is None or snapshot.registered(executor.name):
+            continue
+        if (state := snapshot.nodes.get(executor.name)) is not None:
+            since = _wall(flame.not_ready_since.get(executor.name, now.boottime), now)
+            word = "NotReady" if state is NodeState.NOT_READY else "Unknown"
+            message = f"{executor.name} runs, but Flame reports its node as {word}"
+            found.append(Unregistered(executor, since, since + timedelta(seconds=lost_after), message, known=True))
+        elif snapshot.load(executor.name)[0] is Load.NONE:
+            # An executor that was there before this incarnation of the session manager has to register again.
+            seen = observed.first_seen.running[executor.pod.uid]
+            again = seen < flame.known_since
+            # The clocks of its node and of the API server may differ, so this process counts what it has seen itself.
+            since = _wall(max(seen, flame.known_since), now)
+            patience = lost_after if again else settings.registration_deadline_seconds
+            message = f"{executor.name} has run since {running_since:%H:%M:%S} UTC and is not registered with Flame"
+            returns = again and observed.marks.was_there_before(executor)
+            found.append(Unregistered(executor, since, since + timedelta(seconds=patience), message, again, returns))
+    return tuple(found)
+
+
+def overdue(missing: Iterable[Unregistered], now: ClockReading) -> tuple[Executor, ...]:
+    """Return the executors whose time to register is over."""
+    return tuple(each.executor for each in missing if each.deadline <= now.wall)
+
+
+def _wall(boottime: float, now: ClockReading) -> datetime:
+    return now.wall - timedelta(seconds=max(0.0, now.boottime - boottime))
