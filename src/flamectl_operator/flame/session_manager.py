@@ -25,11 +25,9 @@ class SessionManager(Protocol):
 
     async def snapshot(self) -> SessionManagerSnapshot:
         """Ask for the nodes, the executors and the sessions."""
-        ...
 
     async def release_node(self, name: str) -> None:
         """Take a node out of the table. A living node keeps its executors until their sessions end, and gets no new ones."""
-        ...
 
     async def report_lost(self, name: str) -> None:
         """Tell that a node is gone: in 30 s the session manager removes its executors and runs their tasks elsewhere.
@@ -37,12 +35,9 @@ class SessionManager(Protocol):
         The name is registered once more, without any capacity, and its connection is ended. The session manager then treats it
         like each node whose connection is lost. `release_node` afterwards takes it out of the table.
         """
-        ...
 
     def close(self) -> None:
         """Close the connection; the next call opens another one."""
-        ...
 
     def end(self) -> None:
         """Close the connection for good; each further call fails, because another server may have the address by now."""
-        ...

@@ -75,7 +75,6 @@ class Flame(Protocol):
 
     def knowledge(self, key: Key) -> Knowledge:
         """Return what is known of a FlameCluster's session manager. The same object as before, if nothing has changed."""
-        ...
 
     def follow(self, key: Key, target: Target | None, *, busy: bool) -> None:
         """Ask this session manager from now on, or stop asking.
@@ -84,19 +83,15 @@ class Flame(Protocol):
             target: Its session manager; None to stop asking.
             busy: Whether something is going on, so that answers are needed soon.
         """
-        ...
 
     def ask_now(self, key: Key) -> None:
         """Ask at once, because something was changed."""
-        ...
 
     def session_manager(self, key: Key) -> SessionManager | None:
         """Return the session manager that is asked, for calls that change something; None when none is asked for certain."""
-        ...
 
     def forget(self, key: Key) -> None:
         """Forget a FlameCluster that is gone."""
-        ...
 
 
 _NOT_ASKED = Knowledge(since=0.0)

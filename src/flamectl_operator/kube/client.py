@@ -111,27 +111,21 @@ class Client(Protocol):
 
     async def get(self, resource: Resource[T], namespace: str, name: str) -> T:
         """Read an object with a consistent read, never from a cache."""
-        ...
 
     async def create(self, resource: Resource[T], namespace: str, body: JsonObject, *, strict: bool = False) -> T:
         """Create an object; with `strict`, an unknown field raises a BadRequestError that names it."""
-        ...
 
     async def dry_run_create(self, resource: Resource[T], namespace: str, body: JsonObject) -> T:
         """Send a strict dry run of `create` and return the object that it would create; raise the errors of `create`."""
-        ...
 
     async def replace_status(self, resource: Resource[T], namespace: str, name: str, body: JsonObject) -> T:
         """Replace the status; with metadata.resourceVersion in the body, a changed object raises a ConflictError."""
-        ...
 
     async def dry_run_replace_status(self, resource: Resource[T], namespace: str, name: str, body: JsonObject) -> T:
         """Send a dry run of `replace_status` and return the object that it would store."""
-        ...
 
     async def merge_patch(self, resource: Resource[T], namespace: str, name: str, body: JsonObject) -> T:
         """Change fields with a JSON merge patch (RFC 7386); a resourceVersion in the patch is a precondition."""
-        ...
 
     async def delete(
         self, resource: Resource[T], namespace: str, name: str, **options: Unpack[DeleteOptions]
@@ -141,11 +135,9 @@ class Client(Protocol):
         Returns:
             The object if the response holds it, None if the response is a Status.
         """
-        ...
 
     async def list_page(self, resource: Resource[T], namespace: str | None, **options: Unpack[ListOptions]) -> Page[T]:
         """Read a page of a list of a namespace, or of all of them, with a consistent read, never from a cache."""
-        ...
 
     def watch(
         self, resource: Resource[T], namespace: str | None, **options: Unpack[WatchOptions]
@@ -154,4 +146,3 @@ class Client(Protocol):
 
         An object that cannot be decoded does not end the watch.
         """
-        ...

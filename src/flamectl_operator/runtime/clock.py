@@ -15,23 +15,18 @@ class Clock(Protocol):
 
     def now(self) -> datetime:
         """Return the wall clock, aware and in UTC: for people, and for times that outlive the process."""
-        ...
 
     def monotonic(self) -> float:
         """Return the event loop's clock: seconds since a fixed moment, which never go back."""
-        ...
 
     def boottime(self) -> float:
         """Return seconds since a fixed moment that also pass while the machine sleeps; leases are measured with it."""
-        ...
 
     def reading(self) -> ClockReading:
         """Return both clocks at this moment, for a decision."""
-        ...
 
     async def sleep(self, seconds: float) -> None:
         """Sleep for `seconds`; zero or less yields to other tasks once."""
-        ...
 
 
 _BOOTTIME: int = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)

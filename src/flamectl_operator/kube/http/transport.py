@@ -46,7 +46,6 @@ class Transport(Protocol):
     @property
     def host(self) -> str:
         """Host and port of the API server."""
-        ...
 
     async def send(self, request: Request) -> bytes:
         """Send a request and return the body of its successful response.
@@ -57,7 +56,6 @@ class Transport(Protocol):
             AnswerTooLargeError: The response has more than `Request.max_size` bytes.
             ApiError: The server answered with an error.
         """
-        ...
 
     def stream(
         self, path: str, query: Mapping[str, str] | None = None, *, read_timeout: float
@@ -74,11 +72,9 @@ class Transport(Protocol):
             ConnectionLostError: Also while iterating.
             ApiError: The server answered with an error.
         """
-        ...
 
     async def close(self) -> None:
         """Close all connections."""
-        ...
 
 
 class WrappedTransport:
