@@ -167,6 +167,19 @@ class ClusterIO(ClusterReads):
         store.absorb(patched)
         return patched
 
+    async def annotate(self, pod: PodView, annotations: Mapping[str, str | None]) -> bool:
+        """Patch annotations of a Pod, and return whether that was done.
+
+        The resourceVersion is a precondition, so two operators do not choose by different views or patch more often together, and
+        no executor that has started meanwhile is bound to another session manager.
+
+        Raises:
+            RefusedError: RBAC, admission or the schema rejects it.
+        """
+        version = pod.metadata.resource_version
+        changes = {"metadata": {"annotations": annotations, "resourceVersion": version}}
+        return await self.patch(PODS, pod.name, changes) is not None
+
     async def delete(
         self,
         resource: Resource[T],

@@ -18,6 +18,7 @@ from flamectl_operator.reconcile.deletion_lock import DeletionLock
 from flamectl_operator.reconcile.dry_run import DryRuns
 from flamectl_operator.reconcile.executor_ids import ExecutorIds
 from flamectl_operator.reconcile.lock_hold import LockHold
+from flamectl_operator.reconcile.lock_lease import LockLease
 from flamectl_operator.reconcile.reconcile_pass import Pass
 from flamectl_operator.reconcile.refusals import RefusedError
 from flamectl_operator.reconcile.report import Report
@@ -68,7 +69,7 @@ class ClusterState:
         self._telemetry = telemetry
         hold = LockHold(lock_identity, clock)
         self._io = ClusterIO(owner, client, stores, clock, events, hold.check)
-        self._lock = DeletionLock(hold, self._io, clock)
+        self._lock = DeletionLock(LockLease(hold, self._io))
         self.status = StatusWriter(self._io)
         self._session_manager = SessionManagerIO(owner.key, stores.flame, clock)
         self._ids = ExecutorIds()

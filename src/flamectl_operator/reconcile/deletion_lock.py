@@ -28,9 +28,6 @@ if TYPE_CHECKING:
     from flamectl_operator.api.flamecluster import LockOptions
     from flamectl_operator.observed.flame_cluster import FlameClusterView
     from flamectl_operator.planning.lock import HeldLease
-    from flamectl_operator.reconcile.cluster_io import ClusterIO
-    from flamectl_operator.reconcile.lock_hold import LockHold
-    from flamectl_operator.runtime.clock import Clock
 
 #: The reason of outcomes for Pods that stay because this operator is denied the lock.
 LOCK_DENIED = "LockDenied"
@@ -43,16 +40,11 @@ class DeletionLock:
     """Acquires, extends and releases the deletion lock of one FlameCluster, as its passes need it.
 
     A process that ends while it holds the lock leaves it to its successor under the same lock identity, or lets it expire.
-
-    Args:
-        hold: The hold of this process, which changes with each write of the Lease.
     """
 
-    def __init__(self, hold: LockHold, io: ClusterIO, clock: Clock) -> None:
-        self._hold = hold
-        self._io = io
-        self._clock = clock
-        self.lease = LockLease(hold, io, clock)
+    def __init__(self, lease: LockLease) -> None:
+        self.lease = lease
+        self._hold, self._io = lease.hold, lease.io
         self._generation = 0
         self._deferral: Outcome | None = _NOT_ASKED
         self._wait = LockWait()
@@ -91,7 +83,7 @@ class DeletionLock:
         else:
             pods = frozenset(each.pod.uid for each in self._io.observe().components if not each.terminating)
             no_operator = self.lease.held_by_no_operator
-            deferral = self._wait.explained(deferral, pods, self._clock.boottime(), no_operator=no_operator)
+            deferral = self._wait.explained(deferral, pods, self._io.clock.boottime(), no_operator=no_operator)
         self._deferral = deferral
         return deferral
 

@@ -102,10 +102,7 @@ async def mark_for_draining(
     marked: list[Executor] = []
 
     async def write(executor: Executor) -> None:
-        # The resourceVersion is a precondition, so that two operators do not choose by different views.
-        version = executor.pod.metadata.resource_version
-        patch = {"metadata": {"annotations": annotations, "resourceVersion": version}}
-        if not io.superseded and await io.patch(PODS, executor.name, patch) is not None:
+        if not io.superseded and await io.annotate(executor.pod, annotations):
             marked.append(executor)
 
     result = await in_parallel(executors, io.writes_in_flight, write, in_time)

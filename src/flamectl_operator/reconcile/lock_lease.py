@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from flamectl_operator.planning.lock import Foreign
     from flamectl_operator.reconcile.cluster_io import ClusterIO
     from flamectl_operator.reconcile.lock_hold import LockHold
-    from flamectl_operator.runtime.clock import Clock
 
 #: Seconds until a lock that another operator holds is read again, because it may be released before it expires.
 LEASE_RECHECK_SECONDS = 5.0
@@ -38,10 +37,10 @@ class LockLease:
         hold: The hold of this process, which changes with each write of the Lease.
     """
 
-    def __init__(self, hold: LockHold, io: ClusterIO, clock: Clock) -> None:
-        self._hold = hold
-        self._io = io
-        self._clock = clock
+    def __init__(self, hold: LockHold, io: ClusterIO) -> None:
+        self.hold = hold
+        self.io = io
+        self._clock = io.clock
         self._generation = 0
         self._duration = 0.0
         self._seen: ObservedLease | None = None
@@ -54,15 +53,15 @@ class LockLease:
         Args:
             duration: Seconds that the lock lasts unless it is extended.
         """
-        self._generation, self._hold.options, self._duration = generation, options, duration
+        self._generation, self.hold.options, self._duration = generation, options, duration
         if options.disabled:
-            self._hold.held = self._seen = None
+            self.hold.held = self._seen = None
             self._read_again, self._acquired_for = float("-inf"), 0
 
     @property
     def name(self) -> str:
         """The name of the Lease."""
-        return names.lock(self._io.owner.name)
+        return names.lock(self.io.owner.name)
 
     @property
     def held_by_no_operator(self) -> bool:
@@ -81,7 +80,7 @@ class LockLease:
 
     async def look(self) -> LeaseView | None:
         """Read the Lease; None when there is none."""
-        return await self._io.look(LEASES, self.name)
+        return await self.io.look(LEASES, self.name)
 
     def obstacle(self, lease: LeaseView | None) -> HeldByOther | Foreign | None:
         """Return why the lock cannot be acquired, by a Lease that was just read; None when it can be."""
@@ -118,49 +117,49 @@ class LockLease:
         """
         now, sent = self._clock.now(), self._clock.boottime()
         if lease is None:
-            metadata = self._io.owner.metadata(self.name, "lock")
-            body = leases.new(metadata, self._hold.identity, self._duration, now)
+            metadata = self.io.owner.metadata(self.name, "lock")
+            body = leases.new(metadata, self.hold.identity, self._duration, now)
         else:
-            body = leases.acquired(lease, self._hold.identity, self._duration, now)
+            body = leases.acquired(lease, self.hold.identity, self._duration, now)
         written = await self._write(lease, body)
         # A webhook or a proxy may have put something else in the place of the lock.
-        if written is None or written.spec.holder_identity != self._hold.identity:
+        if written is None or written.spec.holder_identity != self.hold.identity:
             return False
-        self._hold.held = HeldLease.taken(written, sent, self._duration, informed=informed)
+        self.hold.held = HeldLease.taken(written, sent, self._duration, informed=informed)
         self._acquired_for = self._generation
         return True
 
     async def release(self) -> None:
         """Release the lock, if this process holds it."""
-        held = self._hold.held
+        held = self.hold.held
         if held is None or not held.held:
             return
         lease = await self._write(held.lease, leases.released(held.lease, self._clock.now()))
         if lease is not None:
-            self._hold.held = HeldLease.given_back(lease)
+            self.hold.held = HeldLease.given_back(lease)
 
     async def patch(self, lease: LeaseView, changes: dict[str, Any]) -> None:
         """Change the metadata of the Lease. A change by somebody else comes first, and the next change tries again."""
-        held = self._hold.held
+        held = self.hold.held
         written = await self._write(lease, changes)
         same = held is not None and held.lease.metadata.resource_version == lease.metadata.resource_version
         if held is not None and written is not None and same:
-            self._hold.held = replace(held, lease=written)
+            self.hold.held = replace(held, lease=written)
 
     def _check(self, lease: LeaseView | None) -> HeldByOther | Foreign | None:
-        hold, now = self._hold, self._clock.boottime()
-        return check_lease(lease, self._seen, self._io.owner.uid, hold.options, hold.identity, now)
+        hold, now = self.hold, self._clock.boottime()
+        return check_lease(lease, self._seen, self.io.owner.uid, hold.options, hold.identity, now)
 
     async def _write(self, lease: LeaseView | None, body: dict[str, Any]) -> LeaseView | None:
         """Create or change the Lease; None when another writer came first. Until the response the lock counts as not held."""
-        namespace = self._io.owner.namespace
-        self._hold.held = None
+        namespace = self.io.owner.namespace
+        self.hold.held = None
         WRITES.get().sent += 1
         try:
             if lease is None:
-                return keep(await self._io.client.create(LEASES, namespace, self._io.common.added_to(body)))
+                return keep(await self.io.client.create(LEASES, namespace, self.io.common.added_to(body)))
             return keep(
-                await self._io.client.merge_patch(LEASES, namespace, lease.name, self._io.common.joined_to(body, lease))
+                await self.io.client.merge_patch(LEASES, namespace, lease.name, self.io.common.joined_to(body, lease))
             )
         except (AlreadyExistsError, ConflictError, NotFoundError):
             WRITES.get().conflicts += 1

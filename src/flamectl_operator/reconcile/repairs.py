@@ -6,11 +6,10 @@ the API server answers. Such a fight cannot be won, so the operator slows down a
 
 from __future__ import annotations
 
-import hashlib
-import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
+from flamectl_operator.desired.revision import fingerprint
 from flamectl_operator.runtime.limits import Bucket
 from flamectl_operator.runtime.outcome import Outcome, blocked, wait
 from flamectl_operator.runtime.text import one_line
@@ -80,12 +79,12 @@ class Repairs:
                 follow, which is not limited.
             part: The name of a part that is restored by itself; empty for the rest.
         """
-        now, fingerprint, key = self._clock.monotonic(), _fingerprint(wanted), (resource.kind, name, part)
+        now, written, key = self._clock.monotonic(), fingerprint(wanted), (resource.kind, name, part)
         if now >= self._swept + SWEEP:
             self._forget()
         row = self._rows.get(key)
-        if row is None or row.wanted != fingerprint or row.last <= now - PAUSE:
-            row = self._rows[key] = _Row(fingerprint, Bucket(RATE, BURST, now), now)
+        if row is None or row.wanted != written or row.last <= now - PAUSE:
+            row = self._rows[key] = _Row(written, Bucket(RATE, BURST, now), now)
         if row.bucket.try_take(now):
             return None
         return wait(CONTENTION, "", max(row.bucket.delay(now), SHORTEST_WAIT))
@@ -162,7 +161,3 @@ def _writer(child: KubernetesObject | None) -> str:
     others = [entry for entry in entries if entry.manager != _OURS] or entries
     latest = max(others, key=lambda entry: entry.written or "", default=None)
     return "" if latest is None else one_line(latest.manager, _MAX_WRITER)
-
-
-def _fingerprint(wanted: Mapping[str, Any]) -> str:
-    return hashlib.sha256(json.dumps(wanted, sort_keys=True).encode()).hexdigest()[:16]

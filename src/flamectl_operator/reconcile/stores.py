@@ -73,7 +73,7 @@ class Stores:
             flame_clusters=Store(transform=keep),
             children={
                 each.kind: Store(
-                    _cluster_of if each in _INDEXED else _no_cluster,
+                    _cluster_of if each in _INDEXED else lambda _child: None,  # found by its name
                     selects=_is_labelled,
                     transform=_KEPT.get(each, keep),
                 )
@@ -119,7 +119,3 @@ def _cluster_of(child: KubernetesObject) -> Key | None:
 def _is_labelled(child: KubernetesObject) -> bool:
     """Return whether the watches, which select the operator's label, show an object."""
     return CLUSTER_LABEL in child.labels
-
-
-def _no_cluster(_child: KubernetesObject) -> None:
-    """Index a child by nothing, because it is found by its name."""

@@ -21,16 +21,8 @@ import msgspec
 from msgspec.structs import replace
 
 from flamectl_operator.api import constants
-from flamectl_operator.api.constants import (
-    APP_LABEL,
-    CLUSTER_LABEL,
-    COMPONENT_LABEL,
-    INSTANCE_LABEL,
-    KIND,
-    MANAGED_BY_LABEL,
-    NAME_LABEL,
-    SESSION_MANAGER,
-)
+from flamectl_operator.api.constants import CLUSTER_LABEL, KIND, SESSION_MANAGER
+from flamectl_operator.api.pod_template_rules import OWN_LABELS
 from flamectl_operator.desired import names
 from flamectl_operator.desired.digests import BINARY, NO_POLICY, TOO_LARGE, digested_data, digested_policy
 from flamectl_operator.kube.pod_views import PodView, Volume
@@ -49,13 +41,13 @@ from flamectl_operator.kube.views import (
 from flamectl_operator.runtime.lru_cache import LRUCache
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Hashable, Iterable
 
-    from flamectl_operator.kube.pod_views import InitContainer
-    from flamectl_operator.kube.views import ObjectMeta, OwnerReference
+    from flamectl_operator.kube.views import ObjectMeta
 
 T = TypeVar("T", bound=KubernetesObject)
 V = TypeVar("V", bound=View)
+S = TypeVar("S", bound="Hashable")
 
 #: Bytes of memory that an object takes by `cost` and is kept as it is. An ordinary Pod has 5 KiB, and others have less.
 MAX_COST = 8 * 1024
@@ -73,11 +65,8 @@ ENTRY_COST = 64
 #: Bytes of a character in a text with characters beyond ASCII, at most.
 _WIDE = 4
 #: Labels and annotations that decisions read. Their values are short.
-_LABELS = frozenset(
-    {CLUSTER_LABEL, APP_LABEL, NAME_LABEL, INSTANCE_LABEL, COMPONENT_LABEL, MANAGED_BY_LABEL},
-)
-_OWN_ANNOTATIONS = {each for name, each in vars(constants).items() if name.endswith("_ANNOTATION")}
-_ANNOTATIONS = frozenset(_OWN_ANNOTATIONS)
+_LABELS = frozenset({CLUSTER_LABEL, *OWN_LABELS})
+_ANNOTATIONS = frozenset(each for name, each in vars(constants).items() if name.endswith("_ANNOTATION"))
 _LONGEST_VALUE = 320
 #: Finalizers of a larger object, for a message.
 MAX_FINALIZERS = 4
@@ -264,12 +253,14 @@ def _sharing(pod: PodView) -> PodView:
     changes = {
         "labels": _shared(meta.labels),
         "annotations": _shared(meta.annotations),
-        "owner_references": owners if len(owners) != 1 else _shared_owners(owners),
-        "managed_fields": tuple(replace(each, manager=_shared_name(each.manager)) for each in _latest(meta)),
+        "owner_references": owners if len(owners) != 1 else _shared_value(owners),
+        "managed_fields": tuple(replace(each, manager=_shared_value(each.manager)) for each in _latest(meta)),
     }
     spec = pod.spec
-    inits = _shared_inits(spec.init_containers)
-    volumes = spec.volumes and _shared_volumes(tuple(each for each in spec.volumes if each != _NO_CLAIM)[:MAX_ENTRIES])
+    inits = spec.init_containers
+    if inits and len(inits) <= MAX_ENTRIES:
+        inits = _shared_value(inits)
+    volumes = spec.volumes and _shared_value(tuple(each for each in spec.volumes if each != _NO_CLAIM)[:MAX_ENTRIES])
     spec = replace(spec, init_containers=inits, volumes=volumes)
     return replace(pod, metadata=replace(meta, **changes), spec=spec)
 
@@ -286,25 +277,8 @@ def _shared(texts: dict[str, str] | None) -> dict[str, str] | None:
     return kept
 
 
-def _shared_inits(containers: tuple[InitContainer, ...]) -> tuple[InitContainer, ...]:
-    if not containers or len(containers) > MAX_ENTRIES:
-        return containers
-    kept: tuple[InitContainer, ...] = _SHARED.get(containers, lambda: containers)
-    return kept
-
-
-def _shared_name(name: str) -> str:
-    kept: str = _SHARED.get(name, lambda: name)
-    return kept
-
-
-def _shared_owners(owners: tuple[OwnerReference, ...]) -> tuple[OwnerReference, ...]:
-    kept: tuple[OwnerReference, ...] = _SHARED.get(owners, lambda: owners)
-    return kept
-
-
-def _shared_volumes(volumes: tuple[Volume, ...]) -> tuple[Volume, ...]:
-    kept: tuple[Volume, ...] = _SHARED.get(volumes, lambda: volumes)
+def _shared_value(value: S) -> S:
+    kept: S = _SHARED.get(value, lambda: value)
     return kept
 
 

@@ -49,9 +49,7 @@ class DrainExecutors(PlannedStep["DrainPlan"]):
 
         async def write(entry: tuple[Executor, datetime]) -> None:
             executor, since = entry
-            version = executor.pod.metadata.resource_version
-            patch = {"metadata": {"annotations": since_annotation(since), "resourceVersion": version}}
-            await pass_.io.patch(PODS, executor.name, patch)
+            await pass_.io.annotate(executor.pod, since_annotation(since))
 
         result = await in_parallel(plan.mend, pass_.io.writes_in_flight, write, time_limit(pass_.clock))
         if result.errors:

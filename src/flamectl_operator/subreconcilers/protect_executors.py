@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from flamectl_operator.kube.resources import PODS
 from flamectl_operator.reconcile import outcomes
 from flamectl_operator.reconcile.base import Subreconciler
 from flamectl_operator.reconcile.batch import time_limit
@@ -34,10 +33,7 @@ class ProtectExecutors(Subreconciler):
 
         async def write(entry: tuple[Executor, Changes]) -> None:
             executor, annotations = entry
-            # The resourceVersion is a precondition, so that two operators together do not patch more often.
-            version = executor.pod.metadata.resource_version
-            patch = {"metadata": {"annotations": annotations, "resourceVersion": version}}
-            if not io.superseded and await io.patch(PODS, executor.name, patch) is not None:
+            if not io.superseded and await io.annotate(executor.pod, annotations):
                 patched.append(executor.name)
 
         result = await in_parallel(plan.patch, io.writes_in_flight, write, time_limit(pass_.clock))

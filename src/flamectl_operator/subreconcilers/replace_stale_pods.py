@@ -96,10 +96,7 @@ class ReplaceStalePods(PlannedStep["RolloutPlan"]):
 
         async def rebind(entry: tuple[Executor, dict[str, str]]) -> None:
             executor, annotations = entry
-            # The resourceVersion is a precondition, so that no executor is rebound after it has started.
-            version = executor.pod.metadata.resource_version
-            patch = {"metadata": {"annotations": annotations, "resourceVersion": version}}
-            if await pass_.io.patch(PODS, executor.name, patch) is None:
+            if not await pass_.io.annotate(executor.pod, annotations):
                 changed.append(outcomes.changed())
 
         result = await in_parallel(marks, pass_.io.writes_in_flight, rebind, time_limit(pass_.clock))

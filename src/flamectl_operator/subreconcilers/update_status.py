@@ -74,17 +74,16 @@ class UpdateStatus(Subreconciler):
 
 def _next_pass_without_event(pass_: Pass, observed: ObservedCluster, status: FlameClusterStatus) -> Outcome:
     """Return the wait until failures or fights are over, failures are reset, or something takes too long: there is no event."""
-    now = pass_.clock.now()
-    starting = None if pass_.spec is None or pass_.effective.suspended else patience_ends(observed, now)
-    slow = DONE if starting is None else wait_until("PodsStarting", starting, now)
-    over = None if pass_.spec is None else failures_end(status.recent_failures, pass_.effective)
-    forgotten = DONE if over is None else wait_until("Stable", over, now)
-    unheard = None if pass_.spec is None else silence(status.conditions, pass_.effective)
-    told_at = None if unheard is None or unheard.told_at <= now else unheard.told_at
-    silent = DONE if told_at is None else wait_until("PodsStarting", told_at, now)
-    fights = [replace(fight, message="", attention=False) for fight in pass_.io.repairs.fights()]
-    until = pass_.plan.next_without_event if pass_.may_act else None
-    reset = DONE if until is None else wait_until("Stable", until, now)
+    now, spec = pass_.clock.now(), pass_.spec
+    unheard = None if spec is None else silence(status.conditions, spec)
+    times = (
+        ("PodsStarting", None if spec is None or spec.suspended else patience_ends(observed, now)),
+        ("PodsStarting", None if unheard is None or unheard.told_at <= now else unheard.told_at),
+        ("Stable", None if spec is None else failures_end(status.recent_failures, spec)),
+        ("Stable", pass_.plan.next_without_event if pass_.may_act else None),
+    )
+    waits = [wait_until(reason, time, now) for reason, time in times if time is not None]
+    waits += [replace(fight, message="", attention=False) for fight in pass_.io.repairs.fights()]
     errors = pass_.report.errors
     failing = pass_.status.persistent_failure(errors) if errors else DONE
-    return combine([slow, silent, forgotten, reset, *fights, *([] if failing.attention else [failing])])
+    return combine([*waits, *([] if failing.attention else [failing])])
