@@ -76,13 +76,12 @@ def _next_pass_without_event(pass_: Pass, observed: ObservedCluster, status: Fla
     """Return the wait until failures or fights are over, failures are reset, or something takes too long: there is no event."""
     now, spec = pass_.clock.now(), pass_.spec
     unheard = None if spec is None else silence(status.conditions, spec)
-    times = (
-        ("PodsStarting", None if spec is None or spec.suspended else patience_ends(observed, now)),
-        ("PodsStarting", None if unheard is None or unheard.told_at <= now else unheard.told_at),
-        ("Stable", None if spec is None else failures_end(status.recent_failures, spec)),
-        ("Stable", pass_.plan.next_without_event if pass_.may_act else None),
-    )
-    waits = [wait_until(reason, time, now) for reason, time in times if time is not None]
+    slow = None if spec is None or spec.suspended else patience_ends(observed, now)
+    silent = None if unheard is None or unheard.told_at <= now else unheard.told_at
+    over = None if spec is None else failures_end(status.recent_failures, spec)
+    reset = pass_.plan.next_without_event if pass_.may_act else None
+    waits = [wait_until("PodsStarting", time, now) for time in (slow, silent) if time is not None]
+    waits += [wait_until("Stable", time, now) for time in (over, reset) if time is not None]
     waits += [replace(fight, message="", attention=False) for fight in pass_.io.repairs.fights()]
     errors = pass_.report.errors
     failing = pass_.status.persistent_failure(errors) if errors else DONE

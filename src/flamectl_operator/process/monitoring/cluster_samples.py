@@ -7,7 +7,7 @@ write the status as well, a value of the wrong type counts as missing.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from flamectl_operator.api.status import ConditionType, State
 
@@ -25,6 +25,30 @@ EXCEPTIONS: tuple[str, ...] = (ConditionType.DEGRADED, ConditionType.SUSPENDED, 
 
 #: Reasons of `SessionManagerReachable` for a session manager that nobody asks, because of its TLS.
 NOT_ASKED = frozenset({"TLSNotSupported", "AuthorityUnknown"})
+#: Fields of `status.sessions` that count while it is known how many sessions are open, by their metric.
+_WORK = {
+    "tasks_pending": "pendingTasks",
+    "tasks_running": "runningTasks",
+    "tasks_failed": "failedTasks",
+    "sessions_paused": "paused",
+}
+
+
+class Numbers(NamedTuple):
+    """The values of the metrics of a FlameCluster, each named as its metric without `flamectl_`; None where it has no series."""
+
+    executors_desired: int
+    executors_ready: int
+    object_caches_desired: int | None = None
+    object_caches_ready: int | None = None
+    executors_registered: int | None = None
+    executors_draining: int | None = None
+    sessions_open: int | None = None
+    tasks_pending: int | None = None
+    tasks_running: int | None = None
+    tasks_failed: int | None = None
+    sessions_paused: int | None = None
+    session_manager_reachable: bool | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,34 +57,14 @@ class Entry:
 
     Args:
         state: One of `STATES`.
-        desired: The number of wanted executors.
-        caches_desired: Object caches that there should be; None when the operator runs none.
-        caches_ready: Object caches that are ready.
-        registered: Executors that are registered with Flame; None when that is unknown.
-        reachable: Whether the session manager answers the operator; None when that is unknown.
-        sessions: Open sessions; None when that is unknown.
-        pending: Tasks of open sessions that wait.
-        running: Tasks of open sessions that run.
-        failed: Tasks of open sessions that failed.
-        paused: Open sessions that get no more executors.
+        conditions: Types of the conditions that are true.
     """
 
     namespace: str
     name: str
     state: str
-    desired: int
-    ready: int
+    numbers: Numbers
     conditions: frozenset[str]
-    caches_desired: int | None = None
-    caches_ready: int = 0
-    registered: int | None = None
-    draining: int = 0
-    reachable: bool | None = None
-    sessions: int | None = None
-    pending: int = 0
-    running: int = 0
-    failed: int = 0
-    paused: int = 0
 
 
 class ClusterSamples:
@@ -87,32 +91,33 @@ def sample(cluster: FlameClusterView) -> Entry:
     entries = status.get("conditions")
     conditions = [entry for entry in entries if isinstance(entry, dict)] if isinstance(entries, list) else []
     suspended = spec.suspend or _count(status.get("idle"), "suspendedGeneration") == cluster.metadata.generation
-    return Entry(
-        namespace=cluster.namespace,
-        name=cluster.name,
-        state=state if state in STATES else UNKNOWN,
+    executors, caches, sessions = status.get("executorManager"), spec.object_cache, status.get("sessions")
+    open_sessions = _count(sessions, "open")
+    numbers = Numbers(
         # The API server fills in the default of `replicas`.
-        desired=0 if suspended else _desired(spec, status),
-        ready=_number(status.get("executorManager"), "ready"),
-        caches_desired=None if spec.object_cache.image is None else 0 if suspended else spec.object_cache.replicas,
-        caches_ready=_number(status.get("objectCache"), "ready"),
-        registered=_count(status.get("executorManager"), "registered"),
-        draining=_number(status.get("executorManager"), "draining"),
-        reachable=_reachable(conditions),
-        sessions=_count(status.get("sessions"), "open"),
-        pending=_number(status.get("sessions"), "pendingTasks"),
-        running=_number(status.get("sessions"), "runningTasks"),
-        failed=_number(status.get("sessions"), "failedTasks"),
-        paused=_number(status.get("sessions"), "paused"),
-        conditions=frozenset(str(each.get("type")) for each in conditions if each.get("status") == "True"),
+        executors_desired=0 if suspended else _desired(spec, executors),
+        executors_ready=_number(executors, "ready"),
+        object_caches_desired=None if caches.image is None else 0 if suspended else caches.replicas,
+        object_caches_ready=None if caches.image is None else _number(status.get("objectCache"), "ready"),
+        executors_registered=_count(executors, "registered"),
+        executors_draining=_count(executors, "draining") or None,
+        sessions_open=open_sessions,
+        **{name: None if open_sessions is None else _number(sessions, field) for name, field in _WORK.items()},
+        session_manager_reachable=_reachable(conditions),
+    )
+    return Entry(
+        cluster.namespace,
+        cluster.name,
+        state if state in STATES else UNKNOWN,
+        numbers,
+        frozenset(str(each.get("type")) for each in conditions if each.get("status") == "True"),
     )
 
 
-def _desired(spec: SpecSummary, status: dict[str, Any]) -> int:
+def _desired(spec: SpecSummary, executors: Any) -> int:
     """Return the number of wanted executors, which the status has where it follows the demand."""
     if not bytes(spec.executor_manager.autoscaling):
         return spec.executor_manager.replicas
-    executors = status.get("executorManager")
     return _number(executors.get("autoscaling") if isinstance(executors, dict) else None, "desired")
 
 

@@ -12,7 +12,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.registry import Collector
 
 from flamectl_operator.api.status import ConditionType
-from flamectl_operator.process.monitoring.cluster_samples import EXCEPTIONS, STATES, ClusterSamples
+from flamectl_operator.process.monitoring.cluster_samples import EXCEPTIONS, STATES, ClusterSamples, Numbers
 from flamectl_operator.runtime.workqueue import Priority
 
 if TYPE_CHECKING:
@@ -136,35 +136,14 @@ def _read_clusters(entries: Sequence[Entry], families: dict[str, Family]) -> Non
     count = Counter(entry.state for entry in entries)
     for state in STATES:
         families["flamectl_clusters"].add_metric((state,), count[state])
-    desired, ready = families["flamectl_executors_desired"], families["flamectl_executors_ready"]
     conditions = families["flamectl_cluster_condition"]
     for entry in entries:
         key = (entry.namespace, entry.name)
-        desired.add_metric(key, entry.desired)
-        ready.add_metric(key, entry.ready)
-        if entry.caches_desired is not None:
-            families["flamectl_object_caches_desired"].add_metric(key, entry.caches_desired)
-            families["flamectl_object_caches_ready"].add_metric(key, entry.caches_ready)
+        for name, value in zip(Numbers._fields, entry.numbers, strict=True):
+            if value is not None:
+                families[f"flamectl_{name}"].add_metric(key, value)
         conditions.add_metric((*key, ConditionType.READY), ConditionType.READY in entry.conditions)
-        _read_flame(entry, families)
         # Only true conditions, which are few, because each series costs time at each scrape.
         for condition in EXCEPTIONS:
             if condition in entry.conditions:
                 conditions.add_metric((*key, condition), 1)
-
-
-def _read_flame(entry: Entry, families: dict[str, Family]) -> None:
-    """Add what Flame said about a FlameCluster, where that is known."""
-    key = (entry.namespace, entry.name)
-    if entry.registered is not None:
-        families["flamectl_executors_registered"].add_metric(key, entry.registered)
-    if entry.draining:
-        families["flamectl_executors_draining"].add_metric(key, entry.draining)
-    if entry.sessions is not None:
-        families["flamectl_sessions_open"].add_metric(key, entry.sessions)
-        families["flamectl_tasks_pending"].add_metric(key, entry.pending)
-        families["flamectl_tasks_running"].add_metric(key, entry.running)
-        families["flamectl_tasks_failed"].add_metric(key, entry.failed)
-        families["flamectl_sessions_paused"].add_metric(key, entry.paused)
-    if entry.reachable is not None:
-        families["flamectl_session_manager_reachable"].add_metric(key, entry.reachable)
