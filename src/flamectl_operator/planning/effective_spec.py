@@ -105,9 +105,14 @@ class EffectiveSpec:
         return self.session_storage(observed).finds(observed.session_manager_incarnation)
 
 
+def flame_has_calls(spec: FlameClusterSpec, settings: FlameSettings) -> bool:
+    """Return whether this Flame has calls for the operator, even behind TLS, and the settings let the operator use them."""
+    return spec.flame_version != "0.5" and bool(settings.session_manager_endpoint)
+
+
 def flame_can_be_asked(spec: FlameClusterSpec, settings: FlameSettings) -> bool:
     """Return whether this Flame has calls for the operator, and spec and settings let the operator use them."""
-    return spec.flame_version != "0.5" and bool(settings.session_manager_endpoint) and spec.session_manager_verifiable
+    return flame_has_calls(spec, settings) and spec.session_manager_verifiable
 
 
 def config_generation(content_hash: str, status: tuple[int, str], observed: tuple[int, str]) -> int:

@@ -23,7 +23,7 @@ from flamectl_operator.api.status import (
 )
 from flamectl_operator.desired import names, tls
 from flamectl_operator.desired.flame_config import session_manager_endpoint
-from flamectl_operator.planning.effective_spec import answer_due
+from flamectl_operator.planning.effective_spec import answer_due, flame_can_be_asked
 from flamectl_operator.planning.group_comparison import GroupComparison
 from flamectl_operator.planning.kept_claims import claims_in_danger
 from flamectl_operator.planning.needs import NO_NEEDS, Needs
@@ -36,7 +36,6 @@ from flamectl_operator.status.durable_fields import autoscaling_status
 from flamectl_operator.status.flame import (
     KINDS,
     autoscaling_condition,
-    can_be_asked,
     flame_conditions,
     registered,
     sessions,
@@ -94,12 +93,17 @@ def compute_status(given: StatusInput, now: datetime) -> FlameClusterStatus:
     """Compute the status. The time matters for conditions that change, and for Pods that have waited for long."""
     before, observed, effective = given.before, given.observed, given.effective
     outcomes, midway = _outcomes(given)
+    suspended = effective is not None and effective.suspended
     outstanding = given.needs
     desired = None if effective is None else effective.desired
     problems = group_problems(observed, before.unhealthy_pods, now, desired)
     recent = before.recent_failures if effective is None else recent_failures(before, observed, effective, now)
     writer = ConditionWriter(before.conditions, given.generation, now)
-    flame = () if effective is None else flame_conditions(writer, observed, effective, before)
+    flame = (
+        ()
+        if effective is None
+        else flame_conditions(writer, observed, effective.desired.spec, effective.settings, before)
+    )
     unheard = () if effective is None else told_silence(flame, effective, now)
     health = compute_health(
         observed,
@@ -130,7 +134,7 @@ def compute_status(given: StatusInput, now: datetime) -> FlameClusterStatus:
         spec_hash=before.spec_hash if desired is None else read_as(given.generation, desired),
         session_manager=_session_manager(given),
         executor_manager=_executor_manager(given),
-        object_cache=object_cache_status(before.object_cache, observed, effective),
+        object_cache=object_cache_status(before.object_cache, observed, desired, suspended=suspended),
         conditions=_merged(writer, given, conditions, flame),
         generations=_generations(given, outstanding, health),
         unhealthy_pods=_unhealthy_pods(problems),
@@ -138,7 +142,9 @@ def compute_status(given: StatusInput, now: datetime) -> FlameClusterStatus:
         tls=_certificates(given),
         claims=_claims(given),
         idle=before.idle if effective is None else effective.idleness.remembered,
-        sessions=before.sessions if effective is None else sessions(observed, effective, before),
+        sessions=before.sessions
+        if effective is None
+        else sessions(observed, effective.desired.spec, effective.settings, before),
     )
     return status.model_copy(update={"reason": summary(status)})
 
@@ -170,7 +176,7 @@ def _merged(
     if given.effective is None:
         return writer.merge(conditions)
     scaling = autoscaling_condition(writer, given.effective.group)
-    without = () if can_be_asked(given.effective) else KINDS
+    without = () if flame_can_be_asked(given.effective.desired.spec, given.effective.settings) else KINDS
     without = without if given.effective.group.scaling is not None else (*without, ConditionType.AUTOSCALING)
     return writer.merge((*conditions, *flame, *scaling), without=without)
 
@@ -257,7 +263,7 @@ def _executor_manager(given: StatusInput) -> ExecutorManagerStatus:
         found |= {
             "replicas": effective.group.wanted_replicas,
             "autoscaling": autoscaling_status(effective.group),
-            "registered": registered(observed, effective, given.before),
+            "registered": registered(observed, effective.desired.spec, effective.settings, given.before),
             "draining": len(observed.group.draining) or None,
             "updated": updated,
             "outdated": updated - observed.group.renderings.get((template.revision, template.rendered), 0),

@@ -115,11 +115,6 @@ class ConditionWriter:
         return tuple({condition.type: condition for condition in (*kept, *ours)}.values())
 
 
-def suspending(observed: ObservedCluster, effective: EffectiveSpec) -> bool:
-    """Return whether a suspension has begun and has not ended."""
-    return effective.suspended and bool(observed.components)
-
-
 def compute_conditions(
     writer: ConditionWriter,
     observed: ObservedCluster,
@@ -248,18 +243,18 @@ def _degraded(
         found.sort(key=lambda each: reasons.rank(each.reason))
         message = joined(map(str, found[:MAX_GROUPS]))
         return writer.make(ConditionType.DEGRADED, status=True, reason=found[0].reason, message=message)
-    if (kept := _kept_failing(observed, effective, before)) is not None:
+    if (kept := _kept_failing(observed, before)) is not None and not effective.suspended:
         return writer.make(ConditionType.DEGRADED, status=True, reason=kept.reason, message=kept.message)
     return writer.make(ConditionType.DEGRADED, status=False, reason=AS_EXPECTED, message="No action is needed")
 
 
-def _kept_failing(observed: ObservedCluster, effective: EffectiveSpec, before: FlameClusterStatus) -> Outcome | None:
+def _kept_failing(observed: ObservedCluster, before: FlameClusterStatus) -> Outcome | None:
     """Return the message of `Degraded` while a Pod that could not start is tried once more, or None.
 
     At that moment nothing is seen to fail, but the condition must not flap. The earlier message alone still knows the cause.
     """
     said = find(before, ConditionType.DEGRADED)
-    if effective.suspended or said is None or said.status != "True":
+    if said is None or said.status != "True":
         return None
     told = said.message if said.reason in FAILING else ""
     if told and any(component.live and not component.ready for component in named_pods(told, observed)):
@@ -279,7 +274,7 @@ def _suspended(writer: ConditionWriter, observed: ObservedCluster, effective: Ef
     kind = ConditionType.SUSPENDED
     if not effective.suspended:
         return writer.make(kind, status=False, reason="NotSuspended", message="Pods are wanted")
-    if suspending(observed, effective):
+    if observed.components:
         return writer.make(kind, status=False, reason=SUSPENDING, message=_left(observed))
     if effective.idleness.suspended:
         message = f"{_NO_PODS}: {effective.idleness.message}"

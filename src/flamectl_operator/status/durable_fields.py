@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 
 from flamectl_operator.api.component_status import AutoscalingStatus
 from flamectl_operator.api.status import FlameClusterStatus, suspension_begun
-from flamectl_operator.status.conditions import suspending
 
 if TYPE_CHECKING:
     from flamectl_operator.observed.cluster import ObservedCluster
@@ -42,7 +41,7 @@ def required_durable_fields(
     manager, executors = effective.session_manager_backoff, effective.group.backoff
     return (
         generation,
-        suspending(observed, effective),
+        effective.suspended and bool(observed.components),
         (manager.revision, manager.failures, manager.next_attempt, manager.last_failure or None),
         (executors.revision, executors.failures, executors.next_attempt, executors.attempt_id, next_id),
         (autoscaling_status(effective.group), effective.idleness.remembered),

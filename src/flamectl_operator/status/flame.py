@@ -7,43 +7,38 @@ from typing import TYPE_CHECKING
 from flamectl_operator.api.component_status import SessionsStatus
 from flamectl_operator.api.status import ConditionType, find
 from flamectl_operator.flame.knowledge import Phase
-from flamectl_operator.planning.effective_spec import answer_due, flame_can_be_asked
+from flamectl_operator.planning.effective_spec import answer_due, flame_can_be_asked, flame_has_calls
 from flamectl_operator.planning.endpoint import lacks_address
 from flamectl_operator.status.reason import SESSION_MANAGER_NOT_REACHABLE
 
 if TYPE_CHECKING:
+    from flamectl_operator.api.flamecluster import FlameClusterSpec
     from flamectl_operator.api.status import Condition, FlameClusterStatus
     from flamectl_operator.observed.cluster import ObservedCluster
     from flamectl_operator.planning.effective_group import EffectiveGroup
-    from flamectl_operator.planning.effective_spec import EffectiveSpec
+    from flamectl_operator.settings import FlameSettings
     from flamectl_operator.status.conditions import ConditionWriter
 
 #: Conditions about Flame. Without a session manager that can be asked, only SessionManagerReachable may stay, with the reason.
 KINDS = (ConditionType.SESSION_MANAGER_REACHABLE, ConditionType.EXECUTORS_REGISTERED)
 
 
-def can_be_asked(effective: EffectiveSpec) -> bool:
-    """Return whether this Flame has calls for the operator, and the settings let the operator use them."""
-    return flame_can_be_asked(effective.desired.spec, effective.settings)
-
-
-def has_calls(effective: EffectiveSpec) -> bool:
-    """Return whether this Flame has calls for the operator, even behind TLS, and the settings let the operator use them."""
-    return effective.desired.spec.flame_version != "0.5" and bool(effective.settings.session_manager_endpoint)
-
-
-def registered(observed: ObservedCluster, effective: EffectiveSpec, before: FlameClusterStatus) -> int | None:
+def registered(
+    observed: ObservedCluster, spec: FlameClusterSpec, settings: FlameSettings, before: FlameClusterStatus
+) -> int | None:
     """Return how many executors are registered; None when that is unknown."""
-    if not can_be_asked(effective):
+    if not flame_can_be_asked(spec, settings):
         return None
     if (snapshot := observed.flame.snapshot) is not None:
         return sum(snapshot.registered(executor.name) for executor in observed.group.live)
-    return before.executor_manager.registered if answer_due(observed, effective.settings) else None
+    return before.executor_manager.registered if answer_due(observed, settings) else None
 
 
-def sessions(observed: ObservedCluster, effective: EffectiveSpec, before: FlameClusterStatus) -> SessionsStatus:
+def sessions(
+    observed: ObservedCluster, spec: FlameClusterSpec, settings: FlameSettings, before: FlameClusterStatus
+) -> SessionsStatus:
     """Return how much work the session manager has; nothing when that is unknown."""
-    if not can_be_asked(effective):
+    if not flame_can_be_asked(spec, settings):
         return SessionsStatus()
     if (snapshot := observed.flame.snapshot) is not None:
         found = snapshot.counts
@@ -54,16 +49,20 @@ def sessions(observed: ObservedCluster, effective: EffectiveSpec, before: FlameC
             failed_tasks=found.failed,
             paused=found.paused,
         )
-    return before.sessions if answer_due(observed, effective.settings) else SessionsStatus()
+    return before.sessions if answer_due(observed, settings) else SessionsStatus()
 
 
 def flame_conditions(
-    writer: ConditionWriter, observed: ObservedCluster, effective: EffectiveSpec, before: FlameClusterStatus
+    writer: ConditionWriter,
+    observed: ObservedCluster,
+    spec: FlameClusterSpec,
+    settings: FlameSettings,
+    before: FlameClusterStatus,
 ) -> tuple[Condition, ...]:
     """Compute the conditions about Flame. None of them changes before the session manager has answered, or failed to."""
-    if not can_be_asked(effective):
-        return _behind_tls(writer, effective) if has_calls(effective) else ()
-    stored = [said for kind in KINDS if (said := find(before, kind)) is not None]
+    if not flame_can_be_asked(spec, settings):
+        return _behind_tls(writer, spec) if flame_has_calls(spec, settings) else ()
+    stored = tuple(said for kind in KINDS if (said := find(before, kind)) is not None)
     if observed.flame.snapshot is not None:
         reachable = writer.make(
             ConditionType.SESSION_MANAGER_REACHABLE,
@@ -72,7 +71,7 @@ def flame_conditions(
             message="The session manager answers the operator",
         )
         return (reachable, _registered(writer, observed))
-    if lacks_address(observed, effective.settings):
+    if lacks_address(observed, settings):
         message = (
             "The operator works without data from Flame, because the session manager's Pod has no address of its own"
         )
@@ -80,26 +79,19 @@ def flame_conditions(
             writer.make(kind, status=status, reason="NoAddress", message=message)
             for kind, status in zip(KINDS, (False, None), strict=True)
         )
-    if answer_due(observed, effective.settings):
-        return tuple(stored)
-    unknown = observed.flame.phase is Phase.UNKNOWN
-    problem = observed.flame.problem
-    message = (
-        f"The operator works without data from Flame, because the session manager cannot be asked: {problem}"
-        if unknown
-        else "The session manager is not ready"
-    )
-    why = SESSION_MANAGER_NOT_REACHABLE if unknown else "SessionManagerNotReady"
-    found = []
-    kind = ConditionType.SESSION_MANAGER_REACHABLE
-    if unknown:
-        found.append(writer.make(kind, status=False, reason=observed.flame.cause, message=message))
-    elif find(before, kind) is not None:
-        found.append(writer.make(kind, status=None, reason=why, message=message))
+    if answer_due(observed, settings):
+        return stored
+    known = [kind for kind in KINDS if find(before, kind) is not None]
+    if observed.flame.phase is not Phase.UNKNOWN:
+        message = "The session manager is not ready"
+        return tuple(writer.make(kind, status=None, reason="SessionManagerNotReady", message=message) for kind in known)
+    problem, kind = observed.flame.problem, ConditionType.SESSION_MANAGER_REACHABLE
+    message = f"The operator works without data from Flame, because the session manager cannot be asked: {problem}"
+    unreachable = writer.make(kind, status=False, reason=observed.flame.cause, message=message)
     kind = ConditionType.EXECUTORS_REGISTERED
-    if find(before, kind) is not None:
-        found.append(writer.make(kind, status=None, reason=why, message=message))
-    return tuple(found)
+    if kind not in known:
+        return (unreachable,)
+    return unreachable, writer.make(kind, status=None, reason=SESSION_MANAGER_NOT_REACHABLE, message=message)
 
 
 def autoscaling_condition(writer: ConditionWriter, group: EffectiveGroup) -> tuple[Condition, ...]:
@@ -111,8 +103,8 @@ def autoscaling_condition(writer: ConditionWriter, group: EffectiveGroup) -> tup
     return (writer.make(kind, status=scaling.active, reason=scaling.reason, message=scaling.message),)
 
 
-def _behind_tls(writer: ConditionWriter, effective: EffectiveSpec) -> tuple[Condition, ...]:
-    mutual = effective.desired.spec.flame_version == "0.7"
+def _behind_tls(writer: ConditionWriter, spec: FlameClusterSpec) -> tuple[Condition, ...]:
+    mutual = spec.flame_version == "0.7"
     why = "Flame 0.7 requires a client certificate" if mutual else "spec.tls.caBundle is not set"
     message = f"The operator works without data from Flame, because the session manager serves TLS and {why}"
     kind = ConditionType.SESSION_MANAGER_REACHABLE

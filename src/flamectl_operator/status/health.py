@@ -25,7 +25,9 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from flamectl_operator.observed.cluster import ObservedCluster
+    from flamectl_operator.planning.effective_group import EffectiveGroup
     from flamectl_operator.planning.effective_spec import EffectiveSpec
+    from flamectl_operator.planning.idle import Idleness
     from flamectl_operator.planning.needs import Needs
     from flamectl_operator.runtime.outcome import Outcome
     from flamectl_operator.status.notice import Notice
@@ -71,7 +73,7 @@ def compute_health(
     if effective is None:
         return Health(State.FAILED, shortened(f"Invalid spec: {problem}"))
     health = (
-        _suspended(observed, effective, outcomes)
+        _suspended(observed, effective.idleness, outcomes)
         if effective.suspended
         else _unsuspended(observed, effective, outstanding, problems, recent, outcomes)
     )
@@ -80,14 +82,14 @@ def compute_health(
     return health
 
 
-def present_state(observed: ObservedCluster, effective: EffectiveSpec) -> State:
+def present_state(observed: ObservedCluster, group: EffectiveGroup) -> State:
     """Return the state that `compute_health` gives a FlameCluster with a valid spec, which costs much less than the rest."""
-    return State.PENDING if effective.suspended else _state(observed, GroupComparison(observed.group, effective.group))
+    return State.PENDING if group.suspended else _state(observed, GroupComparison(observed.group, group))
 
 
-def _suspended(observed: ObservedCluster, effective: EffectiveSpec, outcomes: Sequence[Outcome]) -> Health:
+def _suspended(observed: ObservedCluster, idleness: Idleness, outcomes: Sequence[Outcome]) -> Health:
     left = len(observed.components)
-    reason = effective.idleness.message or "no Pods are wanted"
+    reason = idleness.message or "no Pods are wanted"
     message = f"Suspending: {left} Pod{'s' * (left != 1)} left" if left else f"Suspended: {reason}"
     why = (outcome.message for outcome in outcomes if outcome.message)
     return Health(State.PENDING, shortened(joined([message, *why])))
@@ -103,7 +105,9 @@ def _unsuspended(
 ) -> Health:
     group = GroupComparison(observed.group, effective.group)
     executors_ready = len(group.observed.ready) >= group.effective.replicas
-    complete = observed.session_manager_ready and executors_ready and not object_cache_line(observed, effective)
+    complete = (
+        observed.session_manager_ready and executors_ready and not object_cache_line(observed, effective.cache_replicas)
+    )
     # A terminal executor that is only kept for its logs does not count.
     ailing = any(component.live for component, _ in observed.unhealthy)
     blocked = any(outcome.attention or outcome.reason == NOT_REGISTERED for outcome in outcomes)
@@ -147,7 +151,7 @@ def _message(
     lines = (
         _session_manager_line(observed, own, failing),
         _executor_line(GroupComparison(observed.group, effective.group)),
-        object_cache_line(observed, effective),
+        object_cache_line(observed, effective.cache_replicas),
     )
     # Advice comes first, because a long message is cut at its end.
     parts = [outcome.message for outcome in outcomes if outcome.attention and outcome.message]

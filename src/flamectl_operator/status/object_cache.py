@@ -9,30 +9,30 @@ from flamectl_operator.desired.flame_config import object_cache_endpoint
 from flamectl_operator.desired.tls import cache_is_secure
 
 if TYPE_CHECKING:
+    from flamectl_operator.desired.cluster import DesiredCluster
     from flamectl_operator.observed.cluster import ObservedCluster
-    from flamectl_operator.planning.effective_spec import EffectiveSpec
 
 #: The message where the operator runs no object cache.
 NOT_RUN = "The operator runs no object cache, because spec.objectCache.image is not set"
 
 
 def object_cache_status(
-    before: ObjectCacheStatus, observed: ObservedCluster, effective: EffectiveSpec | None
+    before: ObjectCacheStatus, observed: ObservedCluster, desired: DesiredCluster | None, *, suspended: bool
 ) -> ObjectCacheStatus:
     """Return the status of the object cache."""
     caches = observed.object_caches.ours.values()
     live = [cache for cache in caches if cache.live]
     found: dict[str, int] = {"ready": sum(cache.ready for cache in caches), "current": len(live)}
-    if effective is None:
+    if desired is None:
         return before.model_copy(update=found) if caches else before
-    template = effective.desired.object_cache
+    template = desired.object_cache
     if template is None:
         return ObjectCacheStatus(state=CacheState.NOT_RUN, message=NOT_RUN, **(found if caches else {}))
-    updated = [cache for cache in live if not effective.cache_stale(cache)]
+    updated = [cache for cache in live if cache.revision == template.revision]
     return ObjectCacheStatus(
-        state=_state(observed, effective),
-        endpoint=object_cache_endpoint(observed.owner.name, secure=cache_is_secure(effective.desired.spec)),
-        replicas=effective.desired.cache_replicas,
+        state=_state(observed, 0 if suspended else desired.cache_replicas, suspended=suspended),
+        endpoint=object_cache_endpoint(observed.owner.name, secure=cache_is_secure(desired.spec)),
+        replicas=desired.cache_replicas,
         updated=len(updated),
         outdated=sum(cache.rendered != template.rendered for cache in updated),
         revision=template.revision,
@@ -40,22 +40,20 @@ def object_cache_status(
     )
 
 
-def object_cache_line(observed: ObservedCluster, effective: EffectiveSpec) -> str:
+def object_cache_line(observed: ObservedCluster, replicas: int) -> str:
     """Return the part of the FlameCluster's message about the object cache; empty when all of it is ready."""
-    replicas = effective.cache_replicas
-    ready = ready_object_caches(observed, effective)
+    ready = _ready(observed, replicas)
     return "" if ready == replicas else f"{ready} of {replicas} object caches ready"
 
 
-def ready_object_caches(observed: ObservedCluster, effective: EffectiveSpec) -> int:
+def _ready(observed: ObservedCluster, replicas: int) -> int:
     """Return how many of the wanted object caches are ready."""
     caches = observed.object_caches.ours.values()
-    return sum(1 for cache in caches if cache.ready and cache.ordinal < effective.cache_replicas)
+    return sum(1 for cache in caches if cache.ready and cache.ordinal < replicas)
 
 
-def _state(observed: ObservedCluster, effective: EffectiveSpec) -> CacheState:
-    ready, replicas = ready_object_caches(observed, effective), effective.cache_replicas
-    if ready == replicas and not effective.suspended:
+def _state(observed: ObservedCluster, replicas: int, *, suspended: bool) -> CacheState:
+    if _ready(observed, replicas) == replicas and not suspended:
         return CacheState.RUNNING
     standing = [cache for cache in observed.object_caches.ours.values() if not cache.terminating]
     failed = bool(standing) and all(cache.failure is not None for cache in standing)

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from flamectl_operator.desired.pod_template import ComponentTemplate
     from flamectl_operator.observed.cluster import ObservedCluster
     from flamectl_operator.planning.effective_spec import EffectiveSpec
+    from flamectl_operator.settings import FlameSettings
 
 _KINDS: dict[type[Component], str] = {
     Component: "Session manager",
@@ -104,17 +105,17 @@ def recent_failures(
     for name in known.keys() - seen.keys():
         told = known[name]
         known[name] = told.model_copy(update={"message": without_log(told.message) if told.message else None})
-    window = _window(effective)
+    window = _window(effective.settings)
     # A time far in the future comes from a clock that is wrong, or from a person.
     recent = [each for each in known.values() if abs(now - each.last) < window]
     last = sorted(recent, key=attrgetter("last", "name"))[-MAX_RECENT_FAILURES:]
     return tuple(sorted(last, key=attrgetter("name")))
 
 
-def failures_end(failures: Iterable[RecentFailure], effective: EffectiveSpec) -> datetime | None:
+def failures_end(failures: Iterable[RecentFailure], settings: FlameSettings) -> datetime | None:
     """Return when the first of the failures is no longer recent, because no event reports that time."""
     first = min((each.last for each in failures), default=None)
-    return None if first is None else first + _window(effective)
+    return None if first is None else first + _window(settings)
 
 
 def summaries(cluster: str, failures: Sequence[RecentFailure]) -> tuple[FailureSummary, ...]:
@@ -127,8 +128,8 @@ def summaries(cluster: str, failures: Sequence[RecentFailure]) -> tuple[FailureS
     return tuple(found)
 
 
-def _window(effective: EffectiveSpec) -> timedelta:
-    return timedelta(seconds=effective.settings.stable_after_seconds)
+def _window(settings: FlameSettings) -> timedelta:
+    return timedelta(seconds=settings.stable_after_seconds)
 
 
 def _templates(effective: EffectiveSpec) -> dict[type[Component], ComponentTemplate | None]:

@@ -51,7 +51,7 @@ class OpenStatus(Subreconciler):
         pass_.ids.reserve(ids)
         pass_.report.recorded = True
         # If no step acts, the closing UpdateStatus follows at once.
-        if pass_.may_act and present_state(observed, pass_.spec) != pass_.status.stored.state:
+        if pass_.may_act and present_state(observed, pass_.spec.group) != pass_.status.stored.state:
             status = compute_status(pass_.status_input(observed, pass_.ids.next_id), now.wall)
             return await pass_.status.write(status) or DONE
         return DONE
@@ -78,7 +78,7 @@ def _next_pass_without_event(pass_: Pass, observed: ObservedCluster, status: Fla
     unheard = None if spec is None else silence(status.conditions, spec)
     slow = None if spec is None or spec.suspended else patience_ends(observed, now)
     silent = None if unheard is None or unheard.told_at <= now else unheard.told_at
-    over = None if spec is None else failures_end(status.recent_failures, spec)
+    over = None if spec is None else failures_end(status.recent_failures, spec.settings)
     reset = pass_.plan.next_without_event if pass_.may_act else None
     waits = [wait_until("PodsStarting", time, now) for time in (slow, silent) if time is not None]
     waits += [wait_until("Stable", time, now) for time in (over, reset) if time is not None]

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 from flamectl_operator.api.constants import SESSION_MANAGER
 from flamectl_operator.flame.watcher import DEMAND_PERIOD, IDLE_PERIOD, Target
 from flamectl_operator.observed.pods import running_since
+from flamectl_operator.planning.effective_spec import flame_can_be_asked
 from flamectl_operator.planning.endpoint import certified_name, session_manager_endpoint
 from flamectl_operator.reconcile.base import Subreconciler
 from flamectl_operator.runtime.outcome import DONE, Outcome, combine
-from flamectl_operator.status.flame import can_be_asked
 
 if TYPE_CHECKING:
     from flamectl_operator.observed.cluster import ObservedCluster
@@ -38,7 +38,7 @@ class WatchSessionManager(Subreconciler):
 
 
 def _target(observed: ObservedCluster, effective: EffectiveSpec, period: float) -> Target | None:
-    if effective.suspended or not can_be_asked(effective):
+    if effective.suspended or not flame_can_be_asked(effective.desired.spec, effective.settings):
         return None
     manager, where = observed.session_manager, session_manager_endpoint(observed, effective.settings)
     if manager is None or where is None:

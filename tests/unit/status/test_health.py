@@ -48,7 +48,7 @@ def _assess(count: int, *pods: PodView, outcomes: list[Outcome] | None = None, *
 
 def _health(seen: ObservedCluster, wanted: EffectiveSpec, **options: Any) -> Health:
     health = compute_health(seen, wanted, cluster_plan(seen, wanted).needs, group_problems(seen, (), NOW), **options)
-    assert present_state(seen, wanted) == health.state
+    assert present_state(seen, wanted.group) == health.state
     return health
 
 
