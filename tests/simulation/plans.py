@@ -34,6 +34,7 @@ from flamectl_operator.flame.watcher import NotAsked
 from flamectl_operator.kube.client import Page
 from flamectl_operator.kube.errors import NotFoundError
 from flamectl_operator.kube.views import KubernetesObject
+from flamectl_operator.observed.flame_cluster import FlameClusterView
 from flamectl_operator.process.plan import Rehearsal
 from flamectl_operator.reconcile.stores import CHILDREN, FLAME_CLUSTERS
 from tests.simulation.api_server import matcher
@@ -187,8 +188,15 @@ def _concerns(cluster: Key, plural: str, key: Key) -> bool:
 
 
 def in_step(client: ModelClient, controller: Controller, cluster: Key) -> bool:
-    """Return whether there is a FlameCluster, and the caches show its objects as they are."""
-    if controller._stores.flame_clusters.get(*cluster) is None:
+    """Return whether there is a FlameCluster, and the caches show its objects as they are.
+
+    Another CRD changes how the spec reads, and no watch shows that.
+    """
+    known, stored = (
+        controller._stores.flame_clusters.get(*cluster),
+        client.server.tables[FLAME_CLUSTERS.plural].get(cluster),
+    )
+    if known is None or stored is None or client.view(FlameClusterView, stored).spec_digest != known.spec_digest:
         return False
     for resource in (FLAME_CLUSTERS, *CHILDREN):
         plural = resource.plural
