@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 #: disappear without an event.
 RETRY_BASE = 0.5
 RETRY_LIMIT = 60.0
-#: Seconds until a pass is due that waits because a list contradicts a cache: the next list comes soon, or the process ends.
+#: Seconds until a pass is due that waits because an answer contradicts a cache: a list comes soon, or the process ends.
 CONTRADICTION_RETRY = 0.5
 #: Seconds that running passes, and then events, may take to finish when the operator is asked to stop. Together they are below
 #: the 30 s that Kubernetes gives a Pod.

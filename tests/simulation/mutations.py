@@ -326,7 +326,7 @@ def lists_that_contradict_the_cache_are_taken() -> None:
 
 
 @_mutation_of_set_back
-def passes_begin_while_a_list_contradicts_the_cache() -> None:
+def passes_begin_while_an_answer_contradicts_the_cache() -> None:
     _set(reflector.Reflector, "contradicted", property(lambda _self: False))
 
 

@@ -386,7 +386,7 @@ class _Draw:
             self._add(at, "edit_marks", name, how := random.choice(EDITS))
             if how == "store":
                 persistence = {"storage": "fs:///var/lib/flame/session", "persistence": {"size": "1Gi"}}
-                self._add(max(1.0, at - LONG), "edit", name, {"sessionManager": persistence})
+                self._add(min(max(1.0, at - LONG), self._settled), "edit", name, {"sessionManager": persistence})
             at += random.choice((0.5, 5.0, 20.0))
 
     def other_crd(self, random: Random) -> None:

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from flamectl_operator.flame.watcher import Target
 from flamectl_operator.kube.client import EventType, Page, WatchEvent
-from flamectl_operator.kube.errors import ForbiddenError
+from flamectl_operator.kube.errors import ApiError, ForbiddenError, ServerError
 from flamectl_operator.kube.http import wire
 from flamectl_operator.kube.pod_views import PodView
 from flamectl_operator.kube.resources import CLAIMS, CONFIG_MAPS, NETWORK_POLICIES, PODS, SERVICES, Resource
@@ -308,11 +308,14 @@ async def test_forbidden_namespace_does_not_delay_the_others() -> None:
 
 
 class _SetBack(FakeApi):
-    """Lists the Pods of an early copy of etcd once it was set back."""
+    """Lists the Pods of an early copy of etcd once it was set back, or refuses to list them."""
 
     set_back = False
+    refuses: ApiError | None = None
 
     async def list_page(self, resource: Resource[T], namespace: str | None = None, **options: Any) -> Page[T]:
+        if self.refuses is not None and resource is PODS:
+            raise self.refuses
         found = await super().list_page(resource, namespace, **options)
         return Page((), "1") if self.set_back and resource is PODS else found
 
@@ -334,6 +337,33 @@ async def test_no_pass_starts_while_a_list_contradicts_a_cache() -> None:
     with pytest.raises(TaskDiedError, match="etcd may have been restored"):
         await _during(operator, script)
     assert _executors(api, "first") == 2
+
+
+@pytest.mark.parametrize(
+    ("refusal", "made"),
+    [(ServerError(503), 2), (ForbiddenError(403), 4)],
+    ids=["while the API server cannot list", "unless RBAC forbids the list"],
+)
+async def test_no_pass_starts_between_an_answer_that_contradicts_a_cache_and_the_next_list(
+    refusal: ApiError, made: int
+) -> None:
+    api = _SetBack(VirtualClock())
+    operator, _ = _operator(api=api)
+    _put_cluster(api, "first")
+
+    async def script() -> None:
+        await asyncio.sleep(60)
+        api.refuses = refusal
+        next(each for each in operator.reflectors if each.plural == PODS.plural).doubt()
+        await asyncio.sleep(0.1)
+        _edit_cluster(api, "first", **raw_spec(replicas(4)))
+        await asyncio.sleep(60)
+        assert _executors(api, "first") == made
+        api.refuses = None
+        await asyncio.sleep(60)
+
+    await _during(operator, script)
+    assert _executors(api, "first") == 4
 
 
 async def test_running_pass_finishes_before_the_operator_ends() -> None:

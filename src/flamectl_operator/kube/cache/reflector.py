@@ -121,7 +121,8 @@ class Reflector(Generic[T]):
         self._stale_lists = 0
         self._listed_at = 0.0
         self._empty_watches = 0  # consecutive, since the last list
-        self._doubted = asyncio.Event()
+        self._doubted = asyncio.Event()  # an answer contradicts the store, so that a list is due
+        self._in_doubt = False  # from that answer to the end of the list
         #: Set after the first list.
         self.synced = asyncio.Event()
         #: The monotonic time of the last answer of the server; None before the first one.
@@ -146,12 +147,17 @@ class Reflector(Generic[T]):
 
     @property
     def contradicted(self) -> bool:
-        """Whether the last list contradicts the store, so that the store may hold what the API server has lost."""
-        return self._stale_lists > 0
+        """Whether an answer or the last list contradicts the store, which may hold what the API server has lost.
+
+        Nothing waits for a list that a person has to make possible, because it may never come.
+        """
+        list_comes = self._in_doubt and not isinstance(self.last_error, _NEEDS_A_PERSON)
+        return self._stale_lists > 0 or list_comes
 
     def doubt(self) -> None:
         """List again at once, because an answer contradicts the store."""
         self._doubted.set()
+        self._in_doubt = True
 
     async def run(self) -> None:
         """List and watch until cancelled. Errors of the API server do not end the loop.
@@ -210,7 +216,7 @@ class Reflector(Generic[T]):
             raise StaleListError(
                 500, message=f"{self._resource.plural}: {how}; etcd may have been restored from a backup"
             )
-        self._stale_lists = 0
+        self._stale_lists, self._in_doubt = 0, self._doubted.is_set()
 
     async def _watch_until_doubted(self) -> None:
         watching = asyncio.create_task(self._watch())
