@@ -55,9 +55,10 @@ def holds_rollout(group: PlannedGroup) -> bool:
 def superseded(group: PlannedGroup) -> frozenset[str]:
     """Return the names of stale executors that are ready, do not register and do no work, so that their deletion needs no budget.
 
-    There are none while fewer than half of the executors are registered, because the session manager itself is in doubt then.
+    There are none while fewer than half of the ready executors are registered, because the session manager itself is in doubt
+    then.
     """
-    if 2 * len(group.observed.serving) < len(group.observed.live):
+    if 2 * len(group.observed.serving) < len(group.observed.ready):
         return frozenset()
     late = [each.executor for each in _late(group) if not each.known and not each.again]
     return frozenset(executor.name for executor in late if group.effective.stale(executor))
@@ -79,7 +80,8 @@ def unregistered_to_delete(group: PlannedGroup) -> tuple[Executor, ...]:
     in_doubt = 2 * registered < len(existing.live)
     restarted = any(each.again and each.executor in late for each in group.unregistered)
     at_once = 1 if in_doubt or restarted else max(1, Budget.of(wanted.update_strategy, wanted.replicas).unavailable)
-    starting = max(0, wanted.replicas - registered - len(late))
+    failing = sum(executor.failure is not None for executor in existing.live)
+    starting = max(0, wanted.replicas - registered - len(late) - failing)
     given_up = wanted.backoff.repeated and _rolls_out(group)
     kept = {each.executor.name for each in group.unregistered if each.new(wanted)} if given_up else set()
     due = [executor for executor in late if executor.name not in kept]
