@@ -49,10 +49,11 @@ unit: TESTS = tests/unit
 unit: setup
 	$(BIN)/python -m pytest --numprocesses auto $(TESTS)
 
-## Run all tests on a local control plane, which is built once.
 # The API server would spend a fifth of its time on the collection of garbage.
 test: export GOGC = 400
 test: export GOMEMLIMIT = 2GiB
+
+## Run all tests on a local control plane, which is built once.
 test: setup
 	$(BIN)/python -m tools.controlplane run -- $(BIN)/python -m $(PYTEST) --numprocesses $(WORKERS) --dist worksteal $(TESTS)
 	$(if $(NODE),$(MAKE) test-node)
