@@ -182,49 +182,49 @@ def test_limit_range_of_claims_names_the_size(world: E2ENamespace, operator: Ope
     world.wait("the LimitRange to be told", partial(told, world, "AdmissionDenied", *words))
 
 
+#: The kind, the version, the name behind that of the FlameCluster, the content, and fields of the spec.
 FOREIGN: dict[str, tuple[str, str, Object, Object]] = {
-    "Service": ("v1", "my-flame-session-manager", {"spec": {"ports": [{"port": 80}]}}, {}),
-    "Service of object caches": ("v1", "my-flame-object-cache", {"spec": {"ports": [{"port": 80}]}}, {}),
-    "ConfigMap": ("v1", "my-flame-config", {"data": {"a": "b"}}, {}),
-    "ConfigMap of clients": ("v1", "my-flame-client", {"data": {"a": "b"}}, {"clientConfig": {}}),
+    "Service": ("v1", "session-manager", {"spec": {"ports": [{"port": 80}]}}, {}),
+    "Service of object caches": ("v1", "object-cache", {"spec": {"ports": [{"port": 80}]}}, {}),
+    "ConfigMap": ("v1", "config", {"data": {"a": "b"}}, {}),
+    "ConfigMap of clients": ("v1", "client", {"data": {"a": "b"}}, {"clientConfig": {}}),
     "NetworkPolicy": (
         "networking.k8s.io/v1",
-        "my-flame-network-policy",
+        "network-policy",
         {"spec": {"podSelector": {"matchLabels": {"a": "b"}}}},
         {"networkPolicy": {}},
     ),
-    "Pod": ("v1", "my-flame-session-manager", {"spec": {"containers": [{"name": "main", "image": "any"}]}}, {}),
+    "Pod": ("v1", "session-manager", {"spec": {"containers": [{"name": "main", "image": "any"}]}}, {}),
     "Pod of object caches": (
         "v1",
-        "my-flame-object-cache-0",
+        "object-cache-0",
         {"spec": {"containers": [{"name": "main", "image": "any"}]}},
         {"objectCache": {"image": "xflops/flame-object-cache:v0.6.0"}},
     ),
     "PersistentVolumeClaim": (
         "v1",
-        "my-flame-session-manager",
+        "session-manager",
         {"spec": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}},
         {"sessionManager": {"storage": "fs:///var/lib/flame/session", "persistence": {"size": "1Gi"}}},
     ),
 }
 
 
-@pytest.mark.parametrize("case", FOREIGN)
-def test_foreign_object_is_named_with_its_owner_and_the_way_out(
-    world: E2ENamespace, operator: OperatorProcess, case: str
-) -> None:
-    version, name, content, spec = FOREIGN[case]
-    kind = case.partition(" ")[0]
-    world.apply(
-        {"apiVersion": version, "kind": kind, "metadata": {"name": name}} | content, flame_cluster(replicas=1, **spec)
-    )
-    reason = "ServiceConflict" if kind == "Service" else "NameConflict"
-    words = (
-        f'{kind} "{name}" does not belong to this FlameCluster',
-        "it has no owner",
-        "delete it, or create this FlameCluster under another name",
-    )
-    world.wait("the object to be told", partial(told, world, reason, *words))
+def test_foreign_object_is_named_with_its_owner_and_the_way_out(world: E2ENamespace, operator: OperatorProcess) -> None:
+    clusters = {case: f"flame-{number}" for number, case in enumerate(FOREIGN)}
+    for case, (version, name, content, spec) in FOREIGN.items():
+        metadata = {"name": f"{clusters[case]}-{name}"}
+        foreign = {"apiVersion": version, "kind": case.partition(" ")[0], "metadata": metadata} | content
+        world.apply(foreign, flame_cluster(clusters[case], replicas=1, **spec))
+    for case, cluster in clusters.items():
+        kind, name = case.partition(" ")[0], FOREIGN[case][1]
+        reason = "ServiceConflict" if kind == "Service" else "NameConflict"
+        words = (
+            f'{kind} "{cluster}-{name}" does not belong to this FlameCluster',
+            "it has no owner",
+            "delete it, or create this FlameCluster under another name",
+        )
+        world.wait(f"the {case} to be told", partial(told, world, reason, *words, name=cluster))
 
 
 @pytest.mark.parametrize(

@@ -6,9 +6,8 @@ The scheduler says how many nodes lack something, and the status adds what was a
 from __future__ import annotations
 
 from functools import partial
+from itertools import cycle
 from typing import TYPE_CHECKING, Any
-
-import pytest
 
 from tests.e2e.components import COMPONENTS, cluster_of, one_of_each, pod_of
 from tests.e2e.namespace import flame_cluster
@@ -75,17 +74,20 @@ CASES: dict[str, tuple[dict[str, Any], str, str, str]] = {
 }
 
 
-@pytest.mark.parametrize("case", CASES)
 def test_pod_without_a_node_tells_what_was_asked_and_by_which_field(
-    world: E2ENamespace, operator: OperatorProcess, case: str
+    world: E2ENamespace, operator: OperatorProcess
 ) -> None:
-    asked, scheduler, what, field = CASES[case]
-    world.apply(*(one_of_each(component, asked) for component in COMPONENTS))
-    for component in COMPONENTS:
-        words = (pod_of(component), scheduler, f"asks for {what}", f"spec.{component}.{field}")
-        told_it = partial(told, world, "Unschedulable", *words, name=cluster_of(component))
-        world.wait(f"{component} to be told", told_it)
-        assert f"asks for {what}" in glance(world, cluster_of(component))["MESSAGE"]
+    components = dict(zip(CASES, cycle(COMPONENTS), strict=False))
+    clusters = {case: f"flame-{number}" for number, case in enumerate(CASES)}
+    for case, component in components.items():
+        manifest = one_of_each(component, CASES[case][0])
+        world.apply(manifest | {"metadata": {"name": clusters[case]}})
+    for case, component in components.items():
+        _, scheduler, what, field = CASES[case]
+        pod = pod_of(component).replace(cluster_of(component), clusters[case])
+        words = (pod, scheduler, f"asks for {what}", f"spec.{component}.{field}")
+        world.wait(f"{case} to be told", partial(told, world, "Unschedulable", *words, name=clusters[case]))
+        assert f"asks for {what}" in glance(world, clusters[case])["MESSAGE"]
 
 
 def test_sidecar_that_asks_for_too_much_is_named(world: E2ENamespace, operator: OperatorProcess) -> None:

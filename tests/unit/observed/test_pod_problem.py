@@ -57,6 +57,100 @@ def test_failed_image_pull_has_one_reason_and_a_short_cause(reason: str, message
     assert waiting_problem(_waiting(reason, message)) == PodProblem("ImagePullFailed", cause, f'image "{IMAGE}"')
 
 
+PULLED = "registry.example.com/team/flame:v9"
+_FAILED = f'failed to pull and unpack image "{PULLED}": failed to resolve reference "{PULLED}": '
+_MANIFEST = "https://registry.example.com/v2/team/flame/manifests/v9"
+#: What kubelets say, by the cause in the words of the status; first a part of the remedy.
+REFUSALS: dict[str, tuple[str, ...]] = {
+    "access denied, or no such repository": (
+        "{template}.imagePullSecrets",
+        (
+            f"rpc error: code = Unknown desc = {_FAILED}pull access denied, repository does not exist or may require "
+            "authorization: server message: insufficient_scope: authorization failed"
+        ),
+        (
+            f"{_FAILED}failed to authorize: failed to fetch oauth token: unexpected status from GET request to "
+            "https://registry.example.com/token: 401 Unauthorized"
+        ),
+        f"{_FAILED}unexpected status from HEAD request to {_MANIFEST}: 403 Forbidden",
+        f"{_FAILED}unexpected status from HEAD request to {_MANIFEST}: 401 Unauthorized: no basic auth credentials",
+        "unable to retrieve auth token: invalid username/password",
+        f"initializing source docker://{PULLED}: Requesting bearer token: invalid status code from registry 403",
+    ),
+    "the name of the registry cannot be resolved": (
+        "the DNS of the nodes",
+        (
+            f'{_FAILED}failed to do request: Head "{_MANIFEST}": dial tcp: lookup registry.example.com on 10.96.0.10:53: '
+            "no such host"
+        ),
+        (
+            f'{_FAILED}failed to do request: Head "{_MANIFEST}": dial tcp: lookup registry.example.com on 10.0.0.2:53: '
+            "read udp 10.1.1.1:43210->10.0.0.2:53: i/o timeout"
+        ),
+        (
+            f'pinging container registry registry.example.com: Get "{_MANIFEST}": dial tcp: lookup registry.example.com: '
+            "Temporary failure in name resolution"
+        ),
+    ),
+    "the certificate of the registry is not trusted": (
+        "an administrator lets the nodes trust it",
+        (
+            f'{_FAILED}failed to do request: Head "{_MANIFEST}": tls: failed to verify certificate: x509: certificate '
+            "signed by unknown authority"
+        ),
+        (
+            f'{_FAILED}failed to do request: Head "{_MANIFEST}": tls: failed to verify certificate: x509: certificate has '
+            "expired or is not yet valid: current time 2026-01-01T00:00:00Z is after 2025-01-01T00:00:00Z"
+        ),
+    ),
+    "the registry does not speak TLS as the node does": (
+        "an administrator corrects the registry or the runtime of the nodes",
+        f'{_FAILED}failed to do request: Head "{_MANIFEST}": http: server gave HTTP response to HTTPS client',
+        f'{_FAILED}failed to do request: Head "{_MANIFEST}": remote error: tls: handshake failure',
+        f'{_FAILED}failed to do request: Head "{_MANIFEST}": tls: first record does not look like a TLS handshake',
+    ),
+    "the registry did not answer in time": (
+        "the network between the nodes and the registry",
+        f'{_FAILED}failed to do request: Head "{_MANIFEST}": dial tcp 10.0.0.9:443: i/o timeout',
+        f"{_FAILED}context deadline exceeded",
+        f'{_FAILED}failed to do request: Head "{_MANIFEST}": net/http: TLS handshake timeout',
+        (
+            f"{_FAILED}failed to authorize: failed to fetch anonymous token: net/http: request canceled while waiting for "
+            "connection (Client.Timeout exceeded while awaiting headers)"
+        ),
+    ),
+    "the registry cannot be reached": (
+        "the network between the nodes and the registry",
+        f'{_FAILED}failed to do request: Head "{_MANIFEST}": dial tcp 10.0.0.9:443: connect: connection refused',
+        f'{_FAILED}failed to do request: Head "{_MANIFEST}": dial tcp 10.0.0.9:443: connect: no route to host',
+    ),
+    "the registry limits the number of pulls": (
+        "{template}.imagePullSecrets",
+        (
+            f"{_FAILED}unexpected status from HEAD request to {_MANIFEST}: 429 Too Many Requests - Server message: "
+            "toomanyrequests: You have reached your pull rate limit."
+        ),
+    ),
+    "the registry answers with an error of its own": (
+        "wait, or take another registry in {image}",
+        f"{_FAILED}unexpected status from HEAD request to {_MANIFEST}: 503 Service Unavailable",
+        f"{_FAILED}unexpected status from HEAD request to {_MANIFEST}: 500 Internal Server Error",
+    ),
+}
+
+
+@pytest.mark.parametrize(
+    ("cause", "message"), [(cause, message) for cause, (_, *said) in REFUSALS.items() for message in said]
+)
+def test_words_of_a_kubelet_get_a_cause_and_its_remedy(cause: str, message: str) -> None:
+    status = ContainerStatus("main", state=_waiting("ErrImagePull", message).state, image=PULLED)
+    problem = waiting_problem(status)
+
+    assert problem is not None
+    assert problem.cause == cause
+    assert REFUSALS[cause][0] in problem.remedy
+
+
 REACHED = "the registry cannot be reached"
 
 

@@ -114,3 +114,15 @@ def test_words_of_the_scheduler_get_what_was_asked_and_its_field(
     words: str, executors: dict[str, Any], advice: str
 ) -> None:
     assert remedy(words, desired({"executorManager": executors}).group.template) == advice
+
+
+def test_field_is_that_of_the_component() -> None:
+    asks = {"resources": {"requests": {"cpu": "9"}}}
+    wanted = desired({"sessionManager": asks, "executorManager": asks, "objectCache": {"image": "any", **asks}})
+    assert wanted.object_cache is not None
+    found = [
+        remedy("0/3 nodes are available: 3 Insufficient cpu.", each)
+        for each in (wanted.session_manager, wanted.group.template, wanted.object_cache)
+    ]
+    fields = [f"spec.{each}.resources.requests.cpu" for each in ("sessionManager", "executorManager", "objectCache")]
+    assert found == [f"it asks for cpu 9: lower {each}, or add a node" for each in fields]
