@@ -167,6 +167,13 @@ def forks() -> Iterator[subprocess.Popen[str]]:
             id="all answers that are kept",
         ),
         pytest.param(
+            f"{_FLAME}.knowledge:Knowledge.size",
+            "property(lambda known: 0 if known.snapshot is None else known.snapshot.size)",
+            "tests/unit/flame/test_watcher.py"
+            "::test_names_of_first_answers_count_for_the_limit_when_later_answers_are_small",
+            id="the names in first answers",
+        ),
+        pytest.param(
             f"{_FLAME}.watcher:AT_ONCE",
             _UNBOUNDED,
             "tests/unit/flame/test_watcher.py::test_number_of_concurrent_questions_is_limited",

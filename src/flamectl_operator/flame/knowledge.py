@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from enum import Enum
+from functools import cached_property
+from sys import getsizeof
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Collection, Mapping
 
     from flamectl_operator.flame.snapshot import SessionManagerSnapshot
 
@@ -73,10 +75,20 @@ class Knowledge:
         """The snapshot, if the session manager answered the last question: for decisions that must not rest on an old one."""
         return None if self.failing else self.snapshot
 
+    @cached_property
+    def size(self) -> int:
+        """Bytes that it takes in memory, as an estimate: the answers, and the names that it keeps beside them."""
+        answers = sum(each.size for each in (self.snapshot, self.left) if each is not None)
+        return answers + _size(self.first or ()) + _size(self.not_ready_since)
+
     @property
     def unknown_since(self) -> float:
         """Since when nothing is known, for a phase other than KNOWN."""
         return max(self.since, self.said_at)
+
+
+def _size(names: Collection[str]) -> int:
+    return getsizeof(names) + sum(map(getsizeof, names)) if names else 0
 
 
 #: No poller asks.

@@ -11,6 +11,7 @@ import asyncio
 from collections import Counter
 from contextvars import Context
 from dataclasses import dataclass, field, replace
+from itertools import chain
 from typing import TYPE_CHECKING, Protocol
 
 import structlog
@@ -41,7 +42,7 @@ IDLE_PERIOD = 30.0
 SHORTEST_PERIOD = 0.2
 #: Session managers that are asked at the same time: each may take a thread that resolves its name.
 AT_ONCE = 16
-#: Bytes of all answers that are kept, and bytes of an answer that is kept in any case: some hundred nodes.
+#: Bytes of all that is kept of answers, and bytes that are kept of a session manager's answers in any case: some hundred nodes.
 MAX_KEPT = 16 * 2**20
 SMALL = 128 * 2**10
 
@@ -253,7 +254,8 @@ class Watcher:
     async def _ask(self, key: Key, followed: _Followed) -> Knowledge:
         known, asked = followed.knowledge, self._clock.boottime()
         try:
-            snapshot = await self._answer(followed)
+            answered = self._answered(known, await self._answer(followed), asked)
+            self._check_size(key, answered)
         except FlameError as error:
             followed.record.failed(too_large=error.reason == TOO_LARGE)
             if followed.record.failures == 1:
@@ -266,18 +268,21 @@ class Watcher:
         if followed.record.failures:
             self._log_once(key, "session manager can be asked again", None)
         followed.record.answered()
-        return self._answered(known, snapshot, asked)
+        return answered
 
     async def _answer(self, followed: _Followed) -> SessionManagerSnapshot:
         if self._shared(followed.target):
             raise FlameError("SharedAddress", "the session manager of another FlameCluster has the same address")
         async with self._slots.slot():
-            snapshot = await followed.manager.snapshot()
-        others = (each.knowledge.snapshot for each in self._followed.values() if each is not followed)
-        kept = sum(each.size for each in others if each is not None and each.size > SMALL)
-        if snapshot.size > SMALL and kept + snapshot.size > MAX_KEPT:
+            return await followed.manager.snapshot()
+
+    def _check_size(self, key: Key, answered: Knowledge) -> None:
+        """Reject an answer for which the others leave no memory, also those that nobody asks any more."""
+        if answered.size <= SMALL:
+            return
+        others = chain((each.knowledge for of, each in self._followed.items() if of != key), self._off.values())
+        if answered.size + sum(each.size for each in others if each.size > SMALL) > MAX_KEPT:
             raise FlameError(TOO_LARGE, "large answers of other session managers take all memory for them")
-        return snapshot
 
     def _answered(self, known: Knowledge, snapshot: SessionManagerSnapshot, asked: float) -> Knowledge:
         now = self._clock.boottime()

@@ -295,6 +295,46 @@ async def test_large_answers_of_all_session_managers_are_kept_up_to_a_limit() ->
         setting.watcher.forget(key)
 
 
+def _long_names() -> SessionManagerSnapshot:
+    """An answer whose names take more than four MiB, although it would be small without them."""
+    return SessionManagerSnapshot({f"{number}".ljust(2**20, "x"): NodeState.READY for number in range(5)})
+
+
+async def test_names_of_first_answers_count_for_the_limit_when_later_answers_are_small() -> None:
+    setting, keys = Setting(), [("default", str(number)) for number in range(4)]
+    for key in keys:
+        setting.manager.answer = _long_names()
+        setting.watcher.follow(key, TARGET, busy=True)
+        await asyncio.sleep(1)
+        setting.manager.answer = EMPTY
+        await asyncio.sleep(40)
+    assert [setting.watcher.knowledge(key).first is not None for key in keys[:3]] == [True] * 3
+    setting.manager.answer = _long_names()
+    setting.watcher.follow(KEY, TARGET, busy=True)
+    await asyncio.sleep(1)
+    assert setting.watcher.knowledge(KEY).cause == TOO_LARGE
+    for key in (*keys, KEY):
+        setting.watcher.forget(key)
+
+
+async def test_names_and_answers_of_session_managers_that_nobody_asks_any_more_count_for_the_limit() -> None:
+    setting, keys = Setting(), [("default", str(number)) for number in range(4)]
+    for key in keys:
+        setting.manager.answer = _long_names()
+        setting.watcher.follow(key, TARGET, busy=True)
+        await asyncio.sleep(1)
+        setting.watcher.follow(key, None, busy=False)
+    setting.watcher.follow(KEY, TARGET, busy=True)
+    await asyncio.sleep(1)
+    assert setting.watcher.knowledge(KEY).cause == TOO_LARGE
+    # A FlameCluster that is gone leaves its memory to the others.
+    for key in keys:
+        setting.watcher.forget(key)
+    await asyncio.sleep(700)
+    assert setting.watcher.knowledge(KEY).cause == ""
+    setting.watcher.forget(KEY)
+
+
 async def test_unexpected_error_of_a_client_keeps_its_poller() -> None:
     setting = Setting()
     setting.manager.answer = KeyError("a bug")
