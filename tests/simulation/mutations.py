@@ -360,6 +360,11 @@ def a_mark_that_cannot_be_read_is_believed() -> None:
 
 
 @_mutation_of_marks
+def a_stale_session_manager_whose_revision_was_edited_counts_as_current() -> None:
+    _set(compute, "_stale_pod", lambda *_: None)
+
+
+@_mutation_of_marks
 def a_session_manager_whose_revision_was_edited_is_replaced() -> None:
     _set(incarnation.WantedSessionManager, "read", lambda _self, pod: component.Component(pod))
 

@@ -52,6 +52,9 @@ class SessionManagerStatus(AtomicModel):
         None, description="Address of the session manager for clients within the Kubernetes cluster."
     )
     revision: str | None = Field(None, description="Wanted revision of the session manager.")
+    stale_pod: str | None = Field(
+        None, description="Uid and revision of the session manager's Pod while its revision is not the wanted one."
+    )
     failures: Int32 | None = Field(None, description="Number of consecutive Pods of the session manager that failed.")
     next_attempt: Time | None = Field(None, description="Time of the next replacement.")
     last_failure: str | None = Field(

@@ -46,12 +46,14 @@ class WantedSessionManager:
     """The session manager that the spec asks for, by which its Pod is read: annotations of the Pod may have been edited.
 
     Args:
-        recorded: The revision that the status records; empty while the Pod waits for a change of the spec.
+        recorded: The revision that the status records for a Pod that is not stale.
+        stale_pod: The Pod that is, as the status records it; see `stale_pod`.
         store: The storage in which it keeps its sessions, without the claim; empty when they do not persist.
     """
 
     revision: str = ""
     recorded: str = ""
+    stale_pod: str = ""
     store: str = ""
     claim: str = ""
 
@@ -61,20 +63,22 @@ class WantedSessionManager:
         if desired is None:
             return UNKNOWN_SESSION_MANAGER
         revision, persistence = desired.session_manager.revision, desired.spec.session_manager.persistence
-        known = stored.session_manager
-        recorded = known.revision if known.revision and known.update_pending_since is None else ""
+        recorded, stale = stored.session_manager.revision or "", stored.session_manager.stale_pod or ""
         if persistence is None or not desired.session_store:
-            return cls(revision, recorded)
+            return cls(revision, recorded, stale)
         claim = persistence.existing_claim or names.session_manager(desired.owner.name)
-        return cls(revision, recorded, desired.session_store, claim)
+        return cls(revision, recorded, stale, desired.session_store, claim)
 
     def read(self, pod: PodView) -> Component:
         """Read the session manager's Pod.
 
         A Pod whose revision cannot be read has the recorded one, because to replace it costs the work of all executors.
         """
-        readable = is_fingerprint(pod.annotations.get(REVISION_ANNOTATION, ""))
-        return Component(pod, known_revision="" if readable else self.recorded)
+        if is_fingerprint(pod.annotations.get(REVISION_ANNOTATION, "")):
+            return Component(pod)
+        uid, _, revision = self.stale_pod.partition(".")
+        stale = uid == pod.uid and is_fingerprint(revision)
+        return Component(pod, known_revision=revision if stale else self.recorded)
 
     def store_of(self, manager: Component, claims: KnownClaims) -> str:
         """Return which storage a session manager keeps its sessions in; empty when they do not persist."""
@@ -88,6 +92,11 @@ class WantedSessionManager:
 
 
 UNKNOWN_SESSION_MANAGER = WantedSessionManager()
+
+
+def stale_pod(manager: Component) -> str:
+    """Return what the status records of a session manager while it is stale, because an annotation alone may be edited."""
+    return f"{manager.pod.uid}.{manager.revision}"
 
 
 def incarnation_of(manager: Component | None, store: str = "") -> str:

@@ -23,6 +23,7 @@ from flamectl_operator.api.status import (
 )
 from flamectl_operator.desired import names, tls
 from flamectl_operator.desired.flame_config import session_manager_endpoint
+from flamectl_operator.observed.incarnation import stale_pod
 from flamectl_operator.planning.effective_spec import answer_due, flame_can_be_asked
 from flamectl_operator.planning.group_comparison import GroupComparison
 from flamectl_operator.planning.kept_claims import claims_in_danger
@@ -214,12 +215,21 @@ def _session_manager(given: StatusInput) -> SessionManagerStatus:
         backoff = effective.session_manager_backoff
         found |= {
             "revision": backoff.revision,
+            "stale_pod": _stale_pod(given.before.session_manager.stale_pod, observed, effective),
             "failures": backoff.failures,
             "next_attempt": backoff.next_attempt,
             "last_failure": backoff.last_failure or None,
             "update_pending_since": effective.update_pending_since,
         }
     return given.before.session_manager.model_copy(update=found)
+
+
+def _stale_pod(before: str | None, observed: ObservedCluster, effective: EffectiveSpec) -> str | None:
+    """Return the record of a stale session manager. One that is out of sight may only lack its label."""
+    manager = observed.session_manager
+    if manager is None:
+        return None if effective.suspended else before
+    return stale_pod(manager) if effective.session_manager_stale(manager) else None
 
 
 def _endpoint(given: StatusInput) -> str:

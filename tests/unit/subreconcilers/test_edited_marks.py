@@ -13,7 +13,8 @@ from flamectl_operator.api.constants import (
     SESSION_MANAGER_ANNOTATION,
 )
 from tests.unit.builders import cached, merged, replicas
-from tests.unit.subreconcilers.harness import StepHarness
+from tests.unit.subreconcilers.errors import bad_request
+from tests.unit.subreconcilers.harness import KEY, SM_NAME, StepHarness
 from tests.unit.subreconcilers.test_update_claims import EXISTING_SESSION, _make_claim
 
 if TYPE_CHECKING:
@@ -144,3 +145,91 @@ async def test_change_of_the_spec_replaces_a_session_manager_whose_revision_was_
     world.edit(change)
     await world.converge()
     assert next(name for verb, _, name in world.writes if verb == "delete").endswith("-session-manager")
+
+
+async def _stale(world: StepHarness) -> None:
+    """The spec of the session manager changes, and its replacement is refused."""
+    world.api.fail("dry run", "pods", bad_request(), times=1000)
+    world.edit(CHANGED)
+    await world.converge()
+    assert world.deleted == []
+
+
+CHANGED = {"sessionManager": {"image": "flame:2"}}
+
+
+@pytest.mark.parametrize("starts", [False, True], ids=["while the operator runs", "before the operator starts"])
+@pytest.mark.parametrize("edit", ["nonsense", "empty", "nothing"])
+async def test_stale_session_manager_whose_revision_was_edited_is_replaced_when_its_replacement_is_accepted(
+    edit: str, *, starts: bool
+) -> None:
+    world = await _world("no claim")
+    await _stale(world)
+    before = _session_manager(world)
+    _edit(world, "pods", REVISION_ANNOTATION, EDITS[edit])
+    if starts:
+        world.restart()
+    await world.converge()
+    assert _annotations(_session_manager(world)) == _annotations(before)
+    assert world.deleted == []
+
+    world.api.faults.clear()
+    world.restart()
+    await world.converge()
+    assert SM_NAME in world.deleted
+    assert world.status.session_manager.stale_pod is None
+
+
+async def test_spec_that_is_taken_back_keeps_a_session_manager_whose_revision_was_edited() -> None:
+    world = await _world("no claim")
+    await _stale(world)
+    _edit(world, "pods", REVISION_ANNOTATION, EDITS["nothing"])
+    world.restart()
+    world.edit(SPECS["no claim"] | {"sessionManager": {"image": "xflops/flame-session-manager:v0.6.0"}})
+    world.api.faults.clear()
+    await world.converge()
+    assert world.deleted == []
+    assert world.status.session_manager.stale_pod is None
+
+
+async def test_record_of_a_stale_session_manager_says_nothing_about_the_next_one() -> None:
+    world = await _world("no claim")
+    await _stale(world)
+    stale = world.status.session_manager.stale_pod
+    world.api.faults.clear()
+    world.restart()
+    await world.converge()
+    world.api.writes.clear()
+    # An operator whose cache is late has written the record again.
+    world.change("flameclusters", KEY[1], {"status": {"sessionManager": {"stalePod": stale}}})
+    _edit(world, "pods", REVISION_ANNOTATION, EDITS["nothing"])
+    world.restart()
+    await world.converge()
+    assert world.deleted == []
+
+
+async def test_session_manager_that_is_out_of_sight_for_a_moment_keeps_the_record_that_it_is_stale() -> None:
+    world = await _world("no claim")
+    await _stale(world)
+    _edit(world, "pods", REVISION_ANNOTATION, EDITS["nothing"])
+    world.unlabel("pods", SM_NAME)
+    await world.converge()
+    world.api.faults.clear()
+    world.restart()
+    await world.converge()
+    assert SM_NAME in world.deleted
+
+
+async def test_session_manager_that_waits_for_idleness_stays_stale_when_its_revision_is_taken_off() -> None:
+    world = StepHarness(merged(SPECS["no claim"], {"sessionManager": {"updateStrategy": {"type": "WhenIdle"}}}))
+    await world.converge()
+    world.edit(CHANGED)
+    await world.run_pass()
+    since = world.status.session_manager.update_pending_since
+    _edit(world, "pods", REVISION_ANNOTATION, EDITS["nothing"])
+    world.restart()
+    await world.converge()
+    assert (since is None, world.status.session_manager.update_pending_since) == (False, since)
+    world.clock.elapsed += 4000
+    await world.converge()
+    assert SM_NAME in world.deleted
