@@ -170,6 +170,18 @@ def test_operator_that_cannot_reach_flame_deletes_what_one_without_flame_deletes
     assert deleted[0] == deleted[1] != []
 
 
+def test_executors_whose_marks_are_lost_with_their_session_manager_are_replaced_although_on_delete_is_set() -> None:
+    listen_to_logs(logging.ERROR)
+    executors = {"image": "executor:1", "replicas": 3, "updateStrategy": {"type": "OnDelete"}}
+    actions = (
+        Action(0.0, "create", ("flame", {"sessionManager": {"image": "manager:1"}, "executorManager": executors})),
+        Action(60.0, "kill", (30.0,)),
+        Action(61.0, "edit_marks", ("flame", "nonsense")),
+        Action(62.0, "crash_session_manager", ("flame", 0)),
+    )
+    assert World(Scenario(1, actions, calm_at=150.0)).run().violations == []
+
+
 def _deletions(world: World) -> Iterator[Change]:
     """The deletions that operators asked for before all faults were over."""
     changes: list[Change] = []

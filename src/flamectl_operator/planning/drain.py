@@ -49,11 +49,14 @@ _NO_LOSS = frozenset({Deletion.LOST, Deletion.SUSPENDED})
 def drainable(executor: Executor, observed: ObservedCluster, group: EffectiveGroup) -> bool:
     """Return whether an executor is drained before it is deleted.
 
-    An executor is drained if Flame can be asked and the executor may have work. An executor that has not started has none.
+    An executor is drained if Flame can be asked and the executor may have work. An executor that has not started has none. One of
+    an earlier session manager has none that Flame knows; where only times say so, work that Flame lists shows that they err.
     """
     snapshot = observed.work
     if snapshot is None or group.suspended or group.drain_timeout == 0:
         return False
+    if observed.marks.misread(executor) and snapshot.load(executor.name)[0] is Load.BUSY:
+        return True
     return (executor.ready or snapshot.known(executor.name)) and observed.marks.follows(executor)
 
 

@@ -58,7 +58,7 @@ def plan_rollout(group: PlannedGroup, *, keep_stale: bool) -> RolloutPlan:
     chosen = _stale_to_delete(group, cluster.deletable(stale), serving) if may_replace else []
     leaving = gone | {executor.name for executor in chosen}
     drain, delete = split_drainable(chosen, cluster, group.effective)
-    left = len(stale) - len(chosen)
+    left = [executor for executor in stale if executor.name not in leaving]
     if manager_first:
         deferral = _WAITING
     elif caches_first:
@@ -121,8 +121,12 @@ def _unschedulable_since(observed: ObservedCluster, manager: Component, now: Clo
 
 
 def _stale_to_delete(group: PlannedGroup, stale: Sequence[Executor], serving: Sequence[Executor]) -> list[Executor]:
-    strategy = group.effective.update_strategy
-    if strategy.type == "OnDelete" or not stale:
+    strategy, least = group.effective.update_strategy, floor(group.effective.update_strategy, group.effective.replicas)
+    if strategy.type == "OnDelete":
+        # The change of a spec waits for a user. An executor of an earlier session manager does not, because Flame has lost it.
+        stale = [executor for executor in stale if executor in group.observed.unmarked]
+        least = min(least, group.effective.replicas - 1)  # there is no surge
+    if not stale:
         return []
     if strategy.type == "Recreate":
         return list(stale)
@@ -133,15 +137,16 @@ def _stale_to_delete(group: PlannedGroup, stale: Sequence[Executor], serving: Se
     if group.effective.backoff.repeated or holds_rollout(group):
         # Each attempt is ready for a moment before it fails, so without this each attempt would cost working executors.
         return free
-    spare = max(0, len(serving) - floor(strategy, group.effective.replicas))
+    spare = max(0, len(serving) - least)
     ready = [executor for executor in stale if executor.ready and executor.name not in useless]
     return free + deletion_order(ready, group.effective, group.cluster.work, of_no_use(group))[:spare]
 
 
-def _rollout_wait(group: PlannedGroup, left: int) -> Outcome:
-    if group.effective.update_strategy.type == "OnDelete":
-        stale = f"{left} stale executor{'s' * (left != 1)}"
-        return wait("OnDelete", f"{stale} will be replaced after somebody deletes {'it' if left == 1 else 'them'}")
+def _rollout_wait(group: PlannedGroup, left: Sequence[Executor]) -> Outcome:
+    count = sum(executor not in group.observed.unmarked for executor in left)
+    if group.effective.update_strategy.type == "OnDelete" and count:
+        stale = f"{count} stale executor{'s' * (count != 1)}"
+        return wait("OnDelete", f"{stale} will be replaced after somebody deletes {'it' if count == 1 else 'them'}")
     fresh = len(group.fresh)
     message = f"rolling update: {fresh} of {group.effective.replicas} executors are on the current revision"
     if group.effective.backoff.repeated and not holds_rollout(group):

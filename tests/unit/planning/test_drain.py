@@ -105,6 +105,20 @@ def test_executor_with_work_is_drained_while_its_session_manager_is_not_ready() 
 
 
 @pytest.mark.parametrize(
+    ("incarnation", "executors", "drains"), [("", (_BUSY,), True), ("", (), False), ("a.0", (_BUSY,), False)]
+)
+def test_executor_whose_mark_tells_nothing_is_drained_where_flame_lists_work_on_it(
+    incarnation: str, executors: tuple[FlameExecutor, ...], *, drains: bool
+) -> None:
+    older = executor_pod(0, incarnation=incarnation, containers=[running(EXECUTOR_MANAGER, since=ago(2000))])
+    found = observed(session_manager(), older)
+    snapshot = SessionManagerSnapshot({NODE: NodeState.READY}, executors)
+    flame = Knowledge(Phase.KNOWN, INCARNATION, snapshot=snapshot, asked_at=BOOTTIME, said_at=BOOTTIME)
+    seen = replace(found, views=replace(found.views, flame=flame))
+    assert drainable(seen.executors[0], seen, effective().group) == drains
+
+
+@pytest.mark.parametrize(
     "other",
     [_BUSY, FlameExecutor(NODE, ExecutorState.UNBINDING, "s")],
 )

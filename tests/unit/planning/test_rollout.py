@@ -521,6 +521,32 @@ def test_executors_without_a_valid_mark_that_started_too_early_are_replaced_with
     assert plan.mend == ()
 
 
+@pytest.mark.parametrize("strategy", [{}, {"rollingUpdate": {"maxUnavailable": 0, "maxSurge": 1}}], ids=["", "no room"])
+@pytest.mark.parametrize("others", [None, OLD], ids=["current", "stale"])
+def test_executors_without_a_valid_mark_that_started_too_early_are_replaced_under_on_delete_too(
+    others: str | None, strategy: dict[str, Any]
+) -> None:
+    wanted = effective(replicas(4, type="OnDelete", **strategy))
+    marked = [executor_pod(n, incarnation="", **_started(EXECUTOR_MANAGER, 300)) for n in range(2)]
+    pods = [*marked, *(executor_pod(n, revision=others, **_started(EXECUTOR_MANAGER, 100)) for n in range(2, 4))]
+    plan = _rollout(wanted, *pods, manager=_manager())
+    assert _deleted(plan) == [1]
+    [deferral] = plan.waits
+    assert (deferral.reason, "2 stale" in deferral.message) == (
+        ("RollingUpdate", False) if others is None else ("OnDelete", True)
+    )
+    # The next one follows when this one has been replaced.
+    assert _deleted(_rollout(wanted, pods[0], *pods[2:], manager=_manager())) == []
+
+
+def test_executor_without_a_valid_mark_that_is_not_ready_needs_no_budget_under_on_delete() -> None:
+    wanted = effective(replicas(4, type="OnDelete"))
+    early = _started(EXECUTOR_MANAGER, 300)
+    marked = [executor_pod(n, "starting", incarnation="", **early) for n in range(3)]
+    stale = executor_pod(3, "starting", revision=OLD, **_started(EXECUTOR_MANAGER, 100))
+    assert _deleted(_rollout(wanted, *marked, stale, manager=_manager())) == [0, 1, 2]
+
+
 @pytest.mark.parametrize(("surging", "deleted"), [(0, []), (1, [0])])
 def test_executor_without_a_valid_mark_is_replaced_by_surge_where_none_may_be_missing(
     surging: int, deleted: list[int]
