@@ -15,7 +15,15 @@ from flamectl_operator.reconcile import spec_renderer
 from tests.simulation.faults import REQUEST_FAULTS
 from tests.simulation.objects import PODS
 from tests.simulation.runner import run_seed
-from tests.simulation.scenario import CRASHED_AT, FOR_EVER, RARELY_CRASHED_AT, STANDSTILLS, Action, Scenario
+from tests.simulation.scenario import (
+    CRASHED_AT,
+    FOR_EVER,
+    OTHER_CRDS,
+    RARELY_CRASHED_AT,
+    STANDSTILLS,
+    Action,
+    Scenario,
+)
 from tests.simulation.seeds import FAILED_ONCE, FIXED, UNEXPLAINED, commit, fresh
 from tests.simulation.shrink import failure, shrink, summary
 from tests.simulation.story import tell
@@ -178,6 +186,20 @@ def test_executors_whose_marks_are_lost_with_their_session_manager_are_replaced_
         Action(60.0, "kill", (30.0,)),
         Action(61.0, "edit_marks", ("flame", "nonsense")),
         Action(62.0, "crash_session_manager", ("flame", 0)),
+    )
+    assert World(Scenario(1, actions, calm_at=150.0)).run().violations == []
+
+
+@pytest.mark.parametrize("other", OTHER_CRDS, ids=str)
+def test_flame_cluster_that_is_created_while_a_watch_outlives_another_crd_gets_the_spec_of_its_author(
+    other: tuple[str, str, str | None],
+) -> None:
+    listen_to_logs(logging.ERROR)
+    executors = {"image": "executor:1", "replicas": 3}
+    actions = (
+        Action(20.0, "install_crd", (other,)),
+        Action(40.0, "restore_crd"),
+        Action(40.1, "create", ("flame", {"sessionManager": {"image": "manager:1"}, "executorManager": executors})),
     )
     assert World(Scenario(1, actions, calm_at=150.0)).run().violations == []
 

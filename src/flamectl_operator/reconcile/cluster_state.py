@@ -200,10 +200,10 @@ class ClusterState:
         return spec
 
     async def _whole(self, cluster: FlameClusterView) -> FlameClusterView:
-        """Return the FlameCluster with its whole spec, which is read again if it is large or if somebody has edited it.
+        """Return the FlameCluster with its whole spec, which is read again if it is large, new, or edited.
 
-        A watch that began under another CRD goes on for a moment after that CRD was replaced. Until then it shows an edit as the
-        other CRD reads it, although the API server has stored more.
+        A watch that began under another CRD goes on for a moment after that CRD was replaced. Until then it shows a new spec as
+        the other CRD reads it, although the API server has stored more. The CRD gives a new FlameCluster an `observedGeneration`.
         """
         if cluster.spec_left_out:
             return await self._io.read_spec(cluster)

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from copy import deepcopy
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
+from flamectl_operator.api.crd import NOT_OBSERVED
 from flamectl_operator.reconcile.contention import FIRST_REPEAT
 from flamectl_operator.reconcile.outcomes import CHANGED_RECHECK_SECONDS
-from tests.unit.subreconcilers.harness import KEY, converged
-
-if TYPE_CHECKING:
-    from tests.unit.subreconcilers.harness import StepHarness
+from tests.unit.subreconcilers.harness import KEY, StepHarness, converged
 
 ENV = [{"name": "A", "value": "1"}]
 SPEC = {
@@ -185,6 +183,23 @@ async def test_edit_that_a_watch_of_another_crd_shows_is_read_again_before_it_is
     await world.converge()
     assert pods(world) == before
     assert world.condition("Degraded")[:2] == ("False", "AsExpected")
+
+
+async def test_new_cluster_that_a_watch_of_another_crd_shows_is_read_again_before_it_is_obeyed() -> None:
+    world = StepHarness(SPEC)
+    world.change("flameclusters", KEY[1], {"status": NOT_OBSERVED})
+    read = spec_of(world, "sessionManager").pop("env")
+    world.sync()
+    spec_of(world, "sessionManager")["env"] = read
+
+    assert (await world.run_pass(stale=True)).delay == CHANGED_RECHECK_SECONDS
+    assert world.writes == []
+
+    await world.run_pass(stale=True)
+    await world.converge()
+    assert world.session_manager is not None
+    assert ENV[0] in world.session_manager["spec"]["containers"][0]["env"]
+    assert world.deleted == []
 
 
 async def test_fields_stay_in_the_message_after_a_restart() -> None:
