@@ -86,14 +86,6 @@ def test_exhausted_quota_of_resources_names_the_quota_the_use_and_the_field(
     all_told(world, "QuotaExceeded", *words, f"lower {{field}}.resources.{field}", "or raise the quota")
 
 
-def test_exhausted_quota_of_pods_names_the_replicas(world: E2ENamespace, operator: OperatorProcess) -> None:
-    quota(world, "tight", {"pods": "2"})
-    world.apply(flame_cluster(replicas=3))
-    words = ("executor manager: exceeded quota: tight, requested: pods=1, used: pods=2, limited: pods=2",)
-    remedy = "lower spec.executorManager.replicas, or raise the quota"
-    world.wait("the quota to be told", partial(told, world, "QuotaExceeded", *words, remedy))
-
-
 @pytest.mark.parametrize(
     ("kind", "name"),
     [("services", "my-flame-session-manager"), ("configmaps", "my-flame-config")],
@@ -227,20 +219,22 @@ def test_foreign_object_is_named_with_its_owner_and_the_way_out(world: E2ENamesp
         world.wait(f"the {case} to be told", partial(told, world, reason, *words, name=cluster))
 
 
-@pytest.mark.parametrize(
-    ("template", "said"),
-    [
-        ({"spec": {"nodeSelectr": {"a": "b"}}}, 'unknown field "{field}.podTemplate.spec.nodeSelectr"'),
-        ({"spec": {"dnsPolicy": "Sometimes"}}, "{field}.podTemplate.spec.dnsPolicy: Unsupported value"),
-        ({"spec": {"volumes": [{"name": "Bad_Name", "emptyDir": {}}]}}, "{field}.podTemplate.spec.volumes[0].name"),
-    ],
-    ids=["misspelt", "unsupported", "in a list"],
-)
+#: By component: a template, and the words of the refusal.
+TEMPLATES: dict[str, tuple[Object, str]] = {
+    "sessionManager": ({"nodeSelectr": {"a": "b"}}, 'unknown field "{field}.podTemplate.spec.nodeSelectr"'),
+    "executorManager": ({"dnsPolicy": "Sometimes"}, "{field}.podTemplate.spec.dnsPolicy: Unsupported value"),
+    "objectCache": ({"volumes": [{"name": "Bad_Name", "emptyDir": {}}]}, "{field}.podTemplate.spec.volumes[0].name"),
+}
+
+
 def test_template_that_got_past_admission_names_the_path_in_the_cluster(
-    world: E2ENamespace, operator: OperatorProcess, template: Object, said: str
+    world: E2ENamespace, operator: OperatorProcess
 ) -> None:
-    world.apply(*(one_of_each(component, {"podTemplate": template}) for component in COMPONENTS))
-    all_told(world, "Rejected", "{words}: ", said, "correct the field")
+    world.apply(*(one_of_each(each, {"podTemplate": {"spec": spec}}) for each, (spec, _) in TEMPLATES.items()))
+    for component, (_, said) in TEMPLATES.items():
+        named = f"{COMPONENTS[component].replace('-', ' ')}: "
+        words = (named, said.format(field=f"spec.{component}"), "correct the field")
+        world.wait(f"{component} to be told", partial(told, world, "Rejected", *words, name=cluster_of(component)))
     (event, *_) = world.wait("the event", partial(world.events, "Rejected"))
     assert event["type"] == "Warning"
 
