@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from flamectl_operator.desired.service_fields import PORT_FIELDS, SPEC_FIELDS, Owner
 from tests.e2e.namespace import E2ENamespace, Object, condition, executor_id, flame_cluster, provoke_a_pass
+from tests.service_fields import PORT_FIELDS, SPEC_FIELDS, Owner
 
 if TYPE_CHECKING:
     from tools.installation import OperatorProcess

@@ -21,7 +21,7 @@ from weakref import WeakSet
 
 from flamectl_operator import operator
 from flamectl_operator.api import validation
-from flamectl_operator.api.constants import KIND, SESSION_STORE_ANNOTATION
+from flamectl_operator.api.constants import KIND, SESSION_MANAGER, SESSION_STORE_ANNOTATION
 from flamectl_operator.api.status import FlameClusterStatus, State
 from flamectl_operator.desired import claims as desired_claims
 from flamectl_operator.desired import cluster as desired_cluster
@@ -356,7 +356,7 @@ def a_plan_ends_after_its_first_pass() -> None:
 
 @_mutation_of_marks
 def a_mark_that_cannot_be_read_is_believed() -> None:
-    _set(executor_mark, "misread", lambda *_: False)
+    _set(executor_mark.Marks, "misread", lambda *_: False)
 
 
 @_mutation_of_marks
@@ -567,7 +567,7 @@ def a_life_of_the_session_manager_is_the_count_of_its_restarts() -> None:
         known = incarnation.incarnation_of(manager, store)
         if not known or store:
             return known
-        return f"{manager.pod.uid}.{incarnation._restarts(manager.pod)}"
+        return f"{manager.pod.uid}.{observed_pods.restarts(manager.pod, SESSION_MANAGER)}"
 
     # The first container is still recorded: only then do kubelets of the worlds lose a count.
     for module in (observed, cluster_reads):

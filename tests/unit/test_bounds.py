@@ -180,7 +180,7 @@ def forks() -> Iterator[subprocess.Popen[str]]:
             id="questions at the same time",
         ),
         pytest.param(
-            f"{_FLAME}.pace:LONGEST_FOR_OFFENDERS",
+            f"{_FLAME}.watcher:LONGEST_FOR_OFFENDERS",
             "30.0",
             "tests/unit/flame/test_watcher.py"
             "::test_session_manager_whose_answers_are_too_large_is_asked_every_ten_minutes_in_the_end",
@@ -199,7 +199,7 @@ def forks() -> Iterator[subprocess.Popen[str]]:
             id="the time of a deletion lock",
         ),
         pytest.param(
-            "flamectl_operator.observed.executor_mark:misread",
+            "flamectl_operator.observed.executor_mark:Marks.misread",
             "lambda *_: False",
             "tests/unit/planning/test_rollout.py::test_executors_whose_mark_somebody_changed_stay_and_get_it_back",
             id="trust in marks that anybody may edit",

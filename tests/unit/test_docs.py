@@ -20,7 +20,6 @@ from pydantic import BaseModel
 
 from flamectl_operator.api.crd import custom_resource_definition
 from flamectl_operator.api.validation import parse_spec
-from flamectl_operator.desired.service_fields import PORT_FIELDS, SPEC_FIELDS, Owner
 from flamectl_operator.kube.resources import CONFIG_MAPS, NETWORK_POLICIES, SERVICES
 from flamectl_operator.observed.pod_problem import FAILING_REASONS, IMAGE_REASONS
 from flamectl_operator.process import cli
@@ -32,6 +31,7 @@ from flamectl_operator.settings.catalogue import catalogue
 from flamectl_operator.status import events as announcements
 from flamectl_operator.status.reason import PRECEDENCE
 from flamectl_operator.subreconcilers import PIPELINE
+from tests.service_fields import PORT_FIELDS, SPEC_FIELDS, Owner
 from tests.simulation.mutations import MUTATIONS
 from tests.unit.process.monitoring.everything import everything
 from tests.unit.runtime.virtual_time import VirtualClock, VirtualTimeLoop

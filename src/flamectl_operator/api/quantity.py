@@ -61,6 +61,11 @@ def quantity_or_none(quantity: Any) -> Decimal | None:
         return None
 
 
+def amount(quantity: Any) -> Decimal:
+    """Return the value of a quantity in any notation; 0 for what is no quantity."""
+    return quantity_or_none(quantity) or Decimal(0)
+
+
 def canonical(quantity: int | str) -> str:
     """Return a plain decimal number as the canonical form of equal quantities: `1`, `"1"` and `1000m` are `1`.
 

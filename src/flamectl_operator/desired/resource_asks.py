@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from decimal import Decimal
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
-from flamectl_operator.api.quantity import quantity_or_none
+from flamectl_operator.api.quantity import amount
 from flamectl_operator.desired.unvalidated import as_object, entries, entry
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from decimal import Decimal
 
     from flamectl_operator.desired.pod_template import ComponentTemplate
 
@@ -47,7 +47,7 @@ def limit_field(template: ComponentTemplate | None, container: str, resource: st
 
 
 def _value(ask: tuple[str, str]) -> Decimal:
-    return quantity_or_none(ask[1]) or Decimal(0)
+    return amount(ask[1])
 
 
 def _asks(

@@ -16,6 +16,7 @@ from flamectl_operator.desired.tls import read_by_executors, read_by_services
 
 if TYPE_CHECKING:
     from flamectl_operator.api.flamecluster import ExecutorManagerSpec, FlameClusterSpec
+    from flamectl_operator.api.model import Model
 
 #: Fields that control the number and the replacement of Pods, not their content.
 _NOT_IN_THE_POD = frozenset({"replicas", "autoscaling", "updateStrategy", "drain"})
@@ -32,8 +33,7 @@ def session_manager_revision(name: str, spec: FlameClusterSpec) -> str:
         "tls": read_by_services(spec.tls) if spec.tls is not None else None,
     }
     options = {option: value for option, value in asked.items() if value}
-    own = {key: value for key, value in spec.session_manager.authored().items() if key not in _NOT_IN_THE_POD}
-    return fingerprint([_read_by_all(name, spec), own, *([options] if options else [])])
+    return fingerprint([_read_by_all(name, spec), _own(spec.session_manager), *([options] if options else [])])
 
 
 def shared_revision(name: str, spec: FlameClusterSpec) -> str:
@@ -43,17 +43,15 @@ def shared_revision(name: str, spec: FlameClusterSpec) -> str:
 
 def executor_revision(name: str, spec: FlameClusterSpec, group: ExecutorManagerSpec) -> str:
     """Return the hash of its group's spec, the object cache's spec, and the common part."""
-    own = {key: value for key, value in group.authored().items() if key not in _NOT_IN_THE_POD}
     authority = [{"tls": read_by_executors(spec.tls)}] if spec.tls is not None else []
-    return fingerprint([_read_by_all(name, spec), own, _cache_beside_executors(spec), *authority])
+    return fingerprint([_read_by_all(name, spec), _own(group), _cache_beside_executors(spec), *authority])
 
 
 def object_cache_revision(name: str, spec: FlameClusterSpec) -> str:
     """Return the hash of its own spec, the common part, and for Flame 0.7 the certificate that all services share."""
-    own = {key: value for key, value in spec.object_cache.authored().items() if key not in _NOT_IN_THE_POD}
     # Before Flame 0.7 the object cache has a certificate of its own, which is in its own spec.
     shared = [{"tls": read_by_services(spec.tls)}] if spec.tls is not None and spec.flame_version == "0.7" else []
-    return fingerprint([_read_by_all(name, spec), own, *shared])
+    return fingerprint([_read_by_all(name, spec), _own(spec.object_cache), *shared])
 
 
 def fingerprint(value: Any) -> str:
@@ -65,6 +63,10 @@ def fingerprint(value: Any) -> str:
 def is_fingerprint(text: str) -> bool:
     """Return whether an annotation has the form of a fingerprint."""
     return _FINGERPRINT.fullmatch(text) is not None
+
+
+def _own(component: Model) -> dict[str, Any]:
+    return {key: value for key, value in component.authored().items() if key not in _NOT_IN_THE_POD}
 
 
 def _cache_beside_executors(spec: FlameClusterSpec) -> dict[str, Any]:

@@ -7,11 +7,10 @@ container then admits the waiting container too, and the waiting container never
 
 from __future__ import annotations
 
-from decimal import Decimal
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from flamectl_operator.api.constants import EXECUTOR_MANAGER, WAIT_CONTAINER
-from flamectl_operator.api.quantity import quantity_or_none
+from flamectl_operator.api.quantity import amount as value_of
 from flamectl_operator.desired.unvalidated import as_object, entries, entry
 
 if TYPE_CHECKING:
@@ -80,17 +79,12 @@ def _amount(resources: Any, part: str, name: str) -> Any:
 
 
 def _positive(amount: Any) -> Any:
-    return amount if _value(amount) > 0 else None
+    return amount if value_of(amount) > 0 else None
 
 
 def _smallest(amounts: Iterable[Any]) -> Any:
-    return min(amounts, key=_value)
+    return min(amounts, key=value_of)
 
 
 def _largest(amounts: Iterable[Any]) -> Any:
-    return max(amounts, key=_value)
-
-
-def _value(amount: Any) -> Decimal:
-    # The API server refuses what is no quantity, whatever stands beside it.
-    return quantity_or_none(amount) or Decimal(0)
+    return max(amounts, key=value_of)

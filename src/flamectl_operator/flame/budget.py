@@ -2,27 +2,17 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections import deque
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
+
+from flamectl_operator.runtime.limits import Slots
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
 
-class Budget:
-    """Bytes that holders take in the order in which they asked.
-
-    Args:
-        limit: The most bytes that all holders have together.
-    """
-
-    def __init__(self, limit: int) -> None:
-        self._limit = limit
-        self._line: deque[tuple[asyncio.Future[None], int]] = deque()
-        #: Bytes that holders have.
-        self.taken = 0
+class Budget(Slots):
+    """Bytes that holders take in the order in which they asked."""
 
     @contextmanager
     def share(self) -> Iterator[Share]:
@@ -31,33 +21,7 @@ class Budget:
         try:
             yield share
         finally:
-            self.taken -= share.size
-            self._admit()
-
-    async def take(self, size: int) -> None:
-        """Wait until there are so many bytes, and take them; they must not be more than the limit."""
-        admitted = asyncio.get_running_loop().create_future()
-        entry = (admitted, size)
-        self._line.append(entry)
-        self._admit()
-        try:
-            await admitted
-        except asyncio.CancelledError:
-            if admitted.done() and not admitted.cancelled():
-                self.taken -= size  # admitted and cancelled in the same iteration of the loop
-            else:
-                self._line.remove(entry)
-            self._admit()
-            raise
-
-    def _admit(self) -> None:
-        while self._line and self.taken + self._line[0][1] <= self._limit:
-            admitted, size = self._line[0]
-            if admitted.done():
-                return  # a caller that was just cancelled removes itself from the line when it runs
-            self._line.popleft()
-            self.taken += size
-            admitted.set_result(None)
+            self.give_back(share.size)
 
 
 class Share:

@@ -3,12 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
-
-from flamectl_operator.runtime.backoff import ExponentialBackoff
-
-if TYPE_CHECKING:
-    from random import Random
 
 #: Seconds after the first failure, and the most after many.
 FIRST, LONGEST = 2.0, 30.0
@@ -16,21 +10,6 @@ FIRST, LONGEST = 2.0, 30.0
 LONGEST_FOR_OFFENDERS = 600.0
 #: Largest share of a period that is added to it, so that the pollers of many clusters do not ask at the same moment.
 JITTER = 0.2
-
-
-@dataclass(frozen=True)
-class Pauses:
-    """The pauses after failures."""
-
-    random: Random
-
-    def after(self, failures: int) -> float:
-        """Return the seconds after consecutive failures."""
-        return ExponentialBackoff(FIRST, LONGEST, JITTER, self.random).delay(failures)
-
-    def after_offences(self, offences: int) -> float:
-        """Return the seconds after answers that were too large."""
-        return ExponentialBackoff(FIRST, LONGEST_FOR_OFFENDERS, JITTER, self.random).delay(offences)
 
 
 @dataclass

@@ -17,9 +17,10 @@ from typing import TYPE_CHECKING, Protocol
 import structlog
 
 from flamectl_operator.flame.knowledge import BELIEVED, OFF, Knowledge, Phase, differ, unanswered
-from flamectl_operator.flame.pace import JITTER, Pauses, Record
+from flamectl_operator.flame.pace import FIRST, JITTER, LONGEST, LONGEST_FOR_OFFENDERS, Record
 from flamectl_operator.flame.session_manager import TOO_LARGE, FlameError
 from flamectl_operator.flame.snapshot import NodeState
+from flamectl_operator.runtime.backoff import ExponentialBackoff
 from flamectl_operator.runtime.limits import Slots
 from flamectl_operator.runtime.tasks import racing
 
@@ -151,7 +152,8 @@ class Watcher:
         self._addresses: Counter[tuple[str, int]] = Counter()
         self._off: dict[Key, Knowledge] = {}
         self._slots = Slots(AT_ONCE)
-        self._pauses = Pauses(random)
+        self._after_failures = ExponentialBackoff(FIRST, LONGEST, JITTER, random)
+        self._after_offences = ExponentialBackoff(FIRST, LONGEST_FOR_OFFENDERS, JITTER, random)
         self._log = structlog.get_logger(component="flame")
 
     async def run(self) -> None:
@@ -315,10 +317,10 @@ class Watcher:
     async def _pause(self, followed: _Followed) -> None:
         if followed.record.offences:
             followed.manager.close()
-            await self._clock.sleep(self._pauses.after_offences(followed.record.offences))
+            await self._clock.sleep(self._after_offences.delay(followed.record.offences))
             return
         if followed.record.failures:
-            period = self._pauses.after(followed.record.failures)
+            period = self._after_failures.delay(followed.record.failures)
         else:
             period = (BUSY_PERIOD if followed.busy else followed.target.period) * (1 + JITTER * self._random.random())
         # A partial answer that did not end in time stays in memory for as long as its connection.

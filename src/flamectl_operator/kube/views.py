@@ -160,7 +160,10 @@ class ServicePort(View, frozen=True):
 
 
 class ServiceSpec(View, frozen=True):
-    """The fields of a Service's spec that belong to the operator (`desired/service_fields.py`), with Kubernetes' defaults."""
+    """The fields of a Service's spec that belong to the operator, with Kubernetes' defaults.
+
+    They decide which Pods the Service leads to, or from where and with which protocol clients reach them.
+    """
 
     type: str = "ClusterIP"
     selector: dict[str, str] | None = None

@@ -65,32 +65,28 @@ class Marks:
         return not _started_since(executor, self.manager)
 
     def misread(self, executor: Executor) -> bool:
-        """Return whether an executor's mark tells nothing, so that it is no reason to delete the executor."""
-        manager = self.manager
-        if manager is None or not manager.live or executor.session_manager_incarnation in self._present:
+        """Return whether an executor's mark tells nothing, so that it is no reason to delete the executor.
+
+        The operator cannot have written it: it has no form of an incarnation, counts restarts that have not happened, or names
+        another Pod although the executor was created when the present one existed. Creation times are both by the API server's
+        clock.
+        """
+        manager, incarnation = self.manager, executor.session_manager_incarnation
+        if manager is None or not manager.live or incarnation in self._present:
             return False
-        return misread(executor, manager)
-
-
-def misread(executor: Executor, manager: Component) -> bool:
-    """Return whether the operator cannot have written an executor's mark, which differs from the present incarnation.
-
-    It has no form of an incarnation, counts restarts that have not happened, or names another Pod although the executor was
-    created when the present one existed. Creation times are both by the API server's clock.
-    """
-    incarnation, present = executor.session_manager_incarnation, manager.pod
-    of, _, number = incarnation.partition(".")
-    if not of or not number:
-        return True
-    if of == present.uid:
-        if not number.isdecimal():
-            return False
-        written = len(number) <= _MOST_DIGITS and number == str(int(number))
-        return not written or int(number) > pods.restarts(present, SESSION_MANAGER)
-    if _is_uid(present.uid) and not _is_uid(of) and not _is_uid(incarnation.rpartition(".")[2]):
-        return True
-    born, there = executor.pod.metadata.creation_timestamp, present.metadata.creation_timestamp
-    return born is not None and there is not None and born > there
+        of, _, number = incarnation.partition(".")
+        if not of or not number:
+            return True
+        present = manager.pod
+        if of == present.uid:
+            if not number.isdecimal():
+                return False
+            written = len(number) <= _MOST_DIGITS and number == str(int(number))
+            return not written or int(number) > pods.restarts(present, SESSION_MANAGER)
+        if _is_uid(present.uid) and not _is_uid(of) and not _is_uid(incarnation.rpartition(".")[2]):
+            return True
+        born, there = executor.pod.metadata.creation_timestamp, present.metadata.creation_timestamp
+        return born is not None and there is not None and born > there
 
 
 def _started_since(executor: Executor, manager: Component | None) -> bool:

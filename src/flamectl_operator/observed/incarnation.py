@@ -111,7 +111,7 @@ def incarnation_of(manager: Component | None, store: str = "") -> str:
         return ""
     if store:
         return store
-    identity, restarts = _identity(manager.pod), _restarts(manager.pod)
+    identity, restarts = _identity(manager.pod), pods.restarts(manager.pod, SESSION_MANAGER)
     recorded = manager.pod.annotations.get(FIRST_CONTAINER_ANNOTATION, "")
     first = restarts == 0 and (identity in {"", recorded} or not is_identity(recorded))
     return f"{manager.pod.uid}.{restarts if first or not identity else identity}"
@@ -125,14 +125,14 @@ def other_names(manager: Component | None, store: str) -> tuple[str, ...]:
     """
     if manager is None or not manager.live or store:
         return ()
-    restarts, identity = _restarts(manager.pod), _identity(manager.pod)
+    restarts, identity = pods.restarts(manager.pod, SESSION_MANAGER), _identity(manager.pod)
     names = (str(restarts) if restarts else "", identity)
     return tuple(f"{manager.pod.uid}.{each}" for each in names if each)
 
 
 def first_container(pod: PodView) -> str:
     """Return the identity of the first container of a session manager's Pod; empty when it is not known."""
-    return _identity(pod) if _restarts(pod) == 0 else ""
+    return _identity(pod) if pods.restarts(pod, SESSION_MANAGER) == 0 else ""
 
 
 def is_identity(text: str) -> bool:
@@ -142,8 +142,3 @@ def is_identity(text: str) -> bool:
 
 def _identity(pod: PodView) -> str:
     return pods.container_identity(pod, SESSION_MANAGER)
-
-
-def _restarts(pod: PodView) -> int:
-    status = pods.container(pod, SESSION_MANAGER)
-    return status.restart_count if status is not None else 0

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from flamectl_operator.api.quantity import parse_quantity
+from flamectl_operator.api.quantity import amount, parse_quantity
 from flamectl_operator.desired import names
 from flamectl_operator.observed.claims import LOST
 from flamectl_operator.planning.kept_claims import claims_in_danger, lost_claim
 from flamectl_operator.planning.parts import ClaimPlan
-from flamectl_operator.planning.repairs import BOUND, claim_patch, is_ours, owners_patch, size_of, without_instance
+from flamectl_operator.planning.repairs import BOUND, claim_patch, is_ours, owners_patch, without_instance
 from flamectl_operator.runtime.outcome import blocked, wait
 
 if TYPE_CHECKING:
@@ -59,9 +59,9 @@ def plan_claims(observed: ObservedCluster, effective: EffectiveSpec) -> ClaimPla
 def differences(claim: PersistentVolumeClaimView, desired: DesiredClaim) -> list[Outcome]:
     """Return the outcomes for changes that a claim cannot take, or cannot take yet."""
     name, found = f'PersistentVolumeClaim "{claim.name}"', []
-    if parse_quantity(desired.size) < size_of(claim.size):
+    if parse_quantity(desired.size) < amount(claim.size):
         found.append(blocked("ClaimCannotShrink", f"{name} has {claim.size} and cannot shrink to {desired.size}"))
-    elif parse_quantity(desired.size) > size_of(claim.size) and claim.status.phase != BOUND:
+    elif parse_quantity(desired.size) > amount(claim.size) and claim.status.phase != BOUND:
         found.append(wait("ClaimNotBound"))
     asked = desired.persistence.storage_class_name
     if asked is not None and (claim.spec.storage_class_name or "") != asked:

@@ -16,7 +16,6 @@ import msgspec
 from flamectl_operator.api.constants import SOURCE_RANGES_ANNOTATION
 from flamectl_operator.desired import network_policy
 from flamectl_operator.desired.digests import digested_data, digested_policy, key_of
-from flamectl_operator.desired.service_fields import SPEC_FIELDS, Owner
 from flamectl_operator.kube.views import ServiceSpec
 
 if TYPE_CHECKING:
@@ -42,7 +41,7 @@ def config_map_patch(observed: ConfigMapView, desired: dict[str, Any]) -> dict[s
 
 
 def service_patch(observed: ServiceView, desired: dict[str, Any]) -> dict[str, Any] | None:
-    """Return the patch for a Service: the fields that `SPEC_FIELDS` gives to the operator."""
+    """Return the patch for a Service: all fields of `ServiceSpec` belong to the operator."""
     wanted, found = desired["spec"], observed.spec
     view = msgspec.convert(wanted, ServiceSpec)
     changes: dict[str, Any] = {}
@@ -51,8 +50,7 @@ def service_patch(observed: ServiceView, desired: dict[str, Any]) -> dict[str, A
         changes = {
             field.encode_name: wanted.get(field.encode_name)
             for field in msgspec.structs.fields(ServiceSpec)
-            if SPEC_FIELDS[field.encode_name] is Owner.OPERATOR
-            and getattr(found, field.name) != getattr(view, field.name)
+            if getattr(found, field.name) != getattr(view, field.name)
         }
     if "selector" in changes:
         changes["selector"] = _exactly(found.selector or {}, wanted["selector"])

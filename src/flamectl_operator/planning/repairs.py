@@ -18,7 +18,7 @@ from flamectl_operator.api.constants import (
     SESSION_MANAGER,
     SESSION_STORE_ANNOTATION,
 )
-from flamectl_operator.api.quantity import parse_quantity
+from flamectl_operator.api.quantity import amount, parse_quantity
 from flamectl_operator.observed.component import Component
 from flamectl_operator.observed.incarnation import first_container, is_identity
 from flamectl_operator.planning import drift
@@ -99,7 +99,7 @@ def claim_patch(claim: PersistentVolumeClaimView, desired: DesiredClaim) -> dict
     if claim.controlled_by(desired.owner.uid) == desired.retained:
         owners = owners_patch(claim, keep=not desired.retained, owner=desired.owner)
         changes = {**changes, "metadata": {**changes.get("metadata", {}), **owners["metadata"]}}
-    if claim.status.phase == BOUND and size_of(claim.size) < parse_quantity(desired.size):
+    if claim.status.phase == BOUND and amount(claim.size) < parse_quantity(desired.size):
         version = {"resourceVersion": claim.metadata.resource_version}
         changes = {
             **changes,
@@ -133,11 +133,3 @@ def owners_patch(claim: PersistentVolumeClaimView, *, keep: bool, owner: Identit
     ]
     references = [*others, *([owner.owner_reference()] if keep else [])]
     return {"metadata": {"ownerReferences": references, "resourceVersion": claim.metadata.resource_version}}
-
-
-def size_of(quantity: int | str | None) -> Any:
-    """Return a size as a number; 0 for one that is no quantity."""
-    try:
-        return parse_quantity(quantity if quantity is not None else 0)
-    except ValueError:
-        return parse_quantity(0)

@@ -15,13 +15,14 @@ class Slots:
     """A semaphore with a limit that can be changed; callers wait in the order in which they came.
 
     Args:
-        limit: The most holders at one time, at least 1.
+        limit: The most slots that all holders have together, at least 1.
     """
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
-        self._taken = 0
-        self._line: deque[asyncio.Future[None]] = deque()
+        self._line: deque[tuple[asyncio.Future[None], int]] = deque()
+        #: Slots that holders have.
+        self.taken = 0
 
     def resize(self, limit: int) -> None:
         """Change the limit; callers that hold a slot keep it."""
@@ -31,41 +32,43 @@ class Slots:
     @asynccontextmanager
     async def slot(self) -> AsyncIterator[None]:
         """Wait for a slot and keep it while the context is entered."""
-        await self._enter()
+        await self.take()
         try:
             yield
         finally:
-            self._leave()
+            self.give_back()
 
-    async def _enter(self) -> None:
-        if self._taken < self._limit and not self._line:
-            self._taken += 1
+    async def take(self, count: int = 1) -> None:
+        """Wait until there are so many slots, and take them; they must not be more than the limit."""
+        if self.taken + count <= self._limit and not self._line:
+            self.taken += count
             return
         admitted = asyncio.get_running_loop().create_future()
-        self._line.append(admitted)
+        self._line.append((admitted, count))
         try:
             await admitted
         except asyncio.CancelledError:
             if admitted.done() and not admitted.cancelled():
-                self._leave()  # admitted and cancelled in the same iteration of the loop
+                self.give_back(count)  # admitted and cancelled in the same iteration of the loop
             else:
-                self._line.remove(admitted)
-                self._admit()  # a slot may have been free for the next caller
+                self._line.remove((admitted, count))
+                self._admit()  # slots may have been free for the next caller
             raise
 
-    def _leave(self) -> None:
-        self._taken -= 1
+    def give_back(self, count: int = 1) -> None:
+        """Let others have slots."""
+        self.taken -= count
         self._admit()
 
     def _admit(self) -> None:
-        while self._line and self._taken < self._limit:
+        while self._line:
             # A caller that was just cancelled removes itself from the line when it runs.
-            admitted = next((each for each in self._line if not each.done()), None)
-            if admitted is None:
+            first = next((each for each in self._line if not each[0].done()), None)
+            if first is None or self.taken + first[1] > self._limit:
                 return
-            self._line.remove(admitted)
-            self._taken += 1
-            admitted.set_result(None)
+            self._line.remove(first)
+            self.taken += first[1]
+            first[0].set_result(None)
 
 
 class Bucket:

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import pytest
 
-from flamectl_operator.desired.service_fields import PORT_FIELDS, SPEC_FIELDS, Owner
 from flamectl_operator.kube.views import ConfigMapView, ServicePort, ServiceSpec, ServiceView
 from flamectl_operator.planning.drift import config_map_patch, metadata_patch, service_patch
+from tests.service_fields import PORT_FIELDS, SPEC_FIELDS, Owner
 from tests.unit.builders import desired, effective, merged, session_manager, view
 from tests.unit.support import rfc_7386
 

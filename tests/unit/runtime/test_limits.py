@@ -27,7 +27,7 @@ class Guests:
     async def visit(self, name: str) -> None:
         async with self.slots.slot():
             self.admitted[name] = _time() - 1000
-            self.most = max(self.most, self.slots._taken)
+            self.most = max(self.most, self.slots.taken)
             await asyncio.sleep(1)
 
 
@@ -37,7 +37,7 @@ async def test_slots_are_limited_and_granted_in_order_of_arrival() -> None:
     await asyncio.gather(*(guests.visit(name) for name in "abcde"))
 
     assert guests.admitted == {"a": 0, "b": 0, "c": 1, "d": 1, "e": 2}
-    assert (guests.most, guests.slots._taken) == (2, 0)
+    assert (guests.most, guests.slots.taken) == (2, 0)
 
 
 async def test_higher_limit_admits_waiting_callers() -> None:
@@ -60,7 +60,7 @@ async def test_caller_cancelled_on_admission_returns_its_slot() -> None:
     await asyncio.wait(visits)
 
     assert guests.admitted == {"b": 0.5}
-    assert slots._taken == 0
+    assert slots.taken == 0
 
 
 @given(
@@ -79,7 +79,7 @@ def test_random_callers_never_exceed_the_limit_and_all_are_admitted(
                 inside.add(number)
                 try:
                     # Work that was in when the room became smaller may stay; work that was let in just now has not run yet.
-                    assert len(inside) <= slots._taken <= max(limits)
+                    assert len(inside) <= slots.taken <= max(limits)
                     await asyncio.sleep(stay)
                 finally:
                     inside.discard(number)
@@ -94,9 +94,9 @@ def test_random_callers_never_exceed_the_limit_and_all_are_admitted(
         async with asyncio.timeout(100):
             done = await asyncio.gather(*tasks, return_exceptions=True)
         assert [result for result in done if not isinstance(result, asyncio.CancelledError | None)] == []
-        assert slots._taken == 0
+        assert slots.taken == 0
         async with asyncio.timeout(1), slots.slot():
-            assert slots._taken == 1
+            assert slots.taken == 1
 
     with asyncio.Runner(loop_factory=VirtualTimeLoop) as runner:
         runner.run(scenario())
