@@ -21,7 +21,7 @@ from flamectl_operator.kube.resources import CONFIG_MAPS, PODS, SERVICES
 from flamectl_operator.reconcile.spec_renderer import SpecRenderer
 from flamectl_operator.reconcile.stores import FLAME_CLUSTERS, Stores
 from flamectl_operator.runtime.clock import SystemClock
-from flamectl_operator.settings import OperatorConfig
+from flamectl_operator.settings.model import OperatorConfig
 
 if TYPE_CHECKING:
     from benchmarks.bench import Bench

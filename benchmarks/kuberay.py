@@ -15,7 +15,7 @@ import msgspec
 
 from flamectl_operator.kube.resources import Resource
 from flamectl_operator.kube.views import KubernetesObject
-from flamectl_operator.settings import OperatorConfig
+from flamectl_operator.settings.model import OperatorConfig
 from tools.controlplane.supervisor import bound_to_this_process
 from tools.controlplane.waiting import PATIENCE
 

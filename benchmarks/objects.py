@@ -12,7 +12,7 @@ from flamectl_operator.desired.config_map import config_map
 from flamectl_operator.desired.metadata import Identity
 from flamectl_operator.desired.pods import executor_annotations
 from flamectl_operator.kube.resources import CONFIG_MAPS, PODS, SERVICES
-from flamectl_operator.settings import FlameSettings
+from flamectl_operator.settings.model import FlameSettings
 
 if TYPE_CHECKING:
     from flamectl_operator.kube.resources import Resource

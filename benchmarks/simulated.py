@@ -18,7 +18,7 @@ from benchmarks.report import Row
 from flamectl_operator.kube.resources import PODS
 from flamectl_operator.kube.views import KubernetesObject
 from flamectl_operator.operator import Operator
-from flamectl_operator.settings import OperatorConfig
+from flamectl_operator.settings.model import OperatorConfig
 from tests.unit.runtime.virtual_time import VirtualClock, virtually
 from tests.unit.subreconcilers.fake_api import FakeApi
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import yaml
 
-from flamectl_operator.settings import OperatorConfig
+from flamectl_operator.settings.model import OperatorConfig
 
 ROOT = Path(__file__).resolve().parent.parent
 CHART = ROOT / "charts" / "flamectl-operator"

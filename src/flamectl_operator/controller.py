@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from flamectl_operator.reconcile.stores import Stores
     from flamectl_operator.runtime.clock import Clock
     from flamectl_operator.runtime.telemetry import Telemetry
-    from flamectl_operator.settings import OperatorConfig
+    from flamectl_operator.settings.model import OperatorConfig
 
 Key = tuple[str, str]
 

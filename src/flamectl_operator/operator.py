@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from flamectl_operator.reconcile.spec_renderer import SpecRenderer
     from flamectl_operator.runtime.clock import Clock
     from flamectl_operator.runtime.telemetry import Ended, Telemetry
-    from flamectl_operator.settings import OperatorConfig
+    from flamectl_operator.settings.model import OperatorConfig
 
 #: Retries of a failed pass, in seconds: soon at first, and at least once a minute, because the obstacle (a quota, a webhook) may
 #: disappear without an event.

@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import yaml
 
-from flamectl_operator.settings import OperatorConfig, merge, parse
+from flamectl_operator.settings.document import parse
+from flamectl_operator.settings.layers import merge
+from flamectl_operator.settings.model import OperatorConfig
 from tests.e2e.charts import RELEASE, bare, kustomized, run, start, template
 from tests.e2e.installed import assert_ends_well, assert_well, overlay, pods_of, restricted
 from tests.e2e.kubelet import PodProcess

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from flamectl_operator.reconcile.spec_renderer import RenderedSpec
     from flamectl_operator.runtime.outcome import Result
     from flamectl_operator.runtime.telemetry import Telemetry
-    from flamectl_operator.settings import FlameSettings
+    from flamectl_operator.settings.model import FlameSettings
 
 #: One of so many passes is compared with its plan, because that takes longer than the pass.
 EVERY = 10

@@ -11,7 +11,7 @@ from flamectl_operator.api.validation import parse_spec
 from flamectl_operator.desired.cluster import DesiredCluster
 from flamectl_operator.desired.metadata import Identity
 from flamectl_operator.desired.pod_policy import check_pod_policy
-from flamectl_operator.settings import FlameSettings
+from flamectl_operator.settings.model import FlameSettings
 from tests.simulation.admission import unknown_fields
 from tests.simulation.objects import PODS
 from tests.simulation.users import COSTLY

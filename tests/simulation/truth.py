@@ -43,7 +43,7 @@ from tests.simulation.specs import wanted
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from flamectl_operator.settings import OperatorConfig
+    from flamectl_operator.settings.model import OperatorConfig
     from tests.simulation.api_server import Change
     from tests.simulation.check import Surroundings
 

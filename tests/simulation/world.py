@@ -18,7 +18,7 @@ from flamectl_operator.kube.leader_election import JITTER
 from flamectl_operator.process.container import Host
 from flamectl_operator.process.replica import Replica
 from flamectl_operator.runtime.server_clock import ServerClock
-from flamectl_operator.settings import OperatorConfig
+from flamectl_operator.settings.model import OperatorConfig
 from tests.simulation.actors import LONGEST_RETRY, UNANSWERED, UNHEARD, Actors
 from tests.simulation.api_server import ETCD, ApiServer, Change, Copy
 from tests.simulation.budgets import Budgets

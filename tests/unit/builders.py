@@ -53,7 +53,7 @@ from flamectl_operator.planning.effective_spec import EffectiveSpec
 from flamectl_operator.planning.idle import IN_USE, Idleness
 from flamectl_operator.planning.replacement_backoff import ReplacementBackoff
 from flamectl_operator.runtime.clock_reading import ClockReading
-from flamectl_operator.settings import FlameSettings
+from flamectl_operator.settings.model import FlameSettings
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

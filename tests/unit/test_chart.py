@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 from flamectl_operator.api.validation import parse_spec
-from flamectl_operator.settings import OperatorConfig
+from flamectl_operator.settings.model import OperatorConfig
 from tools import chart_readme
 from tools.chart import CHART, ROOT, WHOLE, generated
 

@@ -22,7 +22,7 @@ from flamectl_operator.kube.views import KubernetesObject
 from flamectl_operator.operator import Operator
 from flamectl_operator.reconcile.stores import Stores
 from flamectl_operator.reconcile.throttle import LAST_PAUSE
-from flamectl_operator.settings import OperatorConfig
+from flamectl_operator.settings.model import OperatorConfig
 from tests.unit.builders import raw_spec, replicas
 from tests.unit.notes import Notes
 from tests.unit.runtime.virtual_time import VirtualClock, virtually

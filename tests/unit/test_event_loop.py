@@ -23,7 +23,7 @@ from flamectl_operator.api.limits import MAX_SPEC_SIZE
 from flamectl_operator.operator import Operator
 from flamectl_operator.reconcile import spec_renderer
 from flamectl_operator.runtime.outcome import Result
-from flamectl_operator.settings import OperatorConfig
+from flamectl_operator.settings.model import OperatorConfig
 from tests.e2e.hostile import hostile_overrides
 from tests.unit.builders import executor_template, merged, raw_spec, replicas, session_template
 from tests.unit.runtime.virtual_time import VirtualClock, VirtualTimeLoop, virtually

@@ -21,7 +21,7 @@ from flamectl_operator.reconcile.spec_renderer import SpecRenderer
 from flamectl_operator.reconcile.stores import Stores
 from flamectl_operator.runtime.outcome import Result
 from flamectl_operator.runtime.telemetry import UNMEASURED
-from flamectl_operator.settings import OperatorConfig
+from flamectl_operator.settings.model import OperatorConfig
 from tests.unit.builders import SETTINGS, raw_spec
 from tests.unit.runtime.virtual_time import VirtualClock
 from tests.unit.subreconcilers.fake_api import FakeApi

@@ -23,7 +23,7 @@ from flamectl_operator.runtime.logs import set_level
 from flamectl_operator.runtime.outcome import Result, wait
 from flamectl_operator.runtime.tasks import TaskDiedError
 from flamectl_operator.runtime.telemetry import UNMEASURED
-from flamectl_operator.settings import OperatorConfig
+from flamectl_operator.settings.model import OperatorConfig
 from tests.unit.builders import controller_reference, flame_cluster, raw_spec, replicas, session_manager
 from tests.unit.notes import Notes
 from tests.unit.runtime.virtual_time import VirtualClock

@@ -30,7 +30,7 @@ from flamectl_operator.reconcile.transform import (
     MAX_SPEC_COST,
 )
 from flamectl_operator.runtime.logs import MAX_VALUE_LENGTH
-from flamectl_operator.settings import PodPolicy
+from flamectl_operator.settings.model import PodPolicy
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = (ROOT / "docs" / "security.md").read_text(encoding="utf-8")

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from flamectl_operator.api.flamecluster import FlameClusterSpec
     from flamectl_operator.desired.metadata import Identity
     from flamectl_operator.desired.pod_template import ComponentTemplate
-    from flamectl_operator.settings import FlameSettings
+    from flamectl_operator.settings.model import FlameSettings
 
 
 @dataclass(frozen=True)

@@ -22,7 +22,7 @@ from flamectl_operator.desired.tls import add_cache_files
 if TYPE_CHECKING:
     from flamectl_operator.api.flamecluster import FlameClusterSpec
     from flamectl_operator.desired.metadata import Identity
-    from flamectl_operator.settings import FlameSettings
+    from flamectl_operator.settings.model import FlameSettings
 
 OBJECT_CACHE_LOG = "info"
 

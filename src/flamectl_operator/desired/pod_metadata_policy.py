@@ -16,7 +16,7 @@ from flamectl_operator.desired.unvalidated import as_object
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from flamectl_operator.settings import PodPolicy
+    from flamectl_operator.settings.model import PodPolicy
 
 #: Keys that webhooks, network plugins and container runtimes act on. `*` in the settings does not allow them.
 WELL_KNOWN = (

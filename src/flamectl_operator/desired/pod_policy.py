@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from flamectl_operator.api.flamecluster import ExecutorManagerSpec, FlameClusterSpec, SessionManagerSpec
     from flamectl_operator.api.object_cache import ObjectCacheSpec
     from flamectl_operator.api.tls import TlsSpec
-    from flamectl_operator.settings import PodPolicy
+    from flamectl_operator.settings.model import PodPolicy
 
 #: Kinds of volumes that give access only to objects of the namespace, and not to Secrets.
 HARMLESS_VOLUMES = frozenset({"configMap", "downwardAPI", "emptyDir", "ephemeral", "image", "persistentVolumeClaim"})

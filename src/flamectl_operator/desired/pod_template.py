@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from flamectl_operator.api.flamecluster import ExecutorManagerSpec, FlameClusterSpec, SessionManagerSpec
     from flamectl_operator.api.object_cache import ObjectCacheSpec
     from flamectl_operator.desired.metadata import Identity
-    from flamectl_operator.settings import FlameSettings
+    from flamectl_operator.settings.model import FlameSettings
 
     ComponentSpec: TypeAlias = SessionManagerSpec | ExecutorManagerSpec | ObjectCacheSpec
 

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from flamectl_operator.api.flame_options import RuntimeStorage
     from flamectl_operator.api.flamecluster import ExecutorManagerSpec, FlameClusterSpec
     from flamectl_operator.desired.metadata import Identity
-    from flamectl_operator.settings import FlameSettings
+    from flamectl_operator.settings.model import FlameSettings
 
 #: The session manager's scheduler plugins log ten lines per second at `info`.
 SESSION_MANAGER_LOG = "info,flame_session_manager::scheduler::plugins=warn"

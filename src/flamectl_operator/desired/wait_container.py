@@ -13,7 +13,7 @@ from flamectl_operator.desired.pod_template import CONTAINER_SECURITY
 
 if TYPE_CHECKING:
     from flamectl_operator.api.flamecluster import ExecutorManagerSpec
-    from flamectl_operator.settings import FlameSettings
+    from flamectl_operator.settings.model import FlameSettings
 
 #: Defines `answers`, which checks whether $port of $host accepts connections; continues with an `else`.
 # Each check has a timeout of 2 s, because a connection to an address that does not answer hangs for two minutes.

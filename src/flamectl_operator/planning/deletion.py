@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from flamectl_operator.observed.executor import Executor
     from flamectl_operator.planning.effective_group import EffectiveGroup
     from flamectl_operator.runtime.clock_reading import ClockReading
-    from flamectl_operator.settings import FlameSettings
+    from flamectl_operator.settings.model import FlameSettings
 
 #: The longest grace period that counts, in seconds, because the API server accepts thousands of years. About thirty years.
 LONGEST_GRACE = 10**9

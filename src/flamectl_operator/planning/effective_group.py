@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from flamectl_operator.observed.executor import Executor
     from flamectl_operator.planning.autoscaling import Scaling
     from flamectl_operator.planning.replacement_backoff import ReplacementBackoff
-    from flamectl_operator.settings import FlameSettings
+    from flamectl_operator.settings.model import FlameSettings
 
 
 @dataclass(frozen=True)

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from flamectl_operator.observed.executor import Executor
     from flamectl_operator.planning.replacement_backoff import ReplacementBackoff
     from flamectl_operator.runtime.clock_reading import ClockReading
-    from flamectl_operator.settings import FlameSettings
+    from flamectl_operator.settings.model import FlameSettings
 
 T = TypeVar("T", bound="KubernetesObject")
 

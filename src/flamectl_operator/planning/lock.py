@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from flamectl_operator.settings import MAX_LOCK_DURATION
+from flamectl_operator.settings.model import MAX_LOCK_DURATION
 
 if TYPE_CHECKING:
     from flamectl_operator.api.flamecluster import LockOptions

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from flamectl_operator.flame.snapshot import SessionManagerSnapshot
     from flamectl_operator.observed.cluster import ObservedCluster
     from flamectl_operator.runtime.clock_reading import ClockReading
-    from flamectl_operator.settings import FlameSettings
+    from flamectl_operator.settings.model import FlameSettings
 
 #: Seconds after which a node is reported as lost once more, if executors are still listed on it: the session manager needs 30.
 NODE_REPORT_INTERVAL_SECONDS = 60.0

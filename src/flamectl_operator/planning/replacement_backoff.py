@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from flamectl_operator.observed.executor import Executor
     from flamectl_operator.observed.group import ObservedGroup
     from flamectl_operator.runtime.outcome import Outcome
-    from flamectl_operator.settings import FlameSettings
+    from flamectl_operator.settings.model import FlameSettings
 
 
 @dataclass(frozen=True)

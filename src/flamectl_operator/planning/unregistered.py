@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from flamectl_operator.observed.group import ObservedGroup
     from flamectl_operator.planning.effective_group import EffectiveGroup
     from flamectl_operator.runtime.clock_reading import ClockReading
-    from flamectl_operator.settings import FlameSettings
+    from flamectl_operator.settings.model import FlameSettings
 
 #: Seconds after which an executor is replaced whose node is not ready for Flame, or does not come back to a session manager that
 #: restarted. Flame itself drops the work of a silent node after 45 s.

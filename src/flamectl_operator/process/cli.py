@@ -35,7 +35,8 @@ from flamectl_operator.process.options import (
 from flamectl_operator.runtime.log_writer import STDERR, LogWriter, can_write
 from flamectl_operator.runtime.tasks import TaskDiedError
 from flamectl_operator.runtime.workflow_graph import as_mermaid, as_text
-from flamectl_operator.settings import SettingsError, show, show_json
+from flamectl_operator.settings.document import show, show_json
+from flamectl_operator.settings.layers import SettingsError
 from flamectl_operator.subreconcilers import PIPELINE
 
 if TYPE_CHECKING:

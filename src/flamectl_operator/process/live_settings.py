@@ -20,14 +20,17 @@ from flamectl_operator.kube.errors import (
 )
 from flamectl_operator.kube.events import EventKind, ObjectReference
 from flamectl_operator.process.settings_sources import NothingThereError
-from flamectl_operator.settings import SettingsError, changed, in_force, merge, parse, restart_needed
+from flamectl_operator.settings.changes import changed, in_force, restart_needed
+from flamectl_operator.settings.document import parse
+from flamectl_operator.settings.layers import SettingsError, merge
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from flamectl_operator.process.settings_sources import Source
     from flamectl_operator.runtime.clock import Clock
-    from flamectl_operator.settings import Effective, Layer, OperatorConfig
+    from flamectl_operator.settings.layers import Effective, Layer
+    from flamectl_operator.settings.model import OperatorConfig
 
 #: Seconds between two reads of the source. A read is one small GET, and faster than the kubelet updates a mounted file.
 RELOAD_INTERVAL = 10.0

@@ -33,7 +33,8 @@ from flamectl_operator.runtime.logs import configure_logging, set_level
 from flamectl_operator.runtime.server_clock import ServerClock
 from flamectl_operator.runtime.signals import stop_on_signals
 from flamectl_operator.runtime.tasks import racing, while_running
-from flamectl_operator.settings import OperatorConfig, SettingsError, merge
+from flamectl_operator.settings.layers import SettingsError, merge
+from flamectl_operator.settings.model import OperatorConfig
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine
@@ -42,7 +43,7 @@ if TYPE_CHECKING:
     from flamectl_operator.flame.watcher import Target
     from flamectl_operator.process.options import ConfigLocations
     from flamectl_operator.runtime.log_writer import LogWriter
-    from flamectl_operator.settings import Effective
+    from flamectl_operator.settings.layers import Effective
 
 
 class CannotStartError(Exception):

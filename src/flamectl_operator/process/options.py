@@ -10,18 +10,10 @@ import typer
 
 from flamectl_operator.kube.http.credentials import in_cluster, own_namespace
 from flamectl_operator.process.settings_sources import CONFIG_MAP, ConfigMapSource, FileSource
-from flamectl_operator.settings import (
-    ControllerSettings,
-    Layer,
-    LogFormat,
-    LogLevel,
-    SettingsError,
-    check,
-    environment_layer,
-    is_namespace,
-    is_subdomain,
-    layer_of,
-)
+from flamectl_operator.settings.environment import environment_layer
+from flamectl_operator.settings.layers import Layer, SettingsError, check, layer_of
+from flamectl_operator.settings.model import ControllerSettings, LogFormat, LogLevel
+from flamectl_operator.settings.names import is_namespace, is_subdomain
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from flamectl_operator.observed.flame_cluster import FlameClusterView
     from flamectl_operator.process.options import ConfigLocations
     from flamectl_operator.runtime.clock import Clock
-    from flamectl_operator.settings import OperatorConfig
+    from flamectl_operator.settings.model import OperatorConfig
 
 Output = Literal["text", "json", "yaml"]
 

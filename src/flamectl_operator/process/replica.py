@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from flamectl_operator.process.container import Host
     from flamectl_operator.runtime.clock import Clock
     from flamectl_operator.runtime.telemetry import Telemetry
-    from flamectl_operator.settings import LeaderElectionSettings, OperatorConfig
+    from flamectl_operator.settings.model import LeaderElectionSettings, OperatorConfig
 
 
 class Replica:

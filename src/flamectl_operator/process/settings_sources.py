@@ -19,7 +19,8 @@ from flamectl_operator.kube.errors import (
 )
 from flamectl_operator.kube.events import ObjectReference
 from flamectl_operator.kube.resources import CONFIG_MAPS
-from flamectl_operator.settings import SettingsError, defaults
+from flamectl_operator.settings.document import defaults
+from flamectl_operator.settings.layers import SettingsError
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from flamectl_operator.runtime.clock_reading import ClockReading
     from flamectl_operator.runtime.outcome import Result
     from flamectl_operator.runtime.telemetry import Telemetry
-    from flamectl_operator.settings import FlameSettings, OperatorConfig
+    from flamectl_operator.settings.model import FlameSettings, OperatorConfig
 
 
 class ClusterState:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from flamectl_operator.desired.metadata import Identity
     from flamectl_operator.observed.flame_cluster import FlameClusterView
     from flamectl_operator.runtime.telemetry import Telemetry
-    from flamectl_operator.settings import FlameSettings
+    from flamectl_operator.settings.model import FlameSettings
 
 #: Bytes of a spec that is validated and rendered in the event loop, which takes a few milliseconds. A larger spec, up to
 #: `api.limits.MAX_SPEC_SIZE`, takes up to 0.3 s and is rendered in a thread.

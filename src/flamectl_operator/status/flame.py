@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from flamectl_operator.api.status import Condition, FlameClusterStatus
     from flamectl_operator.observed.cluster import ObservedCluster
     from flamectl_operator.planning.effective_group import EffectiveGroup
-    from flamectl_operator.settings import FlameSettings
+    from flamectl_operator.settings.model import FlameSettings
     from flamectl_operator.status.conditions import ConditionWriter
 
 #: Conditions about Flame. Without a session manager that can be asked, only SessionManagerReachable may stay, with the reason.

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from flamectl_operator.desired.pod_template import ComponentTemplate
     from flamectl_operator.observed.cluster import ObservedCluster
     from flamectl_operator.planning.effective_spec import EffectiveSpec
-    from flamectl_operator.settings import FlameSettings
+    from flamectl_operator.settings.model import FlameSettings
 
 _KINDS: dict[type[Component], str] = {
     Component: "Session manager",

@@ -9,7 +9,7 @@ import pytest
 from flamectl_operator.api.merge_keys import MERGE_KEYS
 from flamectl_operator.api.validation import parse_spec
 from flamectl_operator.desired.cluster import DesiredCluster
-from flamectl_operator.settings import OperatorConfig
+from flamectl_operator.settings.model import OperatorConfig
 from tests.unit.builders import OWNER, raw_spec
 
 IN_CONTAINERS = {"env", "ports", "volumeMounts", "volumeDevices"}

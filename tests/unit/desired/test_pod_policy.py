@@ -10,7 +10,7 @@ import pytest
 
 from flamectl_operator.api.problems import InvalidSpecError
 from flamectl_operator.desired.pod_policy import check_pod_policy
-from flamectl_operator.settings import PodPolicy
+from flamectl_operator.settings.model import PodPolicy
 from tests.unit.builders import executor_template, merged, session_template, spec
 
 SM = "spec.sessionManager.podTemplate.spec"

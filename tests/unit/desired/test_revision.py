@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from flamectl_operator.settings import FlameSettings
+from flamectl_operator.settings.model import FlameSettings
 from tests.unit.builders import desired, executor_template, merged, session_template
 from tests.unit.kube.certificates import AUTHORITY
 

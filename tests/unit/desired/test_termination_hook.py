@@ -11,7 +11,7 @@ import pytest
 
 from flamectl_operator.api.drain import OnTermination
 from flamectl_operator.desired.termination_hook import termination_hook
-from flamectl_operator.settings import FlameSettings
+from flamectl_operator.settings.model import FlameSettings
 from tests.unit.builders import desired, merged
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from flamectl_operator.desired.wait_container import wait_command
-from flamectl_operator.settings import FlameSettings
+from flamectl_operator.settings.model import FlameSettings
 from tests.unit.builders import desired
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ from flamectl_operator.planning.registration import NOT_REGISTERED, of_no_use, s
 from flamectl_operator.planning.replacement_backoff import ReplacementBackoff
 from flamectl_operator.planning.unregistered import overdue, unregistered
 from flamectl_operator.runtime.clock_reading import ClockReading
-from flamectl_operator.settings import FlameSettings
+from flamectl_operator.settings.model import FlameSettings
 from tests.unit.builders import (
     BOOTTIME,
     INCARNATION,

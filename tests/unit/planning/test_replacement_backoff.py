@@ -34,7 +34,7 @@ from tests.unit.builders import (
 if TYPE_CHECKING:
     from flamectl_operator.kube.pod_views import PodView
     from flamectl_operator.observed.cluster import ObservedCluster
-    from flamectl_operator.settings import FlameSettings
+    from flamectl_operator.settings.model import FlameSettings
 
 SM_REVISION = desired().session_manager.revision
 EX_REVISION = desired().group.template.revision

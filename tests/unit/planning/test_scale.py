@@ -15,7 +15,7 @@ from flamectl_operator.planning.budget import Budget
 from flamectl_operator.planning.deletion import deletion_order
 from flamectl_operator.planning.replacement_backoff import ReplacementBackoff
 from flamectl_operator.planning.scale import creation_wait
-from flamectl_operator.settings import FlameSettings
+from flamectl_operator.settings.model import FlameSettings
 from tests.unit.builders import (
     MOMENT,
     NOW,

@@ -21,8 +21,8 @@ from flamectl_operator.api.crd import render
 from flamectl_operator.process import cli, options
 from flamectl_operator.process.options import ConfigLocations, config_locations
 from flamectl_operator.runtime.workflow_graph import as_mermaid, as_text
-from flamectl_operator.settings import SettingsError
 from flamectl_operator.settings.catalogue import ENVIRONMENT_PREFIX
+from flamectl_operator.settings.layers import SettingsError
 from flamectl_operator.subreconcilers import PIPELINE
 from tools.installation import WITHOUT_PORTS
 

@@ -19,7 +19,9 @@ from flamectl_operator.kube.errors import (
 )
 from flamectl_operator.process.live_settings import RELOAD_INTERVAL, LiveConfig
 from flamectl_operator.process.settings_sources import CONFIG_MAP, KEY, ConfigMapSource, FileSource
-from flamectl_operator.settings import OperatorConfig, SettingsError, environment_layer, layer_of
+from flamectl_operator.settings.environment import environment_layer
+from flamectl_operator.settings.layers import SettingsError, layer_of
+from flamectl_operator.settings.model import OperatorConfig
 from tests.unit.builders import NOW
 from tests.unit.runtime.virtual_time import VirtualClock, VirtualTimeLoop
 from tests.unit.subreconcilers.fake_api import FakeApi, ManualClock
@@ -29,7 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, MutableMapping
     from pathlib import Path
 
-    from flamectl_operator.settings import Layer
+    from flamectl_operator.settings.layers import Layer
 
 NAMESPACE = "flamectl-system"
 FORBIDDEN = ForbiddenError(403, "Forbidden", "you may not")

@@ -13,7 +13,7 @@ from flamectl_operator.process import main as process
 from flamectl_operator.process.live_settings import RELOAD_INTERVAL
 from flamectl_operator.process.options import config_locations
 from flamectl_operator.runtime.log_writer import LogWriter
-from flamectl_operator.settings import OperatorConfig
+from flamectl_operator.settings.model import OperatorConfig
 from tests.unit.runtime.virtual_time import VirtualClock, virtually
 
 if TYPE_CHECKING:

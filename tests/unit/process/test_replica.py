@@ -15,7 +15,7 @@ from flamectl_operator.process.container import Host
 from flamectl_operator.process.replica import Replica, lock_identity
 from flamectl_operator.reconcile.spec_renderer import SpecRenderer
 from flamectl_operator.runtime.telemetry import UNMEASURED
-from flamectl_operator.settings import FlameSettings, OperatorConfig
+from flamectl_operator.settings.model import FlameSettings, OperatorConfig
 from tests.unit.builders import NOW, OWNER, flame_cluster, raw_spec
 from tests.unit.subreconcilers.fake_api import FakeApi, ManualClock
 from tests.unit.subreconcilers.harness import Recorded

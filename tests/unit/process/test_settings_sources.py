@@ -21,7 +21,8 @@ from flamectl_operator.kube.errors import (
 )
 from flamectl_operator.kube.events import ObjectReference
 from flamectl_operator.process.settings_sources import CONFIG_MAP, KEY, ConfigMapSource, FileSource, NothingThereError
-from flamectl_operator.settings import SettingsError, defaults
+from flamectl_operator.settings.document import defaults
+from flamectl_operator.settings.layers import SettingsError
 from tests.unit.builders import NOW
 from tests.unit.subreconcilers.fake_api import FakeApi, ManualClock
 

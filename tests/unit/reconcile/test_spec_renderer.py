@@ -17,7 +17,7 @@ from flamectl_operator.observed.flame_cluster import WholeFlameClusterView
 from flamectl_operator.reconcile import spec_renderer
 from flamectl_operator.reconcile.spec_renderer import MAX_SIZE_IN_LOOP, RenderedSpec, SpecRenderer
 from flamectl_operator.runtime.telemetry import UNMEASURED
-from flamectl_operator.settings import FlameSettings
+from flamectl_operator.settings.model import FlameSettings
 from tests.unit.builders import OWNER, SETTINGS, flame_cluster, raw_spec, replicas
 
 if TYPE_CHECKING:

@@ -8,16 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from flamectl_operator.settings import (
-    Layer,
-    OperatorConfig,
-    SettingsError,
-    environment_layer,
-    layer_of,
-    merge,
-    parse,
-)
 from flamectl_operator.settings.catalogue import Setting, catalogue, values
+from flamectl_operator.settings.document import parse
+from flamectl_operator.settings.environment import environment_layer
+from flamectl_operator.settings.layers import Layer, SettingsError, layer_of, merge
+from flamectl_operator.settings.model import OperatorConfig
 from tests.unit.settings.values import nested, other, said
 
 SETTINGS = [pytest.param(setting, id=path) for path, setting in catalogue().items()]

@@ -5,7 +5,9 @@ from __future__ import annotations
 import pytest
 from pydantic import ValidationError
 
-from flamectl_operator.settings import OperatorConfig, SettingsError, listen_on, merge, parse
+from flamectl_operator.settings.document import parse
+from flamectl_operator.settings.layers import SettingsError, merge
+from flamectl_operator.settings.model import OperatorConfig, listen_on
 
 HEAD = "apiVersion: config.flame.xflops.io/v1alpha1\nkind: OperatorConfig\n"
 

@@ -12,7 +12,7 @@ from flamectl_operator.api.status import FlameClusterStatus, Generations, find
 from flamectl_operator.planning.needs import NO_NEEDS
 from flamectl_operator.planning.replacement_backoff import ReplacementBackoff, remembered
 from flamectl_operator.runtime.outcome import blocked
-from flamectl_operator.settings import FlameSettings
+from flamectl_operator.settings.model import FlameSettings
 from flamectl_operator.status.compute import StatusInput, compute_status
 from flamectl_operator.status.object_cache import NOT_RUN
 from tests.unit.builders import (

@@ -16,7 +16,7 @@ from flamectl_operator.reconcile.batch import BATCH_TIME_LIMIT
 from flamectl_operator.reconcile.spec_renderer import SpecRenderer
 from flamectl_operator.reconcile.stores import CHILDREN, FLAME_CLUSTERS, Stores
 from flamectl_operator.reconcile.write_count import WRITES, WriteCount
-from flamectl_operator.settings import OperatorConfig
+from flamectl_operator.settings.model import OperatorConfig
 from flamectl_operator.subreconcilers.update_status import OpenStatus
 from tests.unit.builders import NOW, OWNER, POD_IP, PodState, V, _status, executor_pod, merged, raw_spec
 from tests.unit.notes import Notes

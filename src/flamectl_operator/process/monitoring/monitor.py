@@ -14,7 +14,7 @@ from flamectl_operator.process.monitoring.collector import OperatorCollector
 from flamectl_operator.process.monitoring.http import CannotListenError, Routes, health_routes, metrics_routes, serving
 from flamectl_operator.process.monitoring.metrics import Metrics
 from flamectl_operator.runtime.health import HealthChecks, Heartbeat
-from flamectl_operator.settings import listen_on
+from flamectl_operator.settings.model import listen_on
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from flamectl_operator.process.replica import Replica
     from flamectl_operator.process.startup import StartUp
     from flamectl_operator.runtime.clock import Clock
-    from flamectl_operator.settings import OperatorConfig
+    from flamectl_operator.settings.model import OperatorConfig
 
 #: The label `controller`, as controller-runtime would have it: the kind in lower case.
 CONTROLLER = "flamecluster"

@@ -14,7 +14,7 @@ from flamectl_operator.process.container import Host
 from flamectl_operator.process.monitoring import Monitor
 from flamectl_operator.process.replica import Replica
 from flamectl_operator.runtime.telemetry import Ended
-from flamectl_operator.settings import OperatorConfig
+from flamectl_operator.settings.model import OperatorConfig
 from flamectl_operator.subreconcilers import PIPELINE
 from tests.unit.builders import flame_cluster
 from tests.unit.runtime.virtual_time import VirtualClock, VirtualTimeLoop

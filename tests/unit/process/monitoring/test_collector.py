@@ -14,7 +14,7 @@ from flamectl_operator.kube.views import ObjectMeta
 from flamectl_operator.operator import Operator
 from flamectl_operator.process.monitoring.collector import OperatorCollector
 from flamectl_operator.runtime.workqueue import Priority
-from flamectl_operator.settings import OperatorConfig
+from flamectl_operator.settings.model import OperatorConfig
 from tests.unit.builders import flame_cluster
 from tests.unit.kube.objects import DELETED_AT
 from tests.unit.runtime.virtual_time import VirtualClock

@@ -11,8 +11,7 @@ import promql_parser as promql
 import pytest
 import yaml
 
-from flamectl_operator.settings import OperatorConfig
-from flamectl_operator.settings.model import listen_on
+from flamectl_operator.settings.model import OperatorConfig, listen_on
 from tests.promql import matches
 from tests.unit.process.monitoring.everything import everything
 

@@ -15,7 +15,7 @@ from flamectl_operator.process.monitoring import Monitor
 from flamectl_operator.process.monitoring.checks import ELECTION_TIMEOUT_SECONDS
 from flamectl_operator.process.replica import Replica
 from flamectl_operator.runtime.health import report
-from flamectl_operator.settings import OperatorConfig
+from flamectl_operator.settings.model import OperatorConfig
 from tests.unit.builders import raw_spec
 from tests.unit.runtime.virtual_time import VirtualClock
 from tests.unit.subreconcilers.fake_api import FakeApi

@@ -17,7 +17,7 @@ from flamectl_operator.process.monitoring import Monitor
 from flamectl_operator.process.monitoring.http import CannotListenError
 from flamectl_operator.runtime.clock import SystemClock
 from flamectl_operator.runtime.outcome import Result
-from flamectl_operator.settings import MetricsSettings, OperatorConfig
+from flamectl_operator.settings.model import MetricsSettings, OperatorConfig
 from tests.unit.builders import raw_spec, replicas
 from tests.unit.process.monitoring.everything import Working
 from tests.unit.subreconcilers.fake_api import FakeApi
