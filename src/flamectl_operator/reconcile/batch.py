@@ -1,13 +1,18 @@
-"""The end of a batch of requests."""
+"""The time that a batch of requests has, and how a step ends with it."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from flamectl_operator.reconcile.outcomes import changed, next_batch
+from flamectl_operator.reconcile.refusals import primary_error
+from flamectl_operator.runtime.outcome import DONE, Outcome
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from flamectl_operator.runtime.clock import Clock
+    from flamectl_operator.runtime.slow_start import SlowStartResult
 
 #: Seconds after which a batch of requests leaves the rest to the next pass, because the operator writes no status and repairs
 #: nothing else while the batch runs.
@@ -30,3 +35,21 @@ def time_limit(clock: Clock) -> Callable[[], bool]:
         return in_time
 
     return go_on
+
+
+def batch_end(result: SlowStartResult, done: int, otherwise: Outcome = DONE) -> Outcome:
+    """Return how a step ends with a batch.
+
+    Args:
+        done: How many of its calls did what they were for; the others found that their objects had changed.
+        otherwise: The outcome when nothing is left.
+
+    Raises:
+        RefusedError: The API server refused a request.
+        KubernetesError: A request failed.
+    """
+    if result.errors:
+        raise primary_error(result.errors)
+    if result.skipped:
+        return next_batch()
+    return changed() if done < result.succeeded else otherwise

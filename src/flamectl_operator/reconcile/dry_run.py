@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from typing import Any
 
     from flamectl_operator.desired.pod_template import ComponentTemplate
-    from flamectl_operator.kube.errors import ApiError
     from flamectl_operator.kube.pod_views import PodView
     from flamectl_operator.reconcile.cluster_io import ClusterIO
 
@@ -85,9 +84,7 @@ class DryRuns:
             return
         manifest = self._trial_executor(template, trial_id)
         try:
-            pod = await self._io.client.dry_run_create(
-                PODS, self._io.owner.namespace, self._io.common.added_to(manifest)
-            )
+            pod = await self._send(manifest)
         except REFUSALS as error:
             refusal = RefusedError(*known) if error.knows_no_dry_run else RefusedError.of(error, template)
             raise refusal from error
@@ -123,22 +120,17 @@ class DryRuns:
         try:
             # The API server checks the name last, after everything else that could be wrong with the Pod.
             with suppress(AlreadyExistsError):
-                check(
-                    await self._io.client.dry_run_create(
-                        PODS, self._io.owner.namespace, self._io.common.added_to(manifest)
-                    ),
-                    manifest,
-                )
+                check(await self._send(manifest), manifest)
         except REFUSALS as error:
-            self._raise_unless_inconclusive(template, error)
+            quota = isinstance(error, ForbiddenError) and error.quota
+            if not quota and not error.knows_no_dry_run:
+                raise RefusedError.of(error, template) from error
+            if (known := self._altered.get(template.rendered)) is not None:
+                raise RefusedError(*known) from error
         self.accepted |= {template.rendered}
 
-    def _raise_unless_inconclusive(self, template: ComponentTemplate, error: ApiError) -> None:
-        quota = isinstance(error, ForbiddenError) and error.quota
-        if not quota and not error.knows_no_dry_run:
-            raise RefusedError.of(error, template) from error
-        if (known := self._altered.get(template.rendered)) is not None:
-            raise RefusedError(*known) from error
+    async def _send(self, manifest: Mapping[str, Any]) -> PodView:
+        return await self._io.client.dry_run_create(PODS, self._io.owner.namespace, self._io.common.added_to(manifest))
 
     def _trial_executor(self, template: ComponentTemplate, trial_id: int) -> dict[str, Any]:
         """Return an executor's manifest under a name that no executor has had."""

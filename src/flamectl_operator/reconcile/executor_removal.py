@@ -8,9 +8,7 @@ from typing import TYPE_CHECKING
 from flamectl_operator.kube.resources import PODS
 from flamectl_operator.planning.marks import drain_annotations
 from flamectl_operator.planning.part import listed
-from flamectl_operator.reconcile import outcomes
-from flamectl_operator.reconcile.refusals import primary_error
-from flamectl_operator.runtime.outcome import DONE, Outcome
+from flamectl_operator.reconcile.batch import batch_end
 from flamectl_operator.runtime.slow_start import in_parallel
 
 if TYPE_CHECKING:
@@ -19,22 +17,16 @@ if TYPE_CHECKING:
     from flamectl_operator.observed.executor import Executor
     from flamectl_operator.planning.parts import DrainReason
     from flamectl_operator.reconcile.cluster_io import ClusterIO
+    from flamectl_operator.runtime.outcome import Outcome
+    from flamectl_operator.runtime.slow_start import SlowStartResult
 
 
 @dataclass(frozen=True)
 class RemovalResult:
-    """The result of deleting executors.
-
-    Args:
-        deleted: Names of executors that were deleted.
-        left: The number of executors that the batch had no time for.
-        kept: The number of executors that stay, because they or the remaining executors had changed.
-    """
+    """The names of the executors that were deleted. Others stay, because they or the remaining executors had changed."""
 
     deleted: set[str]
-    errors: tuple[Exception, ...]
-    left: int
-    kept: int
+    batch: SlowStartResult
 
     def outcome(self) -> Outcome:
         """Return the outcome of the step.
@@ -43,11 +35,7 @@ class RemovalResult:
             RefusedError: RBAC or admission rejects a deletion.
             KubernetesError: An executor could not be deleted.
         """
-        if self.errors:
-            raise primary_error(self.errors)
-        if self.left:
-            return outcomes.next_batch()
-        return outcomes.changed() if self.kept else DONE
+        return batch_end(self.batch, len(self.deleted))
 
 
 async def delete_executors(
@@ -79,8 +67,7 @@ async def delete_executors(
         if await io.delete(PODS, pod, unchanged=pod.name in unchanged, still_due=still_due):
             deleted.add(pod.name)
 
-    result = await in_parallel(executors, io.writes_in_flight, delete, in_time)
-    return RemovalResult(deleted, result.errors, result.skipped, result.succeeded - len(deleted))
+    return RemovalResult(deleted, await in_parallel(executors, io.writes_in_flight, delete, in_time))
 
 
 async def mark_for_draining(
@@ -108,8 +95,4 @@ async def mark_for_draining(
     result = await in_parallel(executors, io.writes_in_flight, write, in_time)
     if marked:
         io.record_event("ExecutorsDraining", f"Draining {listed(marked)}: {why}")
-    if result.errors:
-        raise primary_error(result.errors)
-    if result.skipped:
-        return outcomes.next_batch()
-    return outcomes.changed() if len(marked) < len(executors) else DONE
+    return batch_end(result, len(marked))

@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
 
     from flamectl_operator.desired.pod_template import ComponentTemplate
-    from flamectl_operator.kube.pod_views import PodView
     from flamectl_operator.kube.views import PersistentVolumeClaimView
     from flamectl_operator.reconcile.cluster_io import ClusterIO
 
@@ -35,14 +34,14 @@ async def reserve_existing_claim(io: ClusterIO, name: str, field: str) -> Persis
         KubernetesError: The claim cannot be read.
         RefusedError: RBAC forbids the read.
     """
-    claim, label = await io.look(CLAIMS, name), f'PersistentVolumeClaim "{name}"'
-    if claim is None:
-        return blocked("ClaimNotFound", f"{label} of {field} does not exist", TAKEN_NAME_RECHECK_SECONDS)
-    if claim.terminating:
-        return blocked("ClaimNotFound", f"{label} of {field} is being deleted", TAKEN_NAME_RECHECK_SECONDS)
-    if use := _use(io, claim):
-        message = f"{label} of {field} {use}; give each FlameCluster a claim of its own"
-        return blocked("ClaimInUse", message, TAKEN_NAME_RECHECK_SECONDS)
+    claim, label = await io.look(CLAIMS, name), f'PersistentVolumeClaim "{name}" of {field}'
+    if claim is None or claim.terminating:
+        return _missing(claim, label)
+    if (use := _use(io, claim)) is not None:
+        return _used(label, use)
+    other = io.stores.claim_reservations.take(claim.uid, io.owner.name, io.owner.uid, io.clock.monotonic())
+    if other is not None:
+        return _used(label, f'is reserved for FlameCluster "{other}", which is about to create its Pod')
     return claim
 
 
@@ -60,20 +59,10 @@ async def replacement_wait(io: ClusterIO, template: ComponentTemplate, created: 
     names = {str((each.get("persistentVolumeClaim") or {}).get("claimName", "")) for each in volumes}
     for name in sorted(names - {"", *created}):
         claim, label = await io.look(CLAIMS, name), f'PersistentVolumeClaim "{name}", which a new Pod would mount,'
-        if claim is None:
-            return blocked(
-                "ClaimNotFound",
-                f"{label} does not exist; no Pod is deleted for one that could not start",
-                TAKEN_NAME_RECHECK_SECONDS,
-            )
-        if claim.terminating:
-            message = f"{label} is being deleted; no Pod is deleted for one that could not start"
-            return blocked("ClaimNotFound", message, TAKEN_NAME_RECHECK_SECONDS)
-        if (user := _other_user(io, claim)) is not None:
-            used = f'is used by Pod "{user.name}" of FlameCluster "{user.labels[CLUSTER_LABEL]}"'
-            return blocked(
-                "ClaimInUse", f"{label} {used}; give each FlameCluster a claim of its own", TAKEN_NAME_RECHECK_SECONDS
-            )
+        if claim is None or claim.terminating:
+            return _missing(claim, label, "; no Pod is deleted for one that could not start")
+        if (use := _use(io, claim)) is not None:
+            return _used(label, use)
     return None
 
 
@@ -89,19 +78,21 @@ def mount_reserved(io: ClusterIO, claim: PersistentVolumeClaimView) -> Iterator[
     io.stores.claim_reservations.end(claim.uid, io.owner.uid)
 
 
-def _use(io: ClusterIO, claim: PersistentVolumeClaimView) -> str:
-    """Return how another FlameCluster uses the claim; empty when none does."""
-    if (user := _other_user(io, claim)) is not None:
-        return f'is used by Pod "{user.name}" of FlameCluster "{user.labels[CLUSTER_LABEL]}"'
-    other = io.stores.claim_reservations.take(claim.uid, io.owner.name, io.owner.uid, io.clock.monotonic())
-    return "" if other is None else f'is reserved for FlameCluster "{other}", which is about to create its Pod'
+def _missing(claim: PersistentVolumeClaimView | None, label: str, therefore: str = "") -> Outcome:
+    how = "does not exist" if claim is None else "is being deleted"
+    return blocked("ClaimNotFound", f"{label} {how}{therefore}", TAKEN_NAME_RECHECK_SECONDS)
 
 
-def _other_user(io: ClusterIO, claim: PersistentVolumeClaimView) -> PodView | None:
-    """Return a Pod of another FlameCluster that mounts the claim. A Pod that is over has given it back."""
+def _used(label: str, use: str) -> Outcome:
+    message = f"{label} {use}; give each FlameCluster a claim of its own"
+    return blocked("ClaimInUse", message, TAKEN_NAME_RECHECK_SECONDS)
+
+
+def _use(io: ClusterIO, claim: PersistentVolumeClaimView) -> str | None:
+    """Return which Pod of another FlameCluster mounts the claim, if one does. A Pod that is over has given it back."""
     for pod in io.stores.pods.all():
         if pod.annotations.get(CLAIM_ANNOTATION) != claim.uid or pod.namespace != io.owner.namespace:
             continue
         if not pod.controlled_by(io.owner.uid) and pod.status.phase not in {"Succeeded", "Failed"}:
-            return pod
+            return f'is used by Pod "{pod.name}" of FlameCluster "{pod.labels[CLUSTER_LABEL]}"'
     return None

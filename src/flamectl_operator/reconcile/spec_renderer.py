@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
 import structlog
@@ -124,23 +125,22 @@ class SpecRenderer:
         self, owner: Identity, cluster: FlameClusterView, settings: FlameSettings, telemetry: Telemetry
     ) -> RenderedSpec:
         """Compute the desired objects, or the reason why the spec is invalid."""
-        generation, digest = cluster.metadata.generation, cluster.spec_digest
+        rendered = partial(RenderedSpec, cluster.metadata.generation, settings, cluster.spec_digest)
         try:
             if problems := tuple(size_problems(cluster.spec_size)):
-                return RenderedSpec(generation, settings, digest, None, str(InvalidSpecError(problems)))
+                return rendered(None, str(InvalidSpecError(problems)))
             raw = cluster.spec
             spec = parse_spec(raw, cluster.name)
             check_pod_policy(spec, settings.pod_policy, cluster.name)
             desired = DesiredCluster.of(owner, spec, settings, self._operator_namespace)
-            size, values = cluster.spec_size, number_of_values(raw)
-            return RenderedSpec(generation, settings, digest, desired, spec_size=size, values=values)
+            return rendered(desired, spec_size=cluster.spec_size, values=number_of_values(raw))
         except InvalidSpecError as error:
-            return RenderedSpec(generation, settings, digest, None, str(error))
+            return rendered(None, str(error))
         except Exception as error:  # noqa: BLE001 - no step has run yet, so nothing else would tell users of it
             _LOG.exception("planning failed")
             telemetry.pass_crashed()
-            problem = (
+            return rendered(
+                None,
                 f"the operator cannot process this spec, because the operator has a bug: {error!r}; "
-                "the operator's log has the details"
+                "the operator's log has the details",
             )
-            return RenderedSpec(generation, settings, digest, None, problem)

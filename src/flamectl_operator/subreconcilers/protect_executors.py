@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING
 
 from flamectl_operator.reconcile import outcomes
 from flamectl_operator.reconcile.base import Subreconciler
-from flamectl_operator.reconcile.batch import time_limit
-from flamectl_operator.reconcile.refusals import primary_error
+from flamectl_operator.reconcile.batch import batch_end, time_limit
 from flamectl_operator.runtime.outcome import DONE, Outcome
 from flamectl_operator.runtime.slow_start import in_parallel
 
@@ -37,8 +36,4 @@ class ProtectExecutors(Subreconciler):
                 patched.append(executor.name)
 
         result = await in_parallel(plan.patch, io.writes_in_flight, write, time_limit(pass_.clock))
-        if result.errors:
-            raise primary_error(result.errors)
-        if result.skipped:
-            return outcomes.next_batch()
-        return outcomes.changed() if len(patched) < len(plan.patch) else again
+        return batch_end(result, len(patched), again)
