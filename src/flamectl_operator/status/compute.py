@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from flamectl_operator.api.component_status import (
     ExecutorManagerStatus,
@@ -19,6 +19,7 @@ from flamectl_operator.api.status import (
     ConditionType,
     FlameClusterStatus,
     Generations,
+    State,
     UnhealthyPod,
 )
 from flamectl_operator.desired import names, tls
@@ -32,7 +33,13 @@ from flamectl_operator.planning.outdated_crd import read_as
 from flamectl_operator.planning.registration import NONE_REGISTERS, NOT_REGISTERED
 from flamectl_operator.planning.repairs import is_ours
 from flamectl_operator.runtime.outcome import DONE
-from flamectl_operator.status.conditions import ConditionWriter, carried_over, compute_conditions
+from flamectl_operator.runtime.text import shortened
+from flamectl_operator.status.conditions import (
+    ConditionWriter,
+    carried_over,
+    compute_conditions,
+    invalid_spec_conditions,
+)
 from flamectl_operator.status.durable_fields import autoscaling_status
 from flamectl_operator.status.flame import (
     KINDS,
@@ -54,10 +61,14 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from datetime import datetime
 
+    from flamectl_operator.api.flamecluster import FlameClusterSpec
     from flamectl_operator.api.status import Condition
+    from flamectl_operator.desired.cluster import DesiredCluster
+    from flamectl_operator.desired.metadata import Identity
     from flamectl_operator.observed.cluster import ObservedCluster
     from flamectl_operator.planning.effective_spec import EffectiveSpec
     from flamectl_operator.runtime.outcome import Outcome
+    from flamectl_operator.settings.model import FlameSettings
     from flamectl_operator.status.health import Health
     from flamectl_operator.status.pod_problems import ProblemGroup
 
@@ -84,70 +95,68 @@ class StatusInput:
     requests_failed: bool = False
     needs: Needs = NO_NEEDS
 
-    @property
-    def paused(self) -> bool:
-        """Whether the spec pauses the operator."""
-        return self.effective is not None and self.effective.desired.spec.paused
-
 
 def compute_status(given: StatusInput, now: datetime) -> FlameClusterStatus:
     """Compute the status. The time matters for conditions that change, and for Pods that have waited for long."""
-    before, observed, effective = given.before, given.observed, given.effective
-    outcomes, midway = _outcomes(given)
-    suspended = effective is not None and effective.suspended
-    outstanding = given.needs
-    desired = None if effective is None else effective.desired
+    writer, effective = ConditionWriter(given.before.conditions, given.generation, now), given.effective
+    status = _with_invalid_spec(given, writer) if effective is None else _with_valid_spec(given, effective, writer)
+    return status.model_copy(update={"reason": summary(status)})
+
+
+def _with_invalid_spec(given: StatusInput, writer: ConditionWriter) -> FlameClusterStatus:
+    """Return the stored status with the reason and with what the objects show; the rest would follow from a spec."""
+    before, observed = given.before, given.observed
+    message = shortened(f"Invalid spec: {given.problem}")
+    found: dict[str, Any] = {
+        "observed_generation": given.generation,
+        "state": State.FAILED,
+        "message": message,
+        "session_manager": _session_manager(given),
+        "executor_manager": _executor_manager(given),
+        "object_cache": object_cache_status(before.object_cache, observed, None, suspended=False),
+        "conditions": writer.merge(invalid_spec_conditions(writer, message)),
+        "unhealthy_pods": _unhealthy_pods(group_problems(observed, before.unhealthy_pods, writer.now)),
+    }
+    return FlameClusterStatus(**vars(before) | found)
+
+
+def _with_valid_spec(given: StatusInput, effective: EffectiveSpec, writer: ConditionWriter) -> FlameClusterStatus:
+    before, observed, desired, now = given.before, given.observed, effective.desired, writer.now
+    outcomes, midway = _outcomes(given, effective)
     problems = group_problems(observed, before.unhealthy_pods, now, desired)
-    recent = before.recent_failures if effective is None else recent_failures(before, observed, effective, now)
-    writer = ConditionWriter(before.conditions, given.generation, now)
-    flame = (
-        ()
-        if effective is None
-        else flame_conditions(writer, observed, effective.desired.spec, effective.settings, before)
-    )
-    unheard = () if effective is None else told_silence(flame, effective, now)
+    recent = recent_failures(before, observed, effective, now)
+    flame = flame_conditions(writer, observed, desired.spec, effective.settings, before)
+    unheard = told_silence(flame, effective, now)
     health = compute_health(
         observed,
         effective,
-        outstanding,
+        given.needs,
         problems,
         (*summaries(observed.owner.name, recent), *unheard, *paused_sessions(observed)),
-        problem=given.problem,
-        paused=given.paused,
         outcomes=outcomes,
     )
     conditions = compute_conditions(
-        writer,
-        observed,
-        effective,
-        outstanding,
-        health,
-        before=before,
-        outcomes=outcomes,
-        midway=midway,
+        writer, observed, effective, given.needs, health, before=before, outcomes=outcomes, midway=midway
     )
-    status = FlameClusterStatus(
+    return FlameClusterStatus(
         observed_generation=given.generation,
         state=health.state,
         message=health.message,
-        config_generation=effective.config_generation if effective is not None else before.config_generation,
-        config_hash=before.config_hash if desired is None else desired.config_hash,
-        spec_hash=before.spec_hash if desired is None else read_as(given.generation, desired),
+        config_generation=effective.config_generation,
+        config_hash=desired.config_hash,
+        spec_hash=read_as(given.generation, desired),
         session_manager=_session_manager(given),
         executor_manager=_executor_manager(given),
-        object_cache=object_cache_status(before.object_cache, observed, desired, suspended=suspended),
-        conditions=_merged(writer, given, conditions, flame),
-        generations=_generations(given, outstanding, health),
+        object_cache=object_cache_status(before.object_cache, observed, desired, suspended=effective.suspended),
+        conditions=_merged(writer, effective, conditions, flame),
+        generations=_generations(given, effective, health),
         unhealthy_pods=_unhealthy_pods(problems),
         recent_failures=recent,
-        tls=_certificates(given),
-        claims=_claims(given),
-        idle=before.idle if effective is None else effective.idleness.remembered,
-        sessions=before.sessions
-        if effective is None
-        else sessions(observed, effective.desired.spec, effective.settings, before),
+        tls=_certificates(observed.owner, desired.spec, effective.settings),
+        claims=_claims(before.claims, observed, desired),
+        idle=effective.idleness.remembered,
+        sessions=sessions(observed, desired.spec, effective.settings, before),
     )
-    return status.model_copy(update={"reason": summary(status)})
 
 
 def _unhealthy_pods(problems: Sequence[ProblemGroup]) -> tuple[UnhealthyPod, ...]:
@@ -160,49 +169,45 @@ def _unhealthy_pods(problems: Sequence[ProblemGroup]) -> tuple[UnhealthyPod, ...
     )
 
 
-def _claims(given: StatusInput) -> tuple[str, ...]:
+def _claims(before: Sequence[str], observed: ObservedCluster, desired: DesiredCluster) -> tuple[str, ...]:
     """Return the names of the wanted claims that exist, and of those that vanished."""
-    if given.effective is None:
-        return given.before.claims
-    claims, owner = given.observed.claims, given.observed.owner
-    wanted = [each.name for each in given.effective.desired.claims]
-    there = {name for name in wanted if name in claims and is_ours(claims[name], owner)}
-    return tuple(sorted(there.union(given.before.claims).intersection(wanted)))
+    wanted = [each.name for each in desired.claims]
+    there = {name for name in wanted if name in observed.claims and is_ours(observed.claims[name], observed.owner)}
+    return tuple(sorted(there.union(before).intersection(wanted)))
 
 
 def _merged(
-    writer: ConditionWriter, given: StatusInput, conditions: tuple[Condition, ...], flame: tuple[Condition, ...]
+    writer: ConditionWriter, effective: EffectiveSpec, conditions: tuple[Condition, ...], flame: tuple[Condition, ...]
 ) -> tuple[Condition, ...]:
     """Add the conditions about Flame; where no session manager can be asked, drop those that flame_conditions does not return."""
-    if given.effective is None:
-        return writer.merge(conditions)
-    scaling = autoscaling_condition(writer, given.effective.group)
-    without = () if flame_can_be_asked(given.effective.desired.spec, given.effective.settings) else KINDS
-    without = without if given.effective.group.scaling is not None else (*without, ConditionType.AUTOSCALING)
+    scaling = autoscaling_condition(writer, effective.group)
+    without = () if flame_can_be_asked(effective.desired.spec, effective.settings) else KINDS
+    without = without if effective.group.scaling is not None else (*without, ConditionType.AUTOSCALING)
     return writer.merge((*conditions, *flame, *scaling), without=without)
 
 
-def _outcomes(given: StatusInput) -> tuple[Sequence[Outcome], bool]:
+def _outcomes(given: StatusInput, effective: EffectiveSpec) -> tuple[Sequence[Outcome], bool]:
     """Return the outcomes that the status reports, and whether the pass will add more.
 
     Before the acting steps have run, or when a failed request kept them from finding out, an earlier refusal of the same
     generation still stands. Executors that are not registered are reported then as well.
     """
     earlier = carried_over(given.before, given.generation)
-    if given.paused:
+    if effective.desired.spec.paused:
         return claims_in_danger(given.observed), False
     if given.outcomes is None:
         return (*earlier, given.registration), True
     silent = given.requests_failed and not any(outcome.attention for outcome in given.outcomes)
-    kept = earlier if silent else tuple(each for each in earlier if _still_unregistered(each, given))
+    kept = (
+        earlier if silent else tuple(each for each in earlier if _still_unregistered(each, given, effective.settings))
+    )
     return (*given.outcomes, *kept), given.requests_failed
 
 
-def _still_unregistered(said: Outcome, given: StatusInput) -> bool:
+def _still_unregistered(said: Outcome, given: StatusInput, settings: FlameSettings) -> bool:
     """Return whether executors were said not to register, and a new operator, or their successors, have yet to show more."""
-    if said.reason != NONE_REGISTERS or given.effective is None:
-        return False
-    return given.registration.reason == NOT_REGISTERED or answer_due(given.observed, given.effective.settings)
+    due = given.registration.reason == NOT_REGISTERED or answer_due(given.observed, settings)
+    return said.reason == NONE_REGISTERS and due
 
 
 def _session_manager(given: StatusInput) -> SessionManagerStatus:
@@ -240,12 +245,9 @@ def _endpoint(given: StatusInput) -> str:
     return session_manager_endpoint(name, secure=tls.cluster_is_secure(given.effective.desired.spec))
 
 
-def _certificates(given: StatusInput) -> TlsStatus:
+def _certificates(owner: Identity, spec: FlameClusterSpec, settings: FlameSettings) -> TlsStatus:
     """Return the names that the certificates must cover."""
-    if given.effective is None:
-        return given.before.tls
-    owner, spec = given.observed.owner, given.effective.desired.spec
-    domain = given.effective.settings.cluster_domain
+    domain = settings.cluster_domain
     manager, cache = names.session_manager(owner.name), names.object_cache(owner.name)
     return TlsStatus(
         session_manager_names=tls.certificate_names(owner, manager, domain) if tls.cluster_is_secure(spec) else (),
@@ -285,17 +287,14 @@ def _executor_manager(given: StatusInput) -> ExecutorManagerStatus:
     return given.before.executor_manager.model_copy(update=found)
 
 
-def _generations(given: StatusInput, outstanding: Needs, health: Health) -> Generations:
+def _generations(given: StatusInput, effective: EffectiveSpec, health: Health) -> Generations:
     """Return each need with the generation at which it was seen, as FoundationDB's operator does."""
-    generation, observed, effective = given.generation, given.observed, given.effective
-    before = given.before.generations
-    if effective is None:
-        return before
+    generation, before = given.generation, given.before.generations
     # A suspension that the user took back is only finished; the present spec comes after it.
     asked = effective.desired.spec.suspend or effective.idleness.suspended
-    suspended = effective.suspended and asked and not observed.components
-    reconciled = (health.healthy or suspended) and not outstanding.work
+    suspended = effective.suspended and asked and not given.observed.components
+    reconciled = (health.healthy or suspended) and not given.needs.work
     return Generations(
         reconciled=generation if reconciled else before.reconciled,
-        **{need: generation if seen else 0 for need, seen in vars(outstanding).items()},
+        **{need: generation if seen else 0 for need, seen in vars(given.needs).items()},
     )

@@ -118,7 +118,7 @@ class ConditionWriter:
 def compute_conditions(
     writer: ConditionWriter,
     observed: ObservedCluster,
-    effective: EffectiveSpec | None,
+    effective: EffectiveSpec,
     outstanding: Needs,
     health: Health,
     *,
@@ -126,17 +126,11 @@ def compute_conditions(
     outcomes: Sequence[Outcome],
     midway: bool = False,
 ) -> tuple[Condition, ...]:
-    """Compute the conditions that are known.
+    """Compute the conditions that are known of a valid spec.
 
     Args:
         midway: Whether the pass has yet to find out what the API server answers to this generation.
     """
-    if effective is None:
-        invalid = (ConditionType.READY, ConditionType.PROGRESSING, ConditionType.CONFIG_VALID, ConditionType.DEGRADED)
-        return tuple(
-            writer.make(kind, status=kind is ConditionType.DEGRADED, reason=INVALID_SPEC, message=health.message)
-            for kind in invalid
-        )
     paused = effective.desired.spec.paused
     degraded = _degraded(writer, observed, effective, health, outcomes, before)
     # Until the pass has tried this generation, a refusal of an earlier one is neither resolved nor repeated.
@@ -148,6 +142,14 @@ def compute_conditions(
         *(() if unknown else (degraded,)),
         _suspended(writer, observed, effective),
         _paused(writer, paused=paused),
+    )
+
+
+def invalid_spec_conditions(writer: ConditionWriter, message: str) -> tuple[Condition, ...]:
+    """Return the conditions of an invalid spec, which all have the same reason."""
+    kinds = (ConditionType.READY, ConditionType.PROGRESSING, ConditionType.CONFIG_VALID, ConditionType.DEGRADED)
+    return tuple(
+        writer.make(kind, status=kind is ConditionType.DEGRADED, reason=INVALID_SPEC, message=message) for kind in kinds
     )
 
 

@@ -56,28 +56,24 @@ class Health:
 
 def compute_health(
     observed: ObservedCluster,
-    effective: EffectiveSpec | None,
+    effective: EffectiveSpec,
     outstanding: Needs,
     problems: tuple[ProblemGroup, ...] = (),
     recent: tuple[FailureSummary | Notice, ...] = (),
     *,
-    problem: str = "",
-    paused: bool = False,
     outcomes: Sequence[Outcome] = (),
 ) -> Health:
-    """Compute the health of a FlameCluster.
+    """Compute the health of a FlameCluster with a valid spec.
 
     Args:
         recent: The recent failures of each component, a session manager that does not answer, and paused sessions.
     """
-    if effective is None:
-        return Health(State.FAILED, shortened(f"Invalid spec: {problem}"))
     health = (
         _suspended(observed, effective.idleness, outcomes)
         if effective.suspended
         else _unsuspended(observed, effective, outstanding, problems, recent, outcomes)
     )
-    if paused:
+    if effective.desired.spec.paused:
         return replace(health, message=shortened(f"Paused, the operator changes nothing; {health.message}"))
     return health
 

@@ -7,10 +7,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import pytest
 
 from flamectl_operator.api.status import Condition, ConditionType, FlameClusterStatus, Generations, suspension_begun
-from flamectl_operator.planning.needs import Needs
 from flamectl_operator.planning.replacement_backoff import ReplacementBackoff
 from flamectl_operator.runtime.outcome import blocked, wait
-from flamectl_operator.status.conditions import ConditionWriter, carried_over, compute_conditions
+from flamectl_operator.status.conditions import (
+    ConditionWriter,
+    carried_over,
+    compute_conditions,
+    invalid_spec_conditions,
+)
 from flamectl_operator.status.events import condition_events, first_ready
 from flamectl_operator.status.health import compute_health
 from flamectl_operator.status.pod_problems import group_problems
@@ -68,7 +72,7 @@ def _judge(
     seen = observed(*pods, wanted=wanted, **found)
     outstanding = cluster_plan(seen, wanted).needs
     problems = group_problems(seen, (), NOW)
-    health = compute_health(seen, wanted, outstanding, problems, paused=paused, outcomes=issues)
+    health = compute_health(seen, wanted, outstanding, problems, outcomes=issues)
     found_conditions = compute_conditions(WRITER, seen, wanted, outstanding, health, before=before, outcomes=issues)
     return {each.type: Said(each.status == "True", each.reason, each.message) for each in found_conditions}
 
@@ -125,8 +129,7 @@ def test_warnings_are_in_the_message_of_a_valid_spec() -> None:
 
 
 def test_invalid_spec_is_the_reason_of_every_condition() -> None:
-    health = compute_health(observed(), None, Needs(), problem="spec.x: wrong")
-    found = compute_conditions(WRITER, observed(), None, Needs(), health, before=NOTHING_SAID, outcomes=())
+    found = invalid_spec_conditions(WRITER, "Invalid spec: spec.x: wrong")
     verdicts = {each.type: each for each in found}
 
     assert {kind: each.status for kind, each in verdicts.items()} == {

@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from flamectl_operator.planning.needs import Needs
+from flamectl_operator.api.status import FlameClusterStatus
 from flamectl_operator.runtime.outcome import blocked, wait
 from flamectl_operator.runtime.text import LONGEST_MESSAGE
+from flamectl_operator.status.compute import StatusInput, compute_status
 from flamectl_operator.status.health import HEALTHY, Health, compute_health, present_state
 from flamectl_operator.status.pod_problems import group_problems
 from tests.unit.builders import (
@@ -227,13 +228,13 @@ def test_message_with_line_breaks_is_one_line(pods: list[PodView]) -> None:
 
 
 def test_invalid_spec_comes_before_everything_else() -> None:
-    health = compute_health(
-        observed(SM, *TWO_READY), None, Needs(), problem="spec.executorManager.replicas: must be 0 or more", paused=True
-    )
+    problem = "spec.executorManager.replicas: must be 0 or more"
+    given = StatusInput(FlameClusterStatus(), 4, observed(SM, *TWO_READY), None, next_id=9, problem=problem)
+    status = compute_status(given, NOW)
 
-    assert health.state == "Failed"
-    assert health.message == "Invalid spec: spec.executorManager.replicas: must be 0 or more"
-    assert not health.healthy
+    assert status.state == "Failed"
+    assert status.message == f"Invalid spec: {problem}"
+    assert {each.type: each.status for each in status.conditions}["Ready"] == "False"
 
 
 @pytest.mark.parametrize(
@@ -249,8 +250,8 @@ def test_invalid_spec_comes_before_everything_else() -> None:
 def test_paused_cluster_reports_the_state_of_its_pods(
     pods: list[PodView], state: str, words: str, *, suspended: bool
 ) -> None:
-    wanted = effective(suspended=suspended)
-    health = _health(observed(*pods, wanted=wanted), wanted, paused=True)
+    wanted = effective({"paused": True}, suspended=suspended)
+    health = _health(observed(*pods, wanted=wanted), wanted)
 
     assert health.state == state
     assert health.message.startswith("Paused")
