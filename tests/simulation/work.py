@@ -174,7 +174,7 @@ class Work(Check):
     def _strangers_first(
         self, client: ModelClient, owner: Obj, pod: Obj, known: list[Obj], answers: list[Answer]
     ) -> None:
-        """No registered executor is surplus while others stay that the session manager does not know."""
+        """No registered executor is surplus while others stay that were ready before an answer which does not know them."""
         if not answers or not all(each.snapshot.registered(name_of(pod)) for each in answers):
             return
         heard = client.knowledge.heard[name_of(owner)]
@@ -186,7 +186,7 @@ class Work(Check):
             # One that was there before this session manager may still come back to its work.
             began = container_status(each, "executor-manager").get("state", {}).get("running", {}).get("startedAt")
             new = began is not None and moment(began) > heard.begun + CLOCKS
-            if each is not pod and unknown and new and ready(each) and since < pass_begun():
+            if each is not pod and unknown and new and ready(each) and since < min(pass_begun(), answers[0].asked):
                 strangers.append(name_of(each))
         wants = [want for want in client.knowledge.specs(owner, pass_begun()) if want.spec is not None]
         surplus = len(counted) - min((want.replicas for want in wants), default=0)
