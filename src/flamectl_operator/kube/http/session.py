@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 from contextlib import asynccontextmanager
 from datetime import timedelta
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlencode, urlsplit
 
@@ -79,14 +80,10 @@ class Connection:
             proxy, whose = self._environment_proxy, "proxy of the environment (HTTPS_PROXY, HTTP_PROXY)"
         if proxy and (problem := problem_of(str(proxy))):
             raise ConfigurationError(f"the {whose} cannot be used: {problem}")
+        #: Host and port of the API server.
+        self.host: str = urlsplit(configuration.host).netloc.rpartition("@")[2]
         self._users = 0
         self._retired = False
-
-    @property
-    def host(self) -> str:
-        """Host and port of the API server."""
-        address: str = self._api_client.configuration.host
-        return urlsplit(address).netloc.rpartition("@")[2]
 
     async def request(
         self, request: Request, limits: aiohttp.ClientTimeout
@@ -95,7 +92,7 @@ class Connection:
         configuration = self._api_client.configuration
         url = f"{configuration.host}{request.path}"
         if request.query:
-            url = f"{url}?{urlencode(request.query)}"
+            url = f"{url}?{_encoded(tuple(request.query.items()))}"
         options: dict[str, Any] = {}
         if configuration.tls_server_name:
             options["server_hostname"] = configuration.tls_server_name
@@ -160,6 +157,12 @@ class Connection:
     async def close(self) -> None:
         """Close the connections now."""
         await self._api_client.close()  # type: ignore[no-untyped-call]
+
+
+@lru_cache
+def _encoded(query: tuple[tuple[str, str], ...]) -> str:
+    """Return a query as a part of a URL. Nearly all requests share a few queries."""
+    return urlencode(query)
 
 
 class RenewedConnection:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from email.utils import parsedate_to_datetime
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -81,8 +82,9 @@ def error_from_response(code: int, body: bytes, retry_after: float | None = None
     return error_from_status(status, code, retry_after)
 
 
+@lru_cache(maxsize=1)
 def parse_date(value: str | None) -> datetime | None:
-    """Return the time of a `Date` header; None when it is absent or not valid."""
+    """Return the time of a `Date` header; None when it is absent or not valid. All answers of a second have the same one."""
     try:
         date = parsedate_to_datetime(value or "")
     except ValueError:

@@ -127,11 +127,14 @@ class AiohttpTransport:
     async def send(self, request: Request) -> bytes:
         """See `Transport.send`. If the credentials do not work, a second attempt uses new ones, if there are any."""
         limits = aiohttp.ClientTimeout(total=request.timeout, connect=CONNECT_TIMEOUT)
-        with self._measured(request.method):
+        started = self._clock.monotonic()
+        try:
             async with AsyncExitStack() as stack:
                 response = await self._open(stack, request, limits)
                 with _translated(request):
                     return await _read(response, request)
+        finally:
+            self._telemetry.request_ended(request.method, self.host, self._clock.monotonic() - started)
 
     @asynccontextmanager
     async def stream(
@@ -157,6 +160,7 @@ class AiohttpTransport:
         try:
             return await self._attempt(connection, stack, request, limits)
         except (UnauthorizedError, UntrustedServerError):
+            await stack.aclose()
             # Nothing was done, so even a write may be sent again.
             renewed = await self._connections.renew(connection)
             if renewed is None:
@@ -166,17 +170,15 @@ class AiohttpTransport:
     async def _attempt(
         self, connection: Connection, stack: AsyncExitStack, request: Request, limits: aiohttp.ClientTimeout
     ) -> aiohttp.ClientResponse:
-        async with AsyncExitStack() as attempt:
-            await attempt.enter_async_context(connection.in_use())
-            response = await self._answer(connection, attempt, request, limits)
-            attempt.callback(_abandon, response)
-            if response.status < _FIRST_ERROR:
-                stack.push_async_exit(attempt.pop_all())
-                return response
-            with _translated(request):
-                body = await _read(response, request)
-            retry_after = parse_retry_after(response.headers.get("Retry-After"), self._clock.now())
-            raise error_from_response(response.status, body, retry_after)
+        await stack.enter_async_context(connection.in_use())
+        response = await self._answer(connection, stack, request, limits)
+        stack.callback(_abandon, response)
+        if response.status < _FIRST_ERROR:
+            return response
+        with _translated(request):
+            body = await _read(response, request)
+        retry_after = parse_retry_after(response.headers.get("Retry-After"), self._clock.now())
+        raise error_from_response(response.status, body, retry_after)
 
     async def _answer(
         self, connection: Connection, stack: AsyncExitStack, request: Request, limits: aiohttp.ClientTimeout
@@ -197,14 +199,6 @@ class AiohttpTransport:
         if self._server_clock is not None and time is not None and response.status < _FIRST_ERROR:
             self._server_clock.heard(time, sent)
         return response
-
-    @contextlib.contextmanager
-    def _measured(self, method: str) -> Iterator[None]:
-        started = self._clock.monotonic()
-        try:
-            yield
-        finally:
-            self._telemetry.request_ended(method, self.host, self._clock.monotonic() - started)
 
 
 async def _read(response: aiohttp.ClientResponse, request: Request) -> bytes:

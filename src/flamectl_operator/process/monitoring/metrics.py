@@ -141,23 +141,25 @@ class Metrics(Telemetry):
         )
 
     def _make_requests(self) -> None:
-        self._requests = self._counter(
+        requests = self._counter(
             "rest_client_requests_total",
             "Attempts of requests to the API server, by status code.",
             *("code", "method", "host"),
         )
-        self._request_seconds = self._histogram(
+        seconds = self._histogram(
             "rest_client_request_duration_seconds",
             "Seconds that attempts of requests take, except watches.",
             REQUEST_BUCKETS,
             *("verb", "host"),
         )
-        self._held_back_seconds = self._histogram(
+        held_back_seconds = self._histogram(
             "rest_client_rate_limiter_duration_seconds",
             "Seconds that requests wait for the operator's own limits, except watches.",
             REQUEST_BUCKETS,
             *("verb", "host"),
         )
+        self._requests, self._request_seconds = cache(requests.labels), cache(seconds.labels)
+        self._held_back_seconds = cache(held_back_seconds.labels)
 
     def _make_others(self) -> None:
         self._leader = self._gauge("leader_election_master_status", "Whether this process holds the Lease.", "name")
@@ -223,7 +225,9 @@ class Metrics(Telemetry):
         names = (place.subreconciler, place.part, place.phase)
         self._step_seconds(*names).observe(seconds)
         self._step_outcomes(*names, outcome).inc()
-        self._conflicts(*names).inc(conflicts)
+        all_conflicts = self._conflicts(*names)
+        if conflicts:
+            all_conflicts.inc(conflicts)
 
     def cache_doubted(self) -> None:
         """See `Telemetry`."""
@@ -235,12 +239,12 @@ class Metrics(Telemetry):
 
     def request_answered(self, method: str, host: str, code: int | None) -> None:
         """See `Telemetry`."""
-        self._requests.labels(NO_ANSWER if code is None else code, method, host).inc()
+        self._requests(NO_ANSWER if code is None else code, method, host).inc()
 
     def request_held_back(self, method: str, host: str, seconds: float) -> None:
         """See `Telemetry`."""
-        self._held_back_seconds.labels(method, host).observe(seconds)
+        self._held_back_seconds(method, host).observe(seconds)
 
     def request_ended(self, method: str, host: str, seconds: float) -> None:
         """See `Telemetry`."""
-        self._request_seconds.labels(method, host).observe(seconds)
+        self._request_seconds(method, host).observe(seconds)
