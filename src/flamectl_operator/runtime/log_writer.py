@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 STDERR = 2
 #: Bytes of lines that wait to be written. Ten thousand FlameClusters that all change write about half of that at once.
 MAX_WAITING = 8 * 2**20
+#: Seconds between two writes. Lines come in bursts, and those of a burst share a write, because the thread takes the interpreter
+#: from the event loop for a moment each time that it wakes up.
+REST = 0.05
 #: Seconds that the end of the process waits for the last lines to be written.
 LAST_LINES_TIMEOUT = 2.0
 
@@ -42,6 +45,7 @@ class LogWriter:
         self._waiting: list[bytes] = []
         self._size = 0  # bytes that wait or are being written
         self._lost = 0  # lines, since a line of the log last told their number
+        self._idle = False  # whether the thread waits for a line
         self._closing = False
         # A daemon, because a thread that is blocked in a write must not keep the process from ending.
         self._thread = Thread(target=self._run, name="log", daemon=True)
@@ -71,7 +75,9 @@ class LogWriter:
             else:
                 self._waiting.append(line)
                 self._size += len(line)
-                self._changed.notify()
+                if self._idle:
+                    self._idle = False
+                    self._changed.notify()
         return len(text)
 
     def flush(self) -> None:
@@ -92,14 +98,22 @@ class LogWriter:
                 self._lost -= lost
             if lost:
                 structlog.get_logger(component="log").warning("log lines lost", lines=lost)
+            self._rest()
 
     def _take(self) -> list[bytes]:
         """Wait for lines and return them; none at the end."""
         with self._changed:
             while not self._waiting and not self._closing:
+                self._idle = True
                 self._changed.wait()
             lines, self._waiting = self._waiting, []
             return lines
+
+    def _rest(self) -> None:
+        """Let lines gather for a moment, unless the end of the context is waiting."""
+        with self._changed:
+            if not self._closing:
+                self._changed.wait(REST)
 
     def _write(self, lines: list[bytes]) -> bool:
         """Write all of the lines, however long that takes. Return whether that succeeded."""

@@ -72,6 +72,18 @@ def test_all_lines_are_written_in_their_order_when_the_context_ends(pipe: Pipe) 
     assert pipe.read_all().split() == [str(number) for number in range(100)]
 
 
+def test_lines_that_follow_each_other_share_a_write(pipe: Pipe, mocker: MockerFixture) -> None:
+    mocker.patch.object(log_writer, "REST", 60)
+    write, first = mocker.patch("flamectl_operator.runtime.log_writer.os.write", wraps=os.write), "first\n"
+    with LogWriter(pipe.writer) as writer:
+        writer.write(first)
+        read = pipe.read(first)
+        for number in range(100):
+            writer.write(f"{number}\n")
+    assert [read, *pipe.read_all().split()] == [first, *(str(number) for number in range(100))]
+    assert write.call_count == 2
+
+
 def test_a_reader_who_stands_still_holds_up_no_logger_and_gets_everything_later(pipe: Pipe) -> None:
     pipe.fill()
     with LogWriter(pipe.writer) as writer:
