@@ -6,6 +6,7 @@ CRD must not be lost when an older operator writes in between.
 
 from __future__ import annotations
 
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from flamectl_operator.api.model import PlainModel
@@ -19,14 +20,22 @@ def with_unknown(wire: dict[str, Any], stored: Any, model: type[PlainModel] = Fl
     """Return a status with the unknown fields of the stored status added."""
     if not isinstance(stored, dict):
         return wire
-    known = {field.alias or name: field.annotation for name, field in model.model_fields.items()}
+    known, parts = _fields(model)
     result = wire | {name: value for name, value in stored.items() if name not in known}
-    for name, part in known.items():
-        if name in stored and isinstance(part, type) and issubclass(part, PlainModel):
+    for name, part in parts.items():
+        if name in stored:
             inner = with_unknown(wire.get(name, {}), stored[name], part)
             if inner:
                 result[name] = inner
     return result
+
+
+@cache
+def _fields(model: type[PlainModel]) -> tuple[frozenset[str], dict[str, type[PlainModel]]]:
+    """Return the names of all fields in JSON, and those fields that are models."""
+    fields = {field.alias or name: field.annotation for name, field in model.model_fields.items()}
+    parts = {name: part for name, part in fields.items() if isinstance(part, type) and issubclass(part, PlainModel)}
+    return frozenset(fields), parts
 
 
 def not_stored(written: Any, stored: Any, path: str = "status") -> Iterator[str]:
