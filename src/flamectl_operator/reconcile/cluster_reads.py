@@ -62,6 +62,7 @@ class ClusterReads:
         self.wanted = UNKNOWN_SESSION_MANAGER
         self._generation = 0
         self._unknown_writes: set[str] = set()
+        self._key = owner.key
         self._observed: ObservedCluster | None = None
         self._observed_at: tuple[object, ...] = ()
         self._quota_refused: frozenset[str] = frozenset()
@@ -90,11 +91,11 @@ class ClusterReads:
 
     def observe(self) -> ObservedCluster:
         """Return a snapshot of the child objects, which includes the operator's own writes of this pass."""
-        observed, flame = self._observed, self.stores.flame.knowledge(self.owner.key)
+        observed, flame = self._observed, self.stores.flame.knowledge(self._key)
         # Each step takes a snapshot, and few of them change anything.
         present = (self.stores.changes, self._quota_refused, self._claims_read, self._losses_confirmed, self.wanted)
-        if observed is None or observed.views.flame is not flame or self._observed_at != present:
-            self._observed_at = present
+        known, self._observed_at = self._observed_at, present
+        if observed is None or observed.views.flame is not flame or known != present:
             observed = ObservedCluster.of(self.owner, self._views(flame), self.clock.boottime(), observed)
             self._observed = observed
         return observed

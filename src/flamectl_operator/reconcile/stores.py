@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from flamectl_operator.api.constants import API_VERSION, CLUSTER_LABEL, KIND, PLURAL
 from flamectl_operator.flame.watcher import NotAsked
 from flamectl_operator.kube.cache.contradictions import Doubts
-from flamectl_operator.kube.cache.store import Store
+from flamectl_operator.kube.cache.store import ChangeCount, Store
 from flamectl_operator.kube.resources import CLAIMS, CONFIG_MAPS, NETWORK_POLICIES, PODS, SERVICES, Resource
 from flamectl_operator.kube.views import KubernetesObject
 from flamectl_operator.observed.flame_cluster import FlameClusterView, WholeFlameClusterView
@@ -56,6 +56,7 @@ class Stores:
 
     flame_clusters: Store[FlameClusterView]
     children: Mapping[str, Store[Any]]
+    children_changes: ChangeCount
     flame: Flame
     claim_reservations: ClaimReservations = field(default_factory=ClaimReservations)
     doubts: Doubts = field(default_factory=Doubts)
@@ -69,6 +70,7 @@ class Stores:
         Args:
             flame: The knowledge about the session managers; None when they are not polled.
         """
+        changes = ChangeCount()
         return cls(
             flame_clusters=Store(transform=keep),
             children={
@@ -76,16 +78,18 @@ class Stores:
                     _cluster_of if each in _INDEXED else lambda _child: None,  # found by its name
                     selects=_is_labelled,
                     transform=_KEPT.get(each, keep),
+                    changes=changes,
                 )
                 for each in CHILDREN
             },
+            children_changes=changes,
             flame=flame or NotAsked(),
         )
 
     @property
-    def changes(self) -> tuple[int, ...]:
-        """The number of changes of each store with child objects. While these are unchanged, all children are unchanged."""
-        return tuple([store.changes for store in self._of_children])
+    def changes(self) -> int:
+        """The number of changes of all stores with child objects. While it is unchanged, all children are unchanged."""
+        return self.children_changes.total
 
     def of(self, resource: Resource[T]) -> Store[T]:
         """Return the store of a resource.
@@ -104,10 +108,6 @@ class Stores:
     def claims(self) -> Store[PersistentVolumeClaimView]:
         """The store of PersistentVolumeClaims."""
         return self.of(CLAIMS)
-
-    @cached_property
-    def _of_children(self) -> tuple[Store[Any], ...]:
-        return tuple(self.children.values())
 
 
 def _cluster_of(child: KubernetesObject) -> Key | None:

@@ -62,6 +62,15 @@ class Change(Generic[T]):
 Handler = Callable[[Change[T]], None]
 
 
+class ChangeCount:
+    """The number of changes of one store, or of several, so far. While it is unchanged, all their objects are unchanged."""
+
+    __slots__ = ("total",)
+
+    def __init__(self) -> None:
+        self.total = 0
+
+
 class Store(Generic[T]):
     """The objects of one resource, fed by one reflector for all namespaces, or by one for each of several namespaces.
 
@@ -70,6 +79,7 @@ class Store(Generic[T]):
         selects: Returns whether the reflector's label selector matches an object; every object by default.
         transform: Returns the part of an object to keep, with the same identity and index value; all of it by default. It does
             what an informer's transform does in client-go.
+        changes: Counts the changes; by default nobody reads the count.
     """
 
     def __init__(
@@ -77,12 +87,12 @@ class Store(Generic[T]):
         index: Callable[[T], Hashable | None] = lambda _obj: None,
         selects: Callable[[T], bool] = lambda _obj: True,
         transform: Callable[[T], T] = lambda obj: obj,
+        changes: ChangeCount | None = None,
     ) -> None:
         self._selects = selects
         self._transform = transform
         self._objects: dict[Key, T] = {}
-        #: The number of changes so far. While it is unchanged, all objects are unchanged.
-        self.changes = 0
+        self._changes = changes or ChangeCount()
         self._by_index: Index[T] = Index(index)
         self._past: OutdatedStates[T] = OutdatedStates(index)
         self._synced_versions: dict[str | None, int] = {}  # by the namespace of the reflector, None for all namespaces
@@ -304,14 +314,14 @@ class Store(Generic[T]):
         key, obj = _key(obj), self._transform(obj)
         old = self._objects.get(key)
         self._objects[key] = obj
-        self.changes += 1
+        self._changes.total += 1
         self._by_index.update(key, old, obj)
         return obj
 
     def _remove(self, obj: T) -> None:
         key = _key(obj)
         del self._objects[key]
-        self.changes += 1
+        self._changes.total += 1
         self._by_index.update(key, obj, None)
 
 
