@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 import structlog
-from structlog.contextvars import merge_contextvars
 
-from flamectl_operator.runtime.logs import set_level
+from flamectl_operator.runtime.logs import add_context, set_level
 from tests.unit.builders import merged, replicas
 from tests.unit.subreconcilers.errors import bad_request, broken, forbidden, invalid, lost
 from tests.unit.subreconcilers.harness import CACHE_NAME, SM_NAME, StepHarness, executor_name
@@ -110,7 +109,7 @@ async def test_events_have_the_order_of_the_stages_although_services_are_late() 
 async def test_each_line_and_each_count_of_writes_is_that_of_its_own_step() -> None:
     world = _Late("services", "pods", 3)
     set_level("debug")
-    with structlog.testing.capture_logs([merge_contextvars]) as logs:
+    with structlog.testing.capture_logs([add_context]) as logs:
         await world.run_pass()
 
     told = {line["event"]: line["subreconciler"] for line in logs if line["event"].startswith("Created")}

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 import yaml
-from structlog.contextvars import get_contextvars
 
 from flamectl_operator.api.constants import API_VERSION, CLUSTER_LABEL, KIND
 from flamectl_operator.api.status import ConditionType, FlameClusterStatus, find
@@ -32,7 +31,7 @@ from flamectl_operator.process.main import CannotStartError
 from flamectl_operator.process.startup import what_to_do
 from flamectl_operator.reconcile.stores import CHILDREN, FLAME_CLUSTERS, WHOLE_FLAME_CLUSTERS, Stores
 from flamectl_operator.runtime.clock import SystemClock
-from flamectl_operator.runtime.logs import configure_logging
+from flamectl_operator.runtime.logs import STEP, configure_logging
 from flamectl_operator.runtime.turns import in_turn
 from flamectl_operator.subreconcilers import PIPELINE
 
@@ -160,8 +159,8 @@ class _Events(EventRecorder):
 
 def _place() -> tuple[str, str]:
     """Return the stage and the part that run now."""
-    bound = get_contextvars()
-    return str(bound.get("subreconciler", "")), str(bound.get("part", ""))
+    step = STEP.get({})
+    return step.get("subreconciler", ""), step.get("part", "")
 
 
 class Rehearsal:

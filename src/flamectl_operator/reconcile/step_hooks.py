@@ -5,12 +5,10 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
-from structlog.contextvars import bind_contextvars, reset_contextvars
-
 from flamectl_operator.kube.errors import NamespaceTerminatingError
 from flamectl_operator.reconcile.report import INTERNAL_ERROR, is_unforeseen
 from flamectl_operator.reconcile.write_count import WRITES, WriteCount
-from flamectl_operator.runtime.logs import is_logged
+from flamectl_operator.runtime.logs import STEP, is_logged
 from flamectl_operator.runtime.progress import record_progress
 from flamectl_operator.runtime.turns import in_turn
 from flamectl_operator.runtime.workflow import Hooks, Place
@@ -18,7 +16,6 @@ from flamectl_operator.runtime.workflow import Hooks, Place
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from contextvars import Token
-    from typing import Any
 
     from structlog.typing import FilteringBoundLogger
 
@@ -48,7 +45,7 @@ class StepHooks(Hooks["Pass"]):
         self._last_logged = last_logged
         self._stage: Stage[Pass] | None = None
         self._place = Place("")
-        self._bound: Mapping[str, Token[Any]] = {}
+        self._bound: Token[Mapping[str, str]] | None = None
         self._started = 0.0
 
     def enter(self, stage: Stage[Pass]) -> None:
@@ -78,7 +75,7 @@ class StepHooks(Hooks["Pass"]):
         """Start the timer and the count of writes for a step."""
         WRITES.set(WriteCount())
         self._place = Place(action.name) if self._stage is None else self._stage.place(action)
-        self._bound = bind_contextvars(**self._place.labels)
+        self._bound = STEP.set(self._place.labels)
         self._started = self._clock.monotonic()
 
     def after(self, action: Subreconciler, subject: Pass, result: Result) -> None:  # type: ignore[override]
@@ -92,12 +89,12 @@ class StepHooks(Hooks["Pass"]):
         record_progress()
 
     def _unbind(self) -> None:
-        if self._bound:
-            reset_contextvars(**self._bound)
-            self._bound = {}
+        if self._bound is not None:
+            STEP.reset(self._bound)
+            self._bound = None
 
     def _log_result(self, place: Place, ended: str, result: Result, writes: WriteCount, seconds: float) -> None:
-        words = "; ".join([outcome.message for outcome in result.outcomes if outcome.message])
+        words = "; ".join([each.message for each in result.outcomes if each.message]) if result.outcomes else ""
         news = bool(words) and self._last_logged.get(place.title) != words
         self._last_logged[place.title] = words
         if not (result.errors or news or is_logged("debug")):

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import logging
 import sys
+from contextvars import ContextVar
+from functools import cache
 from typing import TYPE_CHECKING, Literal, TextIO, cast
 
 import structlog
@@ -19,7 +21,7 @@ from flamectl_operator.runtime.clock import Clock, SystemClock
 from flamectl_operator.runtime.log_limits import LibraryLimit, LineLimit, LogLimits, add_suppressed
 
 if TYPE_CHECKING:
-    from collections.abc import MutableMapping
+    from collections.abc import Mapping, MutableMapping
     from typing import Any
 
     from structlog.typing import Processor, WrappedLogger
@@ -36,6 +38,12 @@ MAX_VALUE_LENGTH = 8 * 1024
 
 LEVELS = ("debug", "info", "warning", "error", "critical")
 _NUMBERS = {level: logging.getLevelNamesMapping()[level.upper()] for level in LEVELS}
+
+
+#: The fields that tell on each line which step runs, besides those that are bound with structlog. Each pass sets them for each
+#: of its steps, and structlog would need a variable for each field.
+STEP: ContextVar[Mapping[str, str]] = ContextVar("step")
+_NO_STEP: Mapping[str, str] = {}
 
 
 class _Threshold:
@@ -85,7 +93,7 @@ def configure_logging(
     enrich = _enrich(clock)
     render = _render(log_format, output)
     structlog.configure(
-        processors=[_threshold, structlog.contextvars.merge_contextvars, LineLimit(limits), *enrich, *render],
+        processors=[_threshold, add_context, LineLimit(limits), *enrich, *render],
         wrapper_class=structlog.make_filtering_bound_logger(logging.DEBUG),
         logger_factory=structlog.WriteLoggerFactory(output),
         cache_logger_on_first_use=not preliminary,
@@ -108,6 +116,12 @@ def is_logged(level: str) -> bool:
     return _number(level) >= _threshold.level
 
 
+def add_context(logger: WrappedLogger, method: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
+    """Add the fields of the running step, and those that are bound to the context of the task."""
+    return structlog.contextvars.merge_contextvars(logger, method, {**STEP.get(_NO_STEP), **event})
+
+
+@cache
 def _number(level: str) -> int:
     number = _NUMBERS.get(level.lower())
     if number is None:
@@ -170,7 +184,7 @@ def _route_stdlib(enrich: list[Processor], render: list[Processor], stream: Text
         structlog.stdlib.ProcessorFormatter(
             foreign_pre_chain=[
                 structlog.stdlib.add_logger_name,
-                structlog.contextvars.merge_contextvars,
+                add_context,
                 add_suppressed,
                 *enrich,
             ],
