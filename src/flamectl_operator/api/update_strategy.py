@@ -63,10 +63,12 @@ class UpdateStrategy(Model):
     type: UpdateStrategyType = Field(
         "RollingUpdate",
         description="RollingUpdate replaces executors within the limits of rollingUpdate, Recreate replaces all at once, and "
-        "OnDelete replaces only executors that a user deletes.",
+        "OnDelete leaves executors of an earlier revision until a user deletes them.",
     )
     rolling_update: RollingUpdate = Field(
-        RollingUpdate(), description="Limits of a rolling update; ignored for other types."
+        RollingUpdate(),
+        description="Limits of a rolling update. Other types ignore it, except that with OnDelete maxUnavailable limits how many "
+        "executors of an earlier session manager are replaced at once.",
     )
 
 

@@ -35,8 +35,12 @@ def surge(strategy: UpdateStrategy, replicas: int) -> int:
 
 
 def floor(strategy: UpdateStrategy, replicas: int) -> int:
-    """Return how many of the wanted executors must serve, whatever the operator deletes."""
-    return replicas - Budget.of(strategy, replicas).unavailable
+    """Return how many of the wanted executors must serve, whatever the operator deletes.
+
+    With OnDelete one may always be missing, because there is no surge.
+    """
+    unavailable = Budget.of(strategy, replicas).unavailable
+    return replicas - (max(1, unavailable) if strategy.type == "OnDelete" else unavailable)
 
 
 def _resolve(value: int | str, replicas: int, *, up: bool) -> int:

@@ -218,7 +218,8 @@ class ClusterPlan(Comparison):
         waits_for_tasks = effective.update_pending_since is not None
         if waits_for_tasks or effective.idleness.undecided or len(observed.group.ready) < len(observed.executors):
             return True
-        replacing = effective.group.update_strategy.type != "OnDelete" and bool(self.group.stale)
+        by_spec = effective.group.update_strategy.type != "OnDelete" and bool(self.group.stale)
+        replacing = by_spec or bool(observed.group.unmarked)
         snapshot = observed.flame.snapshot
         if len(observed.executors) > effective.group.replicas or replacing or snapshot is None:
             return True

@@ -49,8 +49,9 @@ _NO_LOSS = frozenset({Deletion.LOST, Deletion.SUSPENDED})
 def drainable(executor: Executor, observed: ObservedCluster, group: EffectiveGroup) -> bool:
     """Return whether an executor is drained before it is deleted.
 
-    An executor is drained if Flame can be asked and the executor may have work. An executor that has not started has none. One of
-    an earlier session manager has none that Flame knows; where only times say so, work that Flame lists shows that they err.
+    An executor is drained if Flame can be asked and the executor may have work. An executor that has not started has none.
+    Flame knows no work of an executor of an earlier session manager. Where only times of nodes make it one, work that Flame lists
+    proves them wrong.
     """
     snapshot = observed.work
     if snapshot is None or group.suspended or group.drain_timeout == 0:

@@ -52,10 +52,15 @@ def plan_rollout(group: PlannedGroup, *, keep_stale: bool) -> RolloutPlan:
     stale = [each for each in group.to_replace if each.name not in gone]
     serving = [each for each in existing.serving if each.name not in gone] if stale else []
     caches_first = group.prerequisites.object_caches_first
-    asking = bool(stale) and undecided(group)
+    due = stale
+    if group.effective.update_strategy.type == "OnDelete":
+        # The change of a spec waits for a user. An executor of an earlier session manager does not, because Flame has lost it.
+        unmarked = {executor.name for executor in existing.unmarked}
+        due = [executor for executor in stale if executor.name in unmarked]
+    asking = bool(due) and undecided(group)
     manager_first = group.prerequisites.session_manager_first
     may_replace = not manager_first and not caches_first and not keep_stale and not asking
-    chosen = _stale_to_delete(group, cluster.deletable(stale), serving) if may_replace else []
+    chosen = _stale_to_delete(group, cluster.deletable(due), serving) if may_replace else []
     leaving = gone | {executor.name for executor in chosen}
     drain, delete = split_drainable(chosen, cluster, group.effective)
     left = [executor for executor in stale if executor.name not in leaving]
@@ -121,14 +126,8 @@ def _unschedulable_since(observed: ObservedCluster, manager: Component, now: Clo
 
 
 def _stale_to_delete(group: PlannedGroup, stale: Sequence[Executor], serving: Sequence[Executor]) -> list[Executor]:
-    strategy, least = group.effective.update_strategy, floor(group.effective.update_strategy, group.effective.replicas)
-    if strategy.type == "OnDelete":
-        # The change of a spec waits for a user. An executor of an earlier session manager does not, because Flame has lost it.
-        stale = [executor for executor in stale if executor in group.observed.unmarked]
-        least = min(least, group.effective.replicas - 1)  # there is no surge
-    if not stale:
-        return []
-    if strategy.type == "Recreate":
+    strategy = group.effective.update_strategy
+    if not stale or strategy.type == "Recreate":
         return list(stale)
     # A stale executor that is not ready, or does not register, can be deleted without budget, because it does not serve. So a
     # broken rollout can be rolled back or superseded.
@@ -137,14 +136,18 @@ def _stale_to_delete(group: PlannedGroup, stale: Sequence[Executor], serving: Se
     if group.effective.backoff.repeated or holds_rollout(group):
         # Each attempt is ready for a moment before it fails, so without this each attempt would cost working executors.
         return free
-    spare = max(0, len(serving) - least)
+    spare = max(0, len(serving) - floor(strategy, group.effective.replicas))
     ready = [executor for executor in stale if executor.ready and executor.name not in useless]
     return free + deletion_order(ready, group.effective, group.cluster.work, of_no_use(group))[:spare]
 
 
 def _rollout_wait(group: PlannedGroup, left: Sequence[Executor]) -> Outcome:
-    count = sum(executor not in group.observed.unmarked for executor in left)
-    if group.effective.update_strategy.type == "OnDelete" and count:
+    if group.effective.update_strategy.type == "OnDelete":
+        unmarked = {executor.name for executor in group.observed.unmarked}
+        count = sum(executor.name not in unmarked for executor in left)
+        if count == 0:
+            executors = "1 executor" if len(left) == 1 else f"{len(left)} executors"
+            return wait("RollingUpdate", f"replacing {executors} of an earlier session manager")
         stale = f"{count} stale executor{'s' * (count != 1)}"
         return wait("OnDelete", f"{stale} will be replaced after somebody deletes {'it' if count == 1 else 'them'}")
     fresh = len(group.fresh)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import timedelta
 from typing import TYPE_CHECKING
 
 import pytest
@@ -27,6 +28,7 @@ from tests.unit.builders import (
     executor_pod,
     later,
     observed,
+    replicas,
     running,
     session_manager,
 )
@@ -116,6 +118,18 @@ def test_executor_whose_mark_tells_nothing_is_drained_where_flame_lists_work_on_
     flame = Knowledge(Phase.KNOWN, INCARNATION, snapshot=snapshot, asked_at=BOOTTIME, said_at=BOOTTIME)
     seen = replace(found, views=replace(found.views, flame=flame))
     assert drainable(seen.executors[0], seen, effective().group) == drains
+
+
+def test_drain_under_on_delete_ends_in_time_although_none_may_be_unavailable() -> None:
+    marks = drain_annotations(DrainReason.STALE, NOW - timedelta(seconds=700))
+    older = executor_pod(0, incarnation="", annotations=marks, containers=[running(EXECUTOR_MANAGER, since=ago(2000))])
+    snapshot = SessionManagerSnapshot({executor_name(each): NodeState.READY for each in range(3)}, (_BUSY,))
+    flame = Knowledge(Phase.KNOWN, INCARNATION, snapshot=snapshot, asked_at=BOOTTIME, said_at=BOOTTIME)
+    found = observed(session_manager(), older, executor_pod(1), executor_pod(2))
+    seen = replace(found, views=replace(found.views, flame=flame))
+    none_missing = {"rollingUpdate": {"maxUnavailable": 0, "maxSurge": 1}}
+    plan = _plan(seen, effective(replicas(3, type="OnDelete", **none_missing)), {}, MOMENT)
+    assert [(executor.name, why) for executor, why in plan.delete] == [(NODE, Deletion.TIMED_OUT)]
 
 
 @pytest.mark.parametrize(

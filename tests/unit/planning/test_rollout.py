@@ -11,10 +11,13 @@ from hypothesis import strategies as st
 
 from flamectl_operator.api.constants import EXECUTOR_MANAGER, SESSION_MANAGER
 from flamectl_operator.desired import names
+from flamectl_operator.flame.knowledge import Knowledge, Phase
+from flamectl_operator.flame.snapshot import NodeState, SessionManagerSnapshot
 from flamectl_operator.kube.pod_views import ContainerState, ContainerStateRunning, ContainerStatus
 from flamectl_operator.planning.budget import Budget
 from flamectl_operator.planning.replacement_backoff import ReplacementBackoff
 from tests.unit.builders import (
+    BOOTTIME,
     INCARNATION,
     MOMENT,
     PodState,
@@ -532,11 +535,35 @@ def test_executors_without_a_valid_mark_that_started_too_early_are_replaced_unde
     plan = _rollout(wanted, *pods, manager=_manager())
     assert _deleted(plan) == [1]
     [deferral] = plan.waits
-    assert (deferral.reason, "2 stale" in deferral.message) == (
-        ("RollingUpdate", False) if others is None else ("OnDelete", True)
+    assert (deferral.reason, deferral.message) == (
+        ("RollingUpdate", "replacing 1 executor of an earlier session manager")
+        if others is None
+        else ("OnDelete", "2 stale executors will be replaced after somebody deletes them")
     )
     # The next one follows when this one has been replaced.
     assert _deleted(_rollout(wanted, pods[0], *pods[2:], manager=_manager())) == []
+
+
+@pytest.mark.parametrize(
+    ("incarnation", "started", "waits"),
+    [(INCARNATION, 100, ["OnDelete"]), ("", 300, ["RollingUpdate", "AskingSessionManager"])],
+    ids=["stale", "of an earlier session manager"],
+)
+def test_session_manager_is_asked_under_on_delete_only_about_executors_that_the_operator_replaces(
+    incarnation: str, started: float, waits: list[str]
+) -> None:
+    pods = [
+        executor_pod(n, revision=OLD, incarnation=incarnation, **_started(EXECUTOR_MANAGER, started)) for n in range(2)
+    ]
+    nodes = {pod.name: NodeState.READY for pod in pods}
+    flame = Knowledge(
+        Phase.KNOWN, snapshot=SessionManagerSnapshot(nodes, ()), asked_at=BOOTTIME - 20, said_at=BOOTTIME - 20
+    )
+    found, wanted = observed(_manager(), *pods), effective(replicas(2, type="OnDelete"))
+    flame = replace(flame, incarnation=found.session_manager_incarnation)
+    plan = cluster_plan(replace(found, views=replace(found.views, flame=flame)), wanted, MOMENT)
+    assert [each.reason for each in plan.rollout.waits] == waits
+    assert plan.answers_needed == (len(waits) > 1)
 
 
 def test_executor_without_a_valid_mark_that_is_not_ready_needs_no_budget_under_on_delete() -> None:
