@@ -46,8 +46,9 @@ class WantedSessionManager:
     """The session manager that the spec asks for, by which its Pod is read: annotations of the Pod may have been edited.
 
     Args:
-        recorded: The revision that the status records for a Pod that is not stale.
-        stale_pod: The Pod that is, as the status records it; see `stale_pod`.
+        recorded: The revision that the status records for a Pod that is not stale; empty while the Pod waits for a change of
+            the spec.
+        stale_pod: The uid and the revision of the stale Pod, as the status records them.
         store: The storage in which it keeps its sessions, without the claim; empty when they do not persist.
     """
 
@@ -63,7 +64,10 @@ class WantedSessionManager:
         if desired is None:
             return UNKNOWN_SESSION_MANAGER
         revision, persistence = desired.session_manager.revision, desired.spec.session_manager.persistence
-        recorded, stale = stored.session_manager.revision or "", stored.session_manager.stale_pod or ""
+        known = stored.session_manager
+        # A CRD that does not know `stalePod` drops the record of a Pod that waits.
+        recorded = known.revision if known.revision and known.update_pending_since is None else ""
+        stale = known.stale_pod or ""
         if persistence is None or not desired.session_store:
             return cls(revision, recorded, stale)
         claim = persistence.existing_claim or names.session_manager(desired.owner.name)

@@ -220,8 +220,13 @@ async def test_session_manager_that_is_out_of_sight_for_a_moment_keeps_the_recor
     assert SM_NAME in world.deleted
 
 
-async def test_session_manager_that_waits_for_idleness_stays_stale_when_its_revision_is_taken_off() -> None:
+@pytest.mark.parametrize("recorded", [True, False], ids=["", "under a CRD that does not know the record"])
+async def test_session_manager_that_waits_for_idleness_stays_stale_when_its_revision_is_taken_off(
+    *, recorded: bool
+) -> None:
     world = StepHarness(merged(SPECS["no claim"], {"sessionManager": {"updateStrategy": {"type": "WhenIdle"}}}))
+    if not recorded:
+        world.api.unknown = ("sessionManager.stalePod",)
     await world.converge()
     world.edit(CHANGED)
     await world.run_pass()
