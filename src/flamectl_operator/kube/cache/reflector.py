@@ -74,6 +74,9 @@ MAX_RETRY_AFTER = 30.0
 #: list that takes long to fail never worked and is a load for the server.
 STEADY = 5.0
 
+#: The most seconds for which nothing is done because an answer contradicts the store and no list has come since.
+MAX_DOUBT = 60.0
+
 #: After this many consecutive lists that contradict the store, etcd was restored from a backup.
 MAX_STALE_LISTS = 3
 
@@ -122,7 +125,7 @@ class Reflector(Generic[T]):
         self._listed_at = 0.0
         self._empty_watches = 0  # consecutive, since the last list
         self._doubted = asyncio.Event()  # an answer contradicts the store, so that a list is due
-        self._in_doubt = False  # from that answer to the end of the list
+        self._doubted_at: float | None = None  # the monotonic time of that answer, until the list is there
         #: Set after the first list.
         self.synced = asyncio.Event()
         #: The monotonic time of the last answer of the server; None before the first one.
@@ -149,15 +152,15 @@ class Reflector(Generic[T]):
     def contradicted(self) -> bool:
         """Whether an answer or the last list contradicts the store, which may hold what the API server has lost.
 
-        Nothing waits for a list that a person has to make possible, because it may never come.
+        A list after such an answer may never come, because RBAC forbids it for example, so nothing waits for long.
         """
-        list_comes = self._in_doubt and not isinstance(self.last_error, _NEEDS_A_PERSON)
-        return self._stale_lists > 0 or list_comes
+        doubted_at = self._doubted_at
+        return self._stale_lists > 0 or (doubted_at is not None and self._clock.monotonic() < doubted_at + MAX_DOUBT)
 
     def doubt(self) -> None:
         """List again at once, because an answer contradicts the store."""
         self._doubted.set()
-        self._in_doubt = True
+        self._doubted_at = self._clock.monotonic()
 
     async def run(self) -> None:
         """List and watch until cancelled. Errors of the API server do not end the loop.
@@ -216,7 +219,9 @@ class Reflector(Generic[T]):
             raise StaleListError(
                 500, message=f"{self._resource.plural}: {how}; etcd may have been restored from a backup"
             )
-        self._stale_lists, self._in_doubt = 0, self._doubted.is_set()
+        self._stale_lists = 0
+        if not self._doubted.is_set():
+            self._doubted_at = None
 
     async def _watch_until_doubted(self) -> None:
         watching = asyncio.create_task(self._watch())

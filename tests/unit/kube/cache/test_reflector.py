@@ -268,6 +268,7 @@ async def test_set_back_etcd_ends_the_process(scene: Scene, noticed_by: str, cas
 
     with pytest.raises(SetBackError, match=f"{how}; etcd may have been restored"):
         await asyncio.wait_for(running, 120)
+    assert scene.reflector.contradicted
     # Nothing is taken from a list that cannot be ordered.
     assert scene.names() == before
 
