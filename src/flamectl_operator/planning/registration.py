@@ -76,12 +76,13 @@ def unregistered_to_delete(group: PlannedGroup) -> tuple[Executor, ...]:
     too_early = next_attempt is not None and next_attempt > group.now.wall
     if snapshot is None or not late or wanted.replicas == 0 or too_early:
         return ()
-    registered = sum(snapshot.registered(executor.name) for executor in existing.live)
-    in_doubt = 2 * registered < len(existing.live)
+    registered = {executor.name for executor in existing.live if snapshot.registered(executor.name)}
+    in_doubt = 2 * len(registered) < len(existing.live)
     restarted = any(each.again and each.executor in late for each in group.unregistered)
     at_once = 1 if in_doubt or restarted else max(1, Budget.of(wanted.update_strategy, wanted.replicas).unavailable)
-    failing = sum(executor.failure is not None for executor in existing.live)
-    starting = max(0, wanted.replicas - registered - len(late) - failing)
+    settled = registered.union(each.name for each in late)
+    failing = sum(each.failure is not None and each.name not in settled for each in existing.live)
+    starting = max(0, wanted.replicas - len(settled) - failing)
     given_up = wanted.backoff.repeated and _rolls_out(group)
     kept = {each.executor.name for each in group.unregistered if each.new(wanted)} if given_up else set()
     due = [executor for executor in late if executor.name not in kept]

@@ -32,6 +32,7 @@ from tests.unit.builders import (
     rolling,
     running,
     session_manager,
+    waiting,
 )
 
 if TYPE_CHECKING:
@@ -193,6 +194,19 @@ def test_stale_executors_that_do_not_register_are_replaced_although_the_image_of
         seen, wanted, ClockReading(NOW, BOOTTIME), accepted=frozenset({wanted.desired.group.template.rendered})
     )
     assert [each.name for each in plan.scale.removes] == [pods[1].name]
+
+
+def test_registered_executors_whose_sidecar_fails_take_no_place_of_executors_that_may_still_register() -> None:
+    sidecar = waiting("logs", "CrashLoopBackOff", "")
+    failing = [executor_pod(each, containers=[running(EXECUTOR_MANAGER), sidecar]) for each in (0, 1)]
+    others = [*(executor_pod(each) for each in (2, 3, 4)), executor_pod(5, revision="old")]
+    pods = [*failing, *others, *(executor_pod(each, "waiting") for each in (6, 7))]
+    seen, wanted = _answered(*pods, registered=range(5), seen=121), effective(rolling(8, 2, 0))
+    assert _overdue(seen) == (seen.group.live[5],)
+    plan = cluster_plan(
+        seen, wanted, ClockReading(NOW, BOOTTIME), accepted=frozenset({wanted.desired.group.template.rendered})
+    )
+    assert plan.scale.delete_unregistered == ()
 
 
 @pytest.mark.parametrize("missing", ["silent", "unknown"])
