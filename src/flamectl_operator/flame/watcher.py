@@ -279,10 +279,11 @@ class Watcher:
             return await followed.manager.snapshot()
 
     def _check_size(self, key: Key, answered: Knowledge) -> None:
-        """Reject an answer for which the others leave no memory, also those that nobody asks any more."""
+        """Reject an answer for which the answers of other session managers leave no memory, asked ones or not."""
         if answered.size <= SMALL:
             return
-        others = chain((each.knowledge for of, each in self._followed.items() if of != key), self._off.values())
+        off = map(self.knowledge, list(self._off))
+        others = chain((each.knowledge for of, each in self._followed.items() if of != key), off)
         if answered.size + sum(each.size for each in others if each.size > SMALL) > MAX_KEPT:
             raise FlameError(TOO_LARGE, "large answers of other session managers take all memory for them")
 
