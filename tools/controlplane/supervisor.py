@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 # Seconds between TERM and KILL. The API server lets requests in flight finish, which takes it some seconds.
 _GRACE = 20.0
 
-#: How much Go may allocate between two collections of garbage. Only measures of time depend on it.
+#: How often Go collects garbage, and the memory from which on it does so more often. Benchmarks depend on both.
 _COLLECTOR = ("GOGC", "GOMEMLIMIT")
 
 _LAUNCHER = Path(__file__).with_name("launch.py")

@@ -71,11 +71,11 @@ def find_go(
 
 
 def build_environment() -> dict[str, str]:
-    """Return the environment of `go build`: the caller's, without the variables that would change what is built."""
+    """Return the environment of `go build`: the caller's, without variables that change what is built or the memory it takes."""
     system, architecture = host_platform()
-    # A GOROOT of another installation would mislead the Go that runs: each knows its own. Many compilers that collect little
-    # garbage would take too much memory.
-    kept = {name: value for name, value in os.environ.items() if name not in {"GOROOT", "GOGC"}}
+    # A GOROOT of another installation would mislead the Go that runs: each knows its own. Limits of memory are those of tests.
+    dropped = {"GOROOT", "GOGC", "GOMEMLIMIT"}
+    kept = {name: value for name, value in os.environ.items() if name not in dropped}
     return kept | {
         "CGO_ENABLED": "0",
         "GOFLAGS": "-mod=readonly",  # go.sum is complete: nothing that it doesn't name gets in

@@ -101,6 +101,7 @@ def test_components_inherit_nothing_but_how_go_collects_garbage(
 ) -> None:
     monkeypatch.setenv("ETCD_NAME", "not-ours")
     monkeypatch.setenv("GOGC", "400")
+    monkeypatch.setenv("GOMEMLIMIT", "1GiB")
     supervisor = Supervisor({"printer": ["/usr/bin/env"]}, files)
     try:
         Orders(supervisor.address).start("printer")
@@ -110,6 +111,7 @@ def test_components_inherit_nothing_but_how_go_collects_garbage(
     output = files.log("printer").read_text(encoding="utf-8")
     assert "ETCD_NAME" not in output
     assert "GOGC=400" in output
+    assert "GOMEMLIMIT=1GiB" in output
     assert f"HOME={files.root}" in output
 
 

@@ -115,11 +115,13 @@ def test_lock_file_has_a_go_for_both_architectures_of_linux() -> None:
     assert sys.platform == "linux"
 
 
-def test_build_ignores_the_callers_target_platform(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_build_ignores_the_callers_target_platform_and_limits_of_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("GOOS", "plan9")
     monkeypatch.setenv("GOFLAGS", "-mod=vendor")
     monkeypatch.setenv("GOROOT", "/opt/another-go")
+    monkeypatch.setenv("GOGC", "400")
+    monkeypatch.setenv("GOMEMLIMIT", "1GiB")
     environment = build_environment()
     assert environment["GOOS"] != "plan9"
     assert environment["GOFLAGS"] == "-mod=readonly"
-    assert "GOROOT" not in environment
+    assert environment.keys().isdisjoint({"GOROOT", "GOGC", "GOMEMLIMIT"})
