@@ -9,7 +9,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from tests.e2e.components import COMPONENTS, cluster_of, one_of_each, pod_of
-from tests.e2e.namespace import annotated, container_status
+from tests.e2e.namespace import annotated, container_status, provoke_a_pass
 from tests.e2e.test_told_fully import told
 
 if TYPE_CHECKING:
@@ -50,6 +50,7 @@ def test_image_that_cannot_be_pulled_names_the_pod_the_image_and_the_field(
             pulling(world, pod, COMPONENTS[component], said)
             world.wait("the image to be told", told_it)
             pulling(world, pod, COMPONENTS[component], f'Back-off pulling image "{IMAGE}"', "ImagePullBackOff")
+            provoke_a_pass(world, operator, name=cluster_of(component))
             assert told_it()
         pulling(world, pod, COMPONENTS[component], f"{_FAILED}unexpected status from HEAD request: 403 Forbidden")
         secret = ("access denied, or no such repository (", f"spec.{component}.podTemplate.spec.imagePullSecrets")

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import pytest
 
+from flamectl_operator.api.constants import EXECUTOR_MANAGER
 from flamectl_operator.kube.pod_views import (
     ContainerState,
     ContainerStateTerminated,
     ContainerStateWaiting,
     ContainerStatus,
 )
+from flamectl_operator.observed.executor import Executor
 from flamectl_operator.observed.pod_problem import MAX_CAUSE, PodProblem, ended_problem, gist, waiting_problem
+from flamectl_operator.status.remedies import explained
+from tests.unit.builders import executor_pod
 
 IMAGE = "example.com/flame/executor:v1"
 CRASHED = PodProblem("CrashLoopBackOff", "it ended with exit code 1", 'container "main"')
@@ -143,12 +147,13 @@ REFUSALS: dict[str, tuple[str, ...]] = {
     ("cause", "message"), [(cause, message) for cause, (_, *said) in REFUSALS.items() for message in said]
 )
 def test_words_of_a_kubelet_get_a_cause_and_its_remedy(cause: str, message: str) -> None:
-    status = ContainerStatus("main", state=_waiting("ErrImagePull", message).state, image=PULLED)
+    status = ContainerStatus(EXECUTOR_MANAGER, state=_waiting("ErrImagePull", message).state, image=PULLED)
     problem = waiting_problem(status)
 
     assert problem is not None
     assert problem.cause == cause
-    assert REFUSALS[cause][0] in problem.remedy
+    names = {"image": "spec.executorManager.image", "template": "spec.executorManager.podTemplate.spec"}
+    assert REFUSALS[cause][0].format_map(names) in explained(Executor(executor_pod()), problem)
 
 
 REACHED = "the registry cannot be reached"
