@@ -6,7 +6,6 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 import structlog
-from structlog.contextvars import bound_contextvars
 
 from flamectl_operator.desired.metadata import Identity
 from flamectl_operator.kube.errors import ConflictError, KubernetesError
@@ -16,6 +15,7 @@ from flamectl_operator.reconcile.refusals import RefusedError
 from flamectl_operator.reconcile.spec_renderer import SpecRenderer
 from flamectl_operator.reconcile.step_hooks import StepHooks
 from flamectl_operator.reconcile.write_count import WRITES, WriteCount
+from flamectl_operator.runtime.logs import STEP
 from flamectl_operator.runtime.outcome import NOTHING, Result
 from flamectl_operator.runtime.share import Shares
 from flamectl_operator.runtime.telemetry import UNMEASURED
@@ -93,8 +93,11 @@ class Controller:
         try:
             self._shares.note_work(key)
             share = partial(self._shares.share, key, self._config.controller.max_writes_in_flight)
-            with bound_contextvars(**OBSERVE.labels):
+            bound = STEP.set(OBSERVE.labels)
+            try:
                 pass_ = await state.begin(cluster, self._config, share)
+            finally:
+                STEP.reset(bound)
         except ConflictError:
             return Result(outcomes=(changed(),))
         except (RefusedError, KubernetesError) as error:

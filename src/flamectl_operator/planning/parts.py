@@ -256,7 +256,10 @@ class LostNodesPlan(Part):
 
 @dataclass(frozen=True)
 class ReplacementsPlan(Part):
-    """The Pod templates to check by dry run, because stale Pods would be deleted for them; None where none is replaced."""
+    """The Pod templates to check by dry run, because stale Pods would be deleted for them.
+
+    A template is None where no such Pod is replaced.
+    """
 
     session_manager: ComponentTemplate | None = None
     object_cache: ComponentTemplate | None = None

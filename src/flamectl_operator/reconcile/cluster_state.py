@@ -203,7 +203,8 @@ class ClusterState:
         """Return the FlameCluster with its whole spec, which is read again if it is large, new, or edited.
 
         A watch that began under another CRD goes on for a moment after that CRD was replaced. Until then it shows a new spec as
-        the other CRD reads it, although the API server has stored more. The CRD gives a new FlameCluster an `observedGeneration`.
+        the other CRD reads it, although the API server has stored more. The CRD gives a new FlameCluster `observedGeneration: 0`,
+        so it counts as edited.
         """
         if cluster.spec_left_out:
             return await self._io.read_spec(cluster)

@@ -23,7 +23,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class RemovalResult:
-    """The names of the executors that were deleted. Others stay, because they or the remaining executors had changed."""
+    """The names of the executors that were deleted.
+
+    Others stay, because they or the remaining executors had changed, the request failed, or the time was over.
+    """
 
     deleted: set[str]
     batch: SlowStartResult

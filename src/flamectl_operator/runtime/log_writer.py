@@ -2,7 +2,7 @@
 
 The event loop must go on meanwhile, because it renews the Lease. So lines wait for the thread in a queue of limited size. Lines
 beyond that size are lost, and so are lines that cannot be written, as on a full disk. A line of the log tells their number when
-writing succeeds again.
+writing succeeds again. A process that is killed loses the lines of its last 50 ms.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ class LogWriter:
         return len(text)
 
     def flush(self) -> None:
-        """Return at once, because the thread leaves nothing in a buffer."""
+        """Return at once, because the thread writes all lines within a moment."""
 
     def isatty(self) -> bool:
         """Return whether a person reads the stream."""

@@ -92,7 +92,7 @@ class Store(Generic[T]):
         self._selects = selects
         self._transform = transform
         self._objects: dict[Key, T] = {}
-        self._changes = changes or ChangeCount()
+        self._change_count = changes or ChangeCount()
         self._by_index: Index[T] = Index(index)
         self._past: OutdatedStates[T] = OutdatedStates(index)
         self._synced_versions: dict[str | None, int] = {}  # by the namespace of the reflector, None for all namespaces
@@ -314,14 +314,14 @@ class Store(Generic[T]):
         key, obj = _key(obj), self._transform(obj)
         old = self._objects.get(key)
         self._objects[key] = obj
-        self._changes.total += 1
+        self._change_count.total += 1
         self._by_index.update(key, old, obj)
         return obj
 
     def _remove(self, obj: T) -> None:
         key = _key(obj)
         del self._objects[key]
-        self._changes.total += 1
+        self._change_count.total += 1
         self._by_index.update(key, obj, None)
 
 

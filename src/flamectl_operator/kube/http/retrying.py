@@ -60,7 +60,7 @@ class RetryingTransport(WrappedTransport):
             failed: list[KubernetesError] = [error]
 
         async def attempt() -> bytes:
-            """Fail first as the attempt without tenacity did, whose objects would cost a quarter of a request."""
+            """Raise the error of the first attempt, which did without tenacity, whose objects cost a quarter of a request."""
             if failed:
                 raise failed.pop()
             return await self._transport.send(request)

@@ -25,7 +25,7 @@ EXCEPTIONS: tuple[str, ...] = (ConditionType.DEGRADED, ConditionType.SUSPENDED, 
 
 #: Reasons of `SessionManagerReachable` for a session manager that nobody asks, because of its TLS.
 NOT_ASKED = frozenset({"TLSNotSupported", "AuthorityUnknown"})
-#: Fields of `status.sessions` that count while it is known how many sessions are open, by their metric.
+#: Fields of `status.sessions` that are shown only while `open` is known, by their metric.
 _WORK = {
     "tasks_pending": "pendingTasks",
     "tasks_running": "runningTasks",
