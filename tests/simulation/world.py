@@ -17,6 +17,7 @@ from flamectl_operator.kube.cache.reflector import SetBackError
 from flamectl_operator.kube.leader_election import JITTER
 from flamectl_operator.process.container import Host
 from flamectl_operator.process.replica import Replica
+from flamectl_operator.runtime.logs import add_context
 from flamectl_operator.runtime.server_clock import ServerClock
 from flamectl_operator.settings.model import OperatorConfig
 from tests.simulation.actors import LONGEST_RETRY, UNANSWERED, UNHEARD, Actors
@@ -576,7 +577,7 @@ def listen_to_logs(level: int, *, chatty: bool = False) -> None:
     """Route the operators' log lines; to be called once before the first world."""
     _SINK.chatty = chatty
     structlog.configure(
-        processors=[structlog.contextvars.merge_contextvars, _SINK] if chatty else [_SINK],
+        processors=[add_context, _SINK] if chatty else [_SINK],
         wrapper_class=structlog.make_filtering_bound_logger(level),
         cache_logger_on_first_use=True,
     )

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import pytest
 import structlog
-from structlog.contextvars import merge_contextvars
 
 from flamectl_operator import controller as controller_module
 from flamectl_operator.api.status import find
@@ -17,7 +16,7 @@ from flamectl_operator.kube.http import wire
 from flamectl_operator.observed.flame_cluster import FlameClusterView
 from flamectl_operator.reconcile.base import Subreconciler
 from flamectl_operator.reconcile.failing import FAILING_AFTER_SECONDS
-from flamectl_operator.runtime.logs import set_level
+from flamectl_operator.runtime.logs import add_context, set_level
 from flamectl_operator.runtime.outcome import DONE, Outcome, stop, wait
 from flamectl_operator.runtime.workflow import Always, If, InOrder, Stage
 from flamectl_operator.subreconcilers import PIPELINE
@@ -123,7 +122,7 @@ def _place(line: Mapping[str, Any]) -> tuple[str, ...]:
 async def test_every_line_of_a_pass_names_its_stage_its_part_and_its_phase(level: str) -> None:
     world = StepHarness({**replicas(2), "networkPolicy": {}})
     set_level(level)
-    with structlog.testing.capture_logs([merge_contextvars]) as logs:
+    with structlog.testing.capture_logs([add_context]) as logs:
         await world.converge()
         world.edit(replicas(1))
         await world.run_pass()

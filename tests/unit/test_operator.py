@@ -19,7 +19,7 @@ from flamectl_operator.kube.resources import CLAIMS, CONFIG_MAPS, NETWORK_POLICI
 from flamectl_operator.kube.views import ConfigMapView, KubernetesObject, ObjectMeta, OwnerReference, ServiceView
 from flamectl_operator.operator import Operator
 from flamectl_operator.reconcile.stores import FLAME_CLUSTERS
-from flamectl_operator.runtime.logs import set_level
+from flamectl_operator.runtime.logs import add_context, set_level
 from flamectl_operator.runtime.outcome import Result, wait
 from flamectl_operator.runtime.tasks import TaskDiedError
 from flamectl_operator.runtime.telemetry import UNMEASURED
@@ -664,7 +664,7 @@ async def test_unexpected_exception_in_a_pass_is_reported_as_a_crash() -> None:
 
 async def _log_of(script: Callable[[FakeApi], Coroutine[Any, Any, None]]) -> list[MutableMapping[str, Any]]:
     """Return the log of an operator while a script runs, with the values that are bound to its tasks."""
-    with structlog.testing.capture_logs(processors=[structlog.contextvars.merge_contextvars]) as lines:
+    with structlog.testing.capture_logs(processors=[add_context]) as lines:
         operator, api = _operator()
         await _during(operator, lambda: script(api))
     return lines
