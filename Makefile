@@ -12,10 +12,6 @@ export KUBERNETES_VERSION
 export PYTHONDONTWRITEBYTECODE :=
 # End-to-end tests mostly wait, so there are more of them at a time than there are cores.
 WORKERS ?= 8
-# By how many percent the heap of a component of the control plane grows before Go collects garbage, because the API server
-# spends a fifth of its time on that with Go's 100; and the memory from which on each component collects more often.
-GOGC ?= 400
-GOMEMLIMIT ?= 1GiB
 # What runs the tests; tools.retry runs those that failed once more.
 PYTEST ?= pytest
 
@@ -55,7 +51,7 @@ unit: setup
 
 ## Run all tests on a local control plane, which is built once.
 test: setup
-	GOGC=$(GOGC) GOMEMLIMIT=$(GOMEMLIMIT) $(BIN)/python -m tools.controlplane run -- $(BIN)/python -m $(PYTEST) --numprocesses $(WORKERS) --dist worksteal $(TESTS)
+	$(BIN)/python -m tools.controlplane run -- $(BIN)/python -m $(PYTEST) --numprocesses $(WORKERS) --dist worksteal $(TESTS)
 	$(if $(NODE),$(MAKE) test-node)
 
 ## Run the scenarios on a real node, or say why none runs.

@@ -35,9 +35,6 @@ if TYPE_CHECKING:
 # Seconds between TERM and KILL. The API server lets requests in flight finish, which takes it some seconds.
 _GRACE = 20.0
 
-#: How often Go collects garbage, and the memory from which on it does so more often. Benchmarks depend on both.
-_COLLECTOR = ("GOGC", "GOMEMLIMIT")
-
 _LAUNCHER = Path(__file__).with_name("launch.py")
 
 
@@ -220,9 +217,8 @@ class Supervisor:
                 stdout=log,
                 stderr=subprocess.STDOUT,
                 cwd=home,
-                # Nothing else of the caller's: etcd takes settings from ETCD_*, kwok from KWOK_* and from a file in HOME.
-                env={"HOME": home, "PATH": os.environ.get("PATH", os.defpath)}
-                | {name: os.environ[name] for name in _COLLECTOR if name in os.environ},
+                # Nothing of the caller's: etcd takes settings from ETCD_*, kwok from KWOK_* and from a file in HOME.
+                env={"HOME": home, "PATH": os.environ.get("PATH", os.defpath)},
                 # A Ctrl-C on the terminal is for us; the components are then ended in order.
                 start_new_session=True,
             )

@@ -71,11 +71,10 @@ def find_go(
 
 
 def build_environment() -> dict[str, str]:
-    """Return the environment of `go build`: the caller's, without variables that change what is built or the memory it takes."""
+    """Return the environment of `go build`: the caller's, without the variables that would change what is built."""
     system, architecture = host_platform()
-    # A GOROOT of another installation would mislead the Go that runs: each knows its own. Limits of memory are those of tests.
-    dropped = {"GOROOT", "GOGC", "GOMEMLIMIT"}
-    kept = {name: value for name, value in os.environ.items() if name not in dropped}
+    # A GOROOT of another installation would mislead the Go that runs: each knows its own.
+    kept = {name: value for name, value in os.environ.items() if name != "GOROOT"}
     return kept | {
         "CGO_ENABLED": "0",
         "GOFLAGS": "-mod=readonly",  # go.sum is complete: nothing that it doesn't name gets in
