@@ -135,7 +135,7 @@ def test_network_policy_closes_all_but_health_and_the_metrics_of_labelled_namesp
         f"a Pod of {MAX_POD_COST // 2**10} KiB and any other object of {MAX_COST // 2**10} KiB is kept as it is",
         f"{answers.MAX_SIZE // 2**20} MiB and {answers.MAX_ENTRIES:,} entries",
         f"more than {answers.MAX_NAME} characters",
-        f"at most {watcher.MAX_KEPT // 2**20} MiB while they are kept",
+        f"at most {watcher.MAX_KEPT // 2**20} MiB together",
         f"over {answers.SMALL // 2**10} KiB arrive",
         f"not read within {DEADLINE:.0f} s",
         f"up to every {pace.LONGEST_FOR_OFFENDERS / 60:.0f} min",
