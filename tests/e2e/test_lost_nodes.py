@@ -20,6 +20,13 @@ if TYPE_CHECKING:
     from tools.controlplane import Plane
 
 MANAGER = "my-flame-session-manager"
+#: Puts each executor on a Node of its own.
+SPREAD = {
+    "maxSkew": 1,
+    "topologyKey": "kubernetes.io/hostname",
+    "whenUnsatisfiable": "DoNotSchedule",
+    "labelSelector": {"matchLabels": {"app": "flame-executor-manager"}},
+}
 #: Seconds. Pods of a Node that is gone are collected after about a minute.
 LONG = 2 * PATIENCE
 
@@ -69,7 +76,8 @@ def followers(world: E2ENamespace) -> list[str]:
 @pytest.mark.long
 def test_pods_of_lost_nodes_are_recreated_at_once(world: E2ENamespace, tmp_path: Path) -> None:
     with operator_with(world, tmp_path), world.record("flamecluster") as clusters:
-        world.apply(flame_cluster(replicas=3))
+        spread = {"podTemplate": {"spec": {"topologySpreadConstraints": [SPREAD]}}}
+        world.apply(flame_cluster(replicas=3, executorManager=spread))
         world.wait_running(executors=3)
         before, manager = uids(world.all("pod")), world.session_manager()
         nodes = {pod["spec"]["nodeName"] for pod in world.executors()} - {manager["spec"]["nodeName"]}
