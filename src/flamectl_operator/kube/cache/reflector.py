@@ -74,7 +74,7 @@ MAX_RETRY_AFTER = 30.0
 #: list that takes long to fail never worked and is a load for the server.
 STEADY = 5.0
 
-#: The most seconds for which nothing is done because an answer contradicts the store and no list has come since.
+#: The most seconds for which no pass begins because an answer contradicts the store and no list has come since.
 MAX_DOUBT = 60.0
 
 #: After this many consecutive lists that contradict the store, etcd was restored from a backup.
@@ -152,7 +152,7 @@ class Reflector(Generic[T]):
     def contradicted(self) -> bool:
         """Whether an answer or the last list contradicts the store, which may hold what the API server has lost.
 
-        A list after such an answer may never come, because RBAC forbids it for example, so nothing waits for long.
+        A list after such an answer may never come, because RBAC forbids it for example. So passes wait for `MAX_DOUBT` at most.
         """
         doubted_at = self._doubted_at
         return self._stale_lists > 0 or (doubted_at is not None and self._clock.monotonic() < doubted_at + MAX_DOUBT)
