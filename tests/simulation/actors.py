@@ -395,10 +395,12 @@ class Actors:
             self._server.patch(CLAIMS, key_of(claim), {"metadata": {"labels": {CLUSTER_LABEL: None}}}, USER)
 
     def give_claims_up(self) -> None:
-        """Delete the Pods that keep deleted claims."""
+        """Delete the Pods that keep deleted claims, by force where the node never comes back."""
+        lost = {node.name for node in self._world.machines.nodes if node.silent}
         for claim in self._server.all(CLAIMS):
             for pod in self._world.volumes.users(claim) if terminating(claim) else ():
-                self._server.delete(PODS, key_of(pod), USER)
+                by_force = pod["spec"].get("nodeName") in lost
+                self._server.delete(PODS, key_of(pod), USER, grace=0 if by_force else None)
 
     def _claims(self, name: str) -> list[Obj]:
         """Return the claims of a FlameCluster by name, because some have no owner."""
