@@ -611,7 +611,7 @@ def unready_stale_executors_are_deleted_under_on_delete() -> None:
     original = rollout._stale_to_delete
 
     def chosen(group: Any, stale: Any, serving: Any) -> Any:
-        return original(group, stale, serving) or [executor for executor in stale if not executor.ready]
+        return original(group, stale, serving) or [executor for executor in group.to_replace if not executor.ready]
 
     _set(rollout, "_stale_to_delete", chosen)
 
