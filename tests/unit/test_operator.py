@@ -339,6 +339,14 @@ async def test_no_pass_starts_while_a_list_contradicts_a_cache() -> None:
     assert _executors(api, "first") == 2
 
 
+async def _contradict(api: _SetBack, operator: Operator, refusal: ApiError) -> None:
+    """Let an answer about a Pod contradict the cache while Pods cannot be listed, and edit the FlameCluster."""
+    api.refuses = refusal
+    next(each for each in operator.reflectors if each.plural == PODS.plural).doubt()
+    await asyncio.sleep(0.1)
+    _edit_cluster(api, "first", **raw_spec(replicas(4)))
+
+
 @pytest.mark.parametrize("refusal", [ServerError(503), ForbiddenError(403)], ids=["error", "forbidden"])
 async def test_no_pass_starts_between_an_answer_that_contradicts_a_cache_and_the_next_list_for_a_minute_at_most(
     refusal: ApiError,
@@ -350,10 +358,7 @@ async def test_no_pass_starts_between_an_answer_that_contradicts_a_cache_and_the
 
     async def script() -> None:
         await asyncio.sleep(60)
-        api.refuses = refusal
-        next(each for each in operator.reflectors if each.plural == PODS.plural).doubt()
-        await asyncio.sleep(0.1)
-        _edit_cluster(api, "first", **raw_spec(replicas(4)))
+        await _contradict(api, operator, refusal)
         for _ in range(2):
             await asyncio.sleep(59)
             made.append(_executors(api, "first"))
@@ -369,10 +374,7 @@ async def test_passes_start_again_after_a_list_that_agrees_with_the_cache() -> N
 
     async def script() -> None:
         await asyncio.sleep(60)
-        api.refuses = ServerError(503)
-        next(each for each in operator.reflectors if each.plural == PODS.plural).doubt()
-        await asyncio.sleep(0.1)
-        _edit_cluster(api, "first", **raw_spec(replicas(4)))
+        await _contradict(api, operator, ServerError(503))
         await asyncio.sleep(10)
         assert _executors(api, "first") == 2
         api.refuses = None

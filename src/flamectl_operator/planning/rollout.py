@@ -69,7 +69,7 @@ def plan_rollout(group: PlannedGroup, *, keep_stale: bool) -> RolloutPlan:
     elif caches_first:
         deferral = wait("WaitingForObjectCache")
     else:
-        deferral = _rollout_wait(group, left)
+        deferral = _rollout_wait(group, len(left), len(stale) - len(due))
     ask = (wait("AskingSessionManager", "", SNAPSHOT_RECHECK_SECONDS),) if asking else ()
     return RolloutPlan(
         delete=(*((executor, LOST) for executor in lost), *((executor, STALE) for executor in delete)),
@@ -141,15 +141,13 @@ def _stale_to_delete(group: PlannedGroup, stale: Sequence[Executor], serving: Se
     return free + deletion_order(ready, group.effective, group.cluster.work, of_no_use(group))[:spare]
 
 
-def _rollout_wait(group: PlannedGroup, left: Sequence[Executor]) -> Outcome:
+def _rollout_wait(group: PlannedGroup, left: int, kept: int) -> Outcome:
+    """Return the wait for the executors that are left; `kept` of them wait for a user."""
+    if kept:
+        stale = f"{kept} stale executor{'s' * (kept != 1)}"
+        return wait("OnDelete", f"{stale} will be replaced after somebody deletes {'it' if kept == 1 else 'them'}")
     if group.effective.update_strategy.type == "OnDelete":
-        unmarked = {executor.name for executor in group.observed.unmarked}
-        count = sum(executor.name not in unmarked for executor in left)
-        if count == 0:
-            executors = "1 executor" if len(left) == 1 else f"{len(left)} executors"
-            return wait("RollingUpdate", f"replacing {executors} of an earlier session manager")
-        stale = f"{count} stale executor{'s' * (count != 1)}"
-        return wait("OnDelete", f"{stale} will be replaced after somebody deletes {'it' if count == 1 else 'them'}")
+        return wait("RollingUpdate", f"replacing {left} executor{'s' * (left != 1)} of an earlier session manager")
     fresh = len(group.fresh)
     message = f"rolling update: {fresh} of {group.effective.replicas} executors are on the current revision"
     if group.effective.backoff.repeated and not holds_rollout(group):
