@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, NoReturn, TypeVar
 
 from flamectl_operator.api.constants import CLUSTER_LABEL, CONFIRM_CLAIM_LOSS_ANNOTATION
 from flamectl_operator.desired import names
@@ -193,12 +193,16 @@ class ClusterReads:
         Raises:
             OutdatedAnswerError: The answer is older.
         """
-        if how := outdated(before, answer, created=created):
-            what = f"an answer contradicts the cache: {resource.kind} {how}"
-            self.stores.doubts.report(what)
-            raise OutdatedAnswerError(what)
-        if before.obj is not None and self.stores.of(resource).differs_at_its_version(before.obj, answer):
+        store = self.stores.of(resource)
+        if how := outdated(before, answer, created=created) or store.overlooked(before, [answer]):
+            self._reject(resource, how)
+        if before.obj is not None and store.differs_at_its_version(before.obj, answer):
             self.stores.doubts.report(f'{resource.kind} "{answer.name}" changed without a new resourceVersion')
+
+    def _reject(self, resource: Resource[T], how: str) -> NoReturn:
+        what = f"an answer contradicts the cache: {resource.kind} {how}"
+        self.stores.doubts.report(what)
+        raise OutdatedAnswerError(what)
 
     async def read_claims(self) -> None:
         """Read the claims that Pods mount and that the watch does not show, if that is due. An error stays in `claims_error`."""
@@ -266,16 +270,20 @@ class ClusterReads:
         """List the FlameCluster's Pods, and read known Pods that the list lacks.
 
         Raises:
+            OutdatedAnswerError: The list has a Pod that the watch should have brought before.
             KubernetesError: The Pods cannot be listed or read.
             RefusedError: RBAC forbids the request.
         """
         owner, store = self.owner, self.stores.pods
-        ours = {pod.uid: pod for pod in store.by_index(owner.key) if pod.controlled_by(owner.uid)}
+        before, present = store.before_request(owner.namespace), {pod.uid: pod for pod in store.by_index(owner.key)}
+        ours = {uid: pod for uid, pod in present.items() if pod.controlled_by(owner.uid)}
         items: list[PodView] = []
         version, selector = "", f"{CLUSTER_LABEL}={owner.name}"
         async for page in list_pages(self.client, PODS, owner.namespace, label_selector=selector):
             items += map(store.known, page.items)
             version = page.resource_version
+        if how := store.overlooked(before, items, present):
+            self._reject(PODS, how)
         for pod in items:
             ours.pop(pod.uid, None)
         store.absorb_list(items, version, owner.namespace, owner.key)

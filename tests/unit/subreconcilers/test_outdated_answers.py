@@ -4,16 +4,21 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+import pytest
 from structlog.testing import capture_logs
 
 from flamectl_operator.api.constants import PLURAL
 from flamectl_operator.kube.cache.contradictions import OutdatedAnswerError
+from flamectl_operator.kube.client import EventType, WatchEvent
 from flamectl_operator.kube.resources import PODS
+from flamectl_operator.reconcile.cluster_reads import ClusterReads
 from tests.unit.builders import OWNER
 from tests.unit.subreconcilers.errors import conflict
-from tests.unit.subreconcilers.harness import CM_NAME, converged
+from tests.unit.subreconcilers.harness import CM_NAME, converged, executor_name
 
 if TYPE_CHECKING:
+    from flamectl_operator.kube.pod_views import PodView
     from tests.unit.subreconcilers.harness import StepHarness
 
 
@@ -82,6 +87,67 @@ async def test_created_object_with_a_used_version_raises_doubts() -> None:
     result = await world.run_pass(stale=True)
     assert [type(error) for error in result.errors] == [OutdatedAnswerError]
     assert f'ConfigMap "{CM_NAME}" has resourceVersion 6' in doubts[0]
+
+
+def see_deletion(world: StepHarness, name: str) -> None:
+    """The watch brings the deletion of a Pod, and etcd loses it."""
+    pod = world.stores.pods.get(OWNER.namespace, name)
+    assert pod is not None
+    world.stores.pods.apply(WatchEvent(EventType.DELETED, at_version(pod, world.api.version + 1)))
+    world.api.version += 1
+
+
+def at_version(pod: PodView, version: int) -> PodView:
+    return msgspec.structs.replace(pod, metadata=msgspec.structs.replace(pod.metadata, resource_version=str(version)))
+
+
+async def test_new_holder_of_the_lock_that_lists_a_pod_which_the_watch_had_deleted_raises_doubts() -> None:
+    world, doubts = await doubting()
+    world.edit({"executorManager": {"replicas": 4}})
+    await world.converge()
+    world.edit({"executorManager": {"replicas": 1}})
+    world.sync()
+    see_deletion(world, executor_name(0))
+    result = await world.run_pass(stale=True)
+    assert OutdatedAnswerError in map(type, result.errors)
+    assert f'Pod "{executor_name(0)}" has resourceVersion' in doubts[0]
+    assert world.leaving_ids == []
+
+
+async def test_pod_that_is_read_though_the_watch_had_deleted_it_raises_doubts() -> None:
+    world, doubts = await doubting()
+    see_deletion(world, executor_name(0))
+    reads = ClusterReads(OWNER, world.api, world.stores, world.clock)
+    with pytest.raises(OutdatedAnswerError):
+        await reads.refresh(PODS, executor_name(0))
+    assert f'Pod "{executor_name(0)}" has resourceVersion' in doubts[0]
+
+
+async def test_pod_that_the_watch_has_not_brought_yet_raises_no_doubts() -> None:
+    world, doubts = await doubting()
+    see_deletion(world, executor_name(0))
+    world.change("pods", executor_name(0), {"metadata": {"labels": {"other": "1"}}})
+    reads = ClusterReads(OWNER, world.api, world.stores, world.clock)
+    assert await reads.refresh(PODS, executor_name(0)) is not None
+    await reads.refresh_pods()
+    assert doubts == []
+
+
+async def test_pod_without_its_label_that_was_not_watched_raises_no_doubts() -> None:
+    world, doubts = await doubting()
+    world.unlabel("pods", executor_name(0))
+    world.sync()
+    reads = ClusterReads(OWNER, world.api, world.stores, world.clock)
+    assert await reads.refresh(PODS, executor_name(0)) is not None
+    assert doubts == []
+
+
+async def test_pod_that_goes_while_it_is_listed_raises_no_doubts() -> None:
+    world, doubts = await doubting()
+
+    world.api.interference["list", PODS.plural] = lambda: see_deletion(world, executor_name(0))
+    await ClusterReads(OWNER, world.api, world.stores, world.clock).refresh_pods()
+    assert doubts == []
 
 
 async def test_status_that_is_refused_again_and_again_is_logged_once_and_repeated_ever_more_slowly() -> None:

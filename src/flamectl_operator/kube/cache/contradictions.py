@@ -2,8 +2,9 @@
 
 A read shows etcd as it is after the request was sent, and each write gets a higher resourceVersion than all writes before it.
 So an answer that is older than the cache was shows that etcd was set back to a copy, or that something else answered in place of
-the API server. The watches cannot show this: when other writes have used up the resourceVersions that were lost, a watch resumes
-as if nothing had happened, and the changes in between are never reported.
+the API server. So does an answer with an unknown object whose resourceVersion the watch has passed. The watches cannot show this:
+when other writes have used up the resourceVersions that were lost, a watch resumes as if nothing had happened, and the changes in
+between are never reported.
 """
 
 from __future__ import annotations
@@ -32,11 +33,13 @@ class Known(Generic[T]):
     Args:
         obj: The object that the request is about; None if the store has none, or for a list.
         newest: The highest resourceVersion that the store has been given.
+        synced: The resourceVersion up to which the reflector of the namespace has brought everything.
         deleted: uids of objects that are known to be gone.
     """
 
     obj: T | None
     newest: int
+    synced: int = 0
     deleted: frozenset[str] = frozenset()
 
 

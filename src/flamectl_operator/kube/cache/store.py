@@ -18,7 +18,8 @@ of resourceVersions, which may be compared as numbers (KEP-5504):
   object loses the label, and ADDED when it has the label again. So more events may follow a DELETED, and the store remembers the
   uid for as long as there is room.
 - A response may show that an object is no longer selected, or that another object has its name. Then the object is out of sight
-  at once. The store ignores states of it up to that response, from the reflector and from other responses.
+  at once. The store ignores states of it up to that response, from events and from other responses. A whole list that is newer
+  than the response counts.
 - Of two states of an object with the same resourceVersion, the one that arrived last counts. They differ where another CRD was
   installed, or where etcd was set back.
 
@@ -28,7 +29,7 @@ process ends, because only a process that knows nothing may take in lower resour
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Callable, Collection, Hashable, Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Generic, TypeVar
 
@@ -130,14 +131,27 @@ class Store(Generic[T]):
 
     def before_request(self, namespace: str = "", name: str = "") -> Known[T]:
         """Return what is known before a request is sent: a list, or a request for an object."""
-        return Known(
-            self._objects.get((namespace, name)), self._newest, self._past.deleted() if not name else frozenset()
-        )
+        deleted = self._past.deleted() if not name else frozenset()
+        return Known(self._objects.get((namespace, name)), self._newest, self.synced_version(namespace), deleted)
 
     def differs_at_its_version(self, before: T, answer: T) -> bool:
         """Return whether an answer differs from the object that was stored before, at the same resourceVersion."""
         same = version_of(before) == version_of(answer) and before.terminating == answer.terminating
         return same and self._transform(answer) != before
+
+    def overlooked(self, known: Known[T], items: Iterable[T], present: Collection[str] = ()) -> str:
+        """Return which object the reflector should have brought before a request was sent; empty if there is none.
+
+        Args:
+            items: The objects in the answer.
+            present: The uids that the store had before a list was requested.
+        """
+        for item in items:
+            unknown = item.uid not in present and (known.obj is None or known.obj.uid != item.uid)
+            if unknown and version_of(item) <= known.synced and self._selects(item):
+                version = version_of(item)
+                return f'"{item.name}" has resourceVersion {version}, but the watch was at {known.synced} without it'
+        return ""
 
     def contradicts_list(self, known: Known[T], items: Iterable[T], resource_version: str) -> str:
         """Return how a list contradicts what was known before it was requested; empty if it does not."""
@@ -244,13 +258,14 @@ class Store(Generic[T]):
             return
         self._synced_versions[namespace] = moment
         self._newest = max(self._newest, moment)
+        # The list is newer than what these records know, whatever the resourceVersions of its objects are.
+        self._past.forget_disappearances(namespace, moment)
         changes: list[Change[T]] = []
         listed: set[str] = set()
         for item in items:
             listed.add(item.uid)
             changes += self._take_state(item, news=True, initial=initial)
         changes += self._drop_missing(listed, moment, namespace)
-        self._past.forget_disappearances(namespace, self._synced_versions[namespace])
         _notify(self._handlers, changes)
 
     def clear(self, namespace: str | None = None) -> None:

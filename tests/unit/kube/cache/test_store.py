@@ -229,6 +229,19 @@ def test_object_missing_from_a_requested_list_is_not_added_by_old_events(store: 
     assert names(store.by_index("one")) == ["a"]
 
 
+def test_object_missing_from_a_requested_list_is_added_by_a_later_list(store: Store[PodView]) -> None:
+    """After etcd was set back, its resourceVersion may be one that the store has passed."""
+    store.absorb_list([], "110", "default", "one")
+    store.replace([pod("a", 95, labels={"cluster": "one"})], "120")
+    assert names(store.by_index("one")) == ["a"]
+
+
+def test_out_of_sight_object_is_added_by_a_later_list(store: Store[PodView]) -> None:
+    store.absorb(pod("a", 110, labels={"off": ""}))
+    store.replace([pod("a", 95)], "120")
+    assert names(store.all()) == ["a"]
+
+
 def test_requested_list_does_not_affect_other_index_values(store: Store[PodView]) -> None:
     store.absorb_list([], "110", "default", "one")
     store.apply(added(pod("a", 105, labels={"cluster": "two"})))
