@@ -3,39 +3,34 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING
 
 import structlog
+from structlog.typing import FilteringBoundLogger
 
+from flamectl_operator.api.status import FlameClusterStatus
 from flamectl_operator.desired.metadata import Identity
+from flamectl_operator.kube.cache.store import Change
+from flamectl_operator.kube.client import Client
 from flamectl_operator.kube.errors import ConflictError, KubernetesError
+from flamectl_operator.kube.events import EventRecorder
+from flamectl_operator.kube.pod_views import PodView
+from flamectl_operator.observed.flame_cluster import FlameClusterView
 from flamectl_operator.reconcile.cluster_state import ClusterState
 from flamectl_operator.reconcile.outcomes import changed
+from flamectl_operator.reconcile.reconcile_pass import Pass
 from flamectl_operator.reconcile.refusals import RefusedError
 from flamectl_operator.reconcile.spec_renderer import SpecRenderer
 from flamectl_operator.reconcile.step_hooks import StepHooks
+from flamectl_operator.reconcile.stores import Stores
 from flamectl_operator.reconcile.write_count import WRITES, WriteCount
+from flamectl_operator.runtime.clock import Clock
 from flamectl_operator.runtime.logs import STEP
 from flamectl_operator.runtime.outcome import NOTHING, Result
 from flamectl_operator.runtime.share import Shares
-from flamectl_operator.runtime.telemetry import UNMEASURED
+from flamectl_operator.runtime.telemetry import UNMEASURED, Telemetry
+from flamectl_operator.settings.model import OperatorConfig
 from flamectl_operator.status.events import first_ready
 from flamectl_operator.subreconcilers import OBSERVE, PIPELINE
-
-if TYPE_CHECKING:
-    from structlog.typing import FilteringBoundLogger
-
-    from flamectl_operator.api.status import FlameClusterStatus
-    from flamectl_operator.kube.cache.store import Change
-    from flamectl_operator.kube.client import Client
-    from flamectl_operator.kube.events import EventRecorder
-    from flamectl_operator.kube.pod_views import PodView
-    from flamectl_operator.observed.flame_cluster import FlameClusterView
-    from flamectl_operator.reconcile.reconcile_pass import Pass
-    from flamectl_operator.reconcile.stores import Stores
-    from flamectl_operator.runtime.clock import Clock
-    from flamectl_operator.runtime.telemetry import Telemetry
-    from flamectl_operator.settings.model import OperatorConfig
 
 Key = tuple[str, str]
 

@@ -4,41 +4,35 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Coroutine, Iterable, Iterator
+from random import Random
+from typing import Any
 
 import structlog
 
 from flamectl_operator.api.constants import CLUSTER_LABEL, MANAGED_BY
-from flamectl_operator.controller import Controller
-from flamectl_operator.flame.watcher import Watcher
+from flamectl_operator.controller import Controller, Key
+from flamectl_operator.flame.session_manager import SessionManager
+from flamectl_operator.flame.watcher import Target, Watcher
 from flamectl_operator.kube.cache.reflector import Reflector
+from flamectl_operator.kube.cache.store import Change
+from flamectl_operator.kube.client import Client
 from flamectl_operator.kube.events import EventRecorder
+from flamectl_operator.kube.pod_views import PodView
 from flamectl_operator.kube.resources import PODS
+from flamectl_operator.kube.views import KubernetesObject
 from flamectl_operator.observed import pods
 from flamectl_operator.reconcile.affected_keys import keys_of, keys_of_child, own_key
+from flamectl_operator.reconcile.spec_renderer import SpecRenderer
 from flamectl_operator.reconcile.stores import CHILDREN, FLAME_CLUSTERS, Stores
 from flamectl_operator.runtime.backoff import ExponentialBackoff
+from flamectl_operator.runtime.clock import Clock
 from flamectl_operator.runtime.outcome import Result
 from flamectl_operator.runtime.progress import UnderWay
 from flamectl_operator.runtime.tasks import racing, run_forever
-from flamectl_operator.runtime.telemetry import UNMEASURED
+from flamectl_operator.runtime.telemetry import UNMEASURED, Ended, Telemetry
 from flamectl_operator.runtime.workqueue import Priority, QueueShutDown, WorkQueue
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine, Iterable, Iterator
-    from random import Random
-
-    from flamectl_operator.controller import Key
-    from flamectl_operator.flame.session_manager import SessionManager
-    from flamectl_operator.flame.watcher import Target
-    from flamectl_operator.kube.cache.store import Change
-    from flamectl_operator.kube.client import Client
-    from flamectl_operator.kube.pod_views import PodView
-    from flamectl_operator.kube.views import KubernetesObject
-    from flamectl_operator.reconcile.spec_renderer import SpecRenderer
-    from flamectl_operator.runtime.clock import Clock
-    from flamectl_operator.runtime.telemetry import Ended, Telemetry
-    from flamectl_operator.settings.model import OperatorConfig
+from flamectl_operator.settings.model import OperatorConfig
 
 #: Retries of a failed pass, in seconds: soon at first, and at least once a minute, because the obstacle (a quota, a webhook) may
 #: disappear without an event.

@@ -5,22 +5,17 @@ from __future__ import annotations
 import math
 import re
 import ssl
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
+from decimal import Decimal
 
 from flamectl_operator.api.constants import EXECUTOR_MANAGER
-from flamectl_operator.api.executor_limits import CONTAINER_LIMITS, executor_limits, gpu_limit
+from flamectl_operator.api.executor_limits import CONTAINER_LIMITS, Limit, executor_limits, gpu_limit
+from flamectl_operator.api.flamecluster import FlameClusterSpec
 from flamectl_operator.api.images import tagged_version
 from flamectl_operator.api.network_policy import address_problems
 from flamectl_operator.api.override_schema import override_problems, override_warnings
 from flamectl_operator.api.problems import Problem
 from flamectl_operator.api.slot import parse_slot
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from decimal import Decimal
-
-    from flamectl_operator.api.executor_limits import Limit
-    from flamectl_operator.api.flamecluster import FlameClusterSpec
 
 _SLOT = "spec.sessionManager.slot"
 _GI = 1024**3

@@ -5,15 +5,12 @@ A kubelet gives the Pod's limits of CPU and memory to each container that has no
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Mapping
+from decimal import Decimal
+from typing import Any, NamedTuple
 
+from flamectl_operator.api.flamecluster import ExecutorManagerSpec
 from flamectl_operator.api.quantity import parse_quantity, quantity_or_none
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from decimal import Decimal
-
-    from flamectl_operator.api.flamecluster import ExecutorManagerSpec
 
 CONTAINER_LIMITS = "spec.executorManager.resources.limits"
 POD_LIMITS = "spec.executorManager.podTemplate.spec.resources.limits"

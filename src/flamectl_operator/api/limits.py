@@ -6,12 +6,10 @@ render, and the operator could serve no other FlameCluster meanwhile. Real specs
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from typing import Any
 
 from flamectl_operator.api.problems import Problem, path_of
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 #: Bytes of a whole spec as JSON.
 MAX_SPEC_SIZE = 256 * 1024

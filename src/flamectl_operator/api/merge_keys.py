@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from collections.abc import Hashable, Iterator
+from collections.abc import Hashable, Iterator
+from typing import Any
 
 #: The merge keys of lists in a Pod spec, by the name of the field, with the values that a key has by default. They are those of
 #: server-side apply (`x-kubernetes-list-map-keys` in Kubernetes' OpenAPI description).

@@ -7,19 +7,16 @@ have no effect on the container that its author meant.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from difflib import SequenceMatcher
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from flamectl_operator.api.constants import (
     EXECUTOR_MANAGER_CONTAINER,
     OBJECT_CACHE_CONTAINER,
     SESSION_MANAGER_CONTAINER,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from flamectl_operator.api.flamecluster import FlameClusterSpec
+from flamectl_operator.api.flamecluster import FlameClusterSpec
 
 #: How alike two names must be, from 0 to 1, to be taken for a typo.
 _ALIKE = 0.85

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from ipaddress import IPv4Network, IPv6Network, ip_network
-from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
@@ -11,9 +12,6 @@ from flamectl_operator.api.model import Atomic, Model
 from flamectl_operator.api.pod_template_rules import LABEL_VALUE, QUALIFIED_KEY, QUALIFIED_KEYS
 from flamectl_operator.api.problems import Problem
 from flamectl_operator.api.rules import Rule, matching
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 LabelValue = Annotated[str, Field(max_length=63), LABEL_VALUE]
 SelectorOperator = Literal["In", "NotIn", "Exists", "DoesNotExist"]

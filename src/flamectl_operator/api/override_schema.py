@@ -8,12 +8,10 @@ sections only Flame knows what is right.
 from __future__ import annotations
 
 import difflib
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from typing import Any
 
 from flamectl_operator.api.problems import Problem, path_of, shown
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 #: How alike a name must be to one that Flame knows to be taken for a misspelling of it; difflib's measure, 1 for equal names.
 _ALIKE = 0.8

@@ -18,9 +18,11 @@ API. Only the operator rejects merge directives (`$patch` and the like), because
 from __future__ import annotations
 
 import itertools
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar
+from collections.abc import Iterator
+from typing import Annotated, Any, ClassVar
 
-from pydantic import Field
+from pydantic import Field, GetCoreSchemaHandler, GetJsonSchemaHandler
+from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import core_schema
 
 from flamectl_operator.api.constants import (
@@ -46,12 +48,6 @@ from flamectl_operator.api.pod_template_rules import (
     unset,
 )
 from flamectl_operator.api.rules import broken
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from pydantic import GetCoreSchemaHandler, GetJsonSchemaHandler
-    from pydantic.json_schema import JsonSchemaValue
 
 LabelValue = Annotated[str, Field(max_length=63), LABEL_VALUE]
 

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import json
 from copy import deepcopy
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING:
-    from flamectl_operator.api.model import PlainModel
+from flamectl_operator.api.model import PlainModel
 
 _REFERENCE = "#/$defs/"
 _ORDER = ("description", "type", "format", "enum", "default", "required", "properties", "additionalProperties", "items")

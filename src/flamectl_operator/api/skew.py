@@ -6,14 +6,12 @@ CRD must not be lost when an older operator writes in between.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from flamectl_operator.api.model import PlainModel
 from flamectl_operator.api.status import FlameClusterStatus
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 
 def with_unknown(wire: dict[str, Any], stored: Any, model: type[PlainModel] = FlameClusterStatus) -> dict[str, Any]:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
 
 from pydantic import ValidationError
+from pydantic_core import ErrorDetails
 
 from flamectl_operator.api import consistency
 from flamectl_operator.api.constants import NAME_MAX_LENGTH, NAME_PATTERN
@@ -13,11 +15,6 @@ from flamectl_operator.api.flamecluster import FlameClusterSpec
 from flamectl_operator.api.limits import cost_problems
 from flamectl_operator.api.problems import InvalidSpecError, Problem, path_of, shown
 from flamectl_operator.api.rules import BROKEN_RULES
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
-
-    from pydantic_core import ErrorDetails
 
 
 def parse_spec(raw: Any, name: str) -> FlameClusterSpec:

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from flamectl_operator.api.constants import OBJECT_CACHE, SESSION_MANAGER
+from flamectl_operator.api.flamecluster import FlameClusterSpec
+from flamectl_operator.api.persistence import Persistence
 from flamectl_operator.desired import names
-
-if TYPE_CHECKING:
-    from flamectl_operator.api.flamecluster import FlameClusterSpec
-    from flamectl_operator.api.persistence import Persistence
-    from flamectl_operator.desired.metadata import Identity
+from flamectl_operator.desired.metadata import Identity
 
 _ACCESS_MODES = ("ReadWriteOnce",)
 

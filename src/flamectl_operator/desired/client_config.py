@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from flamectl_operator.api.client_config import ClientConfigSpec
 from flamectl_operator.api.constants import CLIENT_CONFIG_FILE
 from flamectl_operator.desired import names
 from flamectl_operator.desired.flame_config import render
+from flamectl_operator.desired.metadata import Identity
 from flamectl_operator.desired.unvalidated import as_object
-
-if TYPE_CHECKING:
-    from flamectl_operator.api.client_config import ClientConfigSpec
-    from flamectl_operator.desired.metadata import Identity
 
 
 def client_config_map(owner: Identity, wanted: ClientConfigSpec, config: dict[str, Any]) -> dict[str, Any]:

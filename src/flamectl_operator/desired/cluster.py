@@ -4,25 +4,23 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from flamectl_operator.api import consistency
+from flamectl_operator.api.flamecluster import FlameClusterSpec
 from flamectl_operator.api.near_names import near_names
 from flamectl_operator.desired import flame_config, names
 from flamectl_operator.desired.claims import DesiredClaim, object_cache_claim, session_manager_claim
 from flamectl_operator.desired.client_config import client_config_map
 from flamectl_operator.desired.group import DesiredGroup
+from flamectl_operator.desired.metadata import Identity
 from flamectl_operator.desired.network_policy import network_policy
 from flamectl_operator.desired.object_cache import object_cache_pod
+from flamectl_operator.desired.pod_template import ComponentTemplate
 from flamectl_operator.desired.pods import executor_pod, session_manager_pod
 from flamectl_operator.desired.revision import fingerprint, shared_revision
 from flamectl_operator.desired.services import services
-
-if TYPE_CHECKING:
-    from flamectl_operator.api.flamecluster import FlameClusterSpec
-    from flamectl_operator.desired.metadata import Identity
-    from flamectl_operator.desired.pod_template import ComponentTemplate
-    from flamectl_operator.settings.model import FlameSettings
+from flamectl_operator.settings.model import FlameSettings
 
 
 @dataclass(frozen=True)

@@ -6,18 +6,14 @@ alone. Metadata that is more specific, such as that of a podTemplate, takes prec
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from flamectl_operator.api.common_metadata import is_own_key
 from flamectl_operator.api.constants import COMMON_KEYS_ANNOTATION
-from flamectl_operator.kube.views import REDUCED
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-
-    from flamectl_operator.api.flamecluster import FlameClusterSpec
-    from flamectl_operator.kube.views import KubernetesObject
+from flamectl_operator.api.flamecluster import FlameClusterSpec
+from flamectl_operator.kube.views import REDUCED, KubernetesObject
 
 #: Between the keys of labels and those of annotations in the list. No key may contain it.
 _SEPARATOR = ";"

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from flamectl_operator.api.constants import CONFIG_FILE, CONFIG_GENERATION_ANNOTATION, CONFIG_HASH_ANNOTATION
 from flamectl_operator.desired import names
 from flamectl_operator.desired.flame_config import content_hash
-
-if TYPE_CHECKING:
-    from flamectl_operator.desired.metadata import Identity
+from flamectl_operator.desired.metadata import Identity
 
 
 def config_map(owner: Identity, text: str, generation: int) -> dict[str, Any]:

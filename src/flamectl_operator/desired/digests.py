@@ -7,14 +7,12 @@ own objects has some KiB, at most 64 KiB. So the store keeps only a digest of la
 from __future__ import annotations
 
 import hashlib
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import msgspec
 
 from flamectl_operator.desired.network_policy import operators
-
-if TYPE_CHECKING:
-    from flamectl_operator.kube.views import ConfigMapView, NetworkPolicyView
+from flamectl_operator.kube.views import ConfigMapView, NetworkPolicyView
 
 #: The most characters of a value of a ConfigMap that is kept as it is.
 MAX_VALUE_SIZE = 2048

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from typing import Any
 
 from pydantic.alias_generators import to_camel
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 #: A path below a Pod's spec in a message of the API server.
 _PATH = re.compile(r"(?<![\w.])spec\.([A-Za-z][\w.\[\]]*)")

@@ -10,18 +10,16 @@ from __future__ import annotations
 import hashlib
 import io
 import re
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import yaml
 
 from flamectl_operator.api.constants import FRONTEND_PORT, OBJECT_CACHE_PORT
+from flamectl_operator.api.flamecluster import FlameClusterSpec
 from flamectl_operator.api.images import tagged_version
+from flamectl_operator.api.object_cache import Eviction
 from flamectl_operator.api.problems import InvalidSpecError, Problem
 from flamectl_operator.desired import names, tls
-
-if TYPE_CHECKING:
-    from flamectl_operator.api.flamecluster import FlameClusterSpec
-    from flamectl_operator.api.object_cache import Eviction
 
 #: The last release of Flame whose scheduler has the plugin `gang`.
 _LAST_WITH_GANG = (0, 6, 0)

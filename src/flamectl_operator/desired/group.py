@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from flamectl_operator.api.flamecluster import ExecutorManagerSpec
-    from flamectl_operator.desired.pod_template import ComponentTemplate
+from flamectl_operator.api.flamecluster import ExecutorManagerSpec
+from flamectl_operator.desired.pod_template import ComponentTemplate
 
 
 @dataclass(frozen=True)

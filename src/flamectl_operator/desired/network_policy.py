@@ -6,7 +6,8 @@ policy that forgets DNS breaks everything.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable
+from typing import Any
 
 from flamectl_operator.api.constants import (
     APP_LABEL,
@@ -21,13 +22,9 @@ from flamectl_operator.api.constants import (
     OBJECT_CACHE_PORT,
     SESSION_MANAGER,
 )
+from flamectl_operator.api.network_policy import NetworkPolicyPeer, NetworkPolicySpec
 from flamectl_operator.desired import names
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from flamectl_operator.api.network_policy import NetworkPolicyPeer, NetworkPolicySpec
-    from flamectl_operator.desired.metadata import Identity
+from flamectl_operator.desired.metadata import Identity
 
 #: The most namespaces of operators in one policy.
 MAX_OPERATORS = 8

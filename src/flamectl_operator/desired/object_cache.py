@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from flamectl_operator.api.constants import LOG_VARIABLE, OBJECT_CACHE, OBJECT_CACHE_PORT, OWN_VOLUME_PREFIX
+from flamectl_operator.api.flamecluster import FlameClusterSpec
 from flamectl_operator.desired import names, revision
+from flamectl_operator.desired.metadata import Identity
 from flamectl_operator.desired.pod_template import (
     ComponentTemplate,
     arguments,
@@ -18,11 +19,7 @@ from flamectl_operator.desired.pod_template import (
     template_of,
 )
 from flamectl_operator.desired.tls import add_cache_files
-
-if TYPE_CHECKING:
-    from flamectl_operator.api.flamecluster import FlameClusterSpec
-    from flamectl_operator.desired.metadata import Identity
-    from flamectl_operator.settings.model import FlameSettings
+from flamectl_operator.settings.model import FlameSettings
 
 OBJECT_CACHE_LOG = "info"
 

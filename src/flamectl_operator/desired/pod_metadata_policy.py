@@ -6,17 +6,14 @@ from annotations, and nobody knows the annotations of all software. So `*` stand
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator, Sequence
 from fnmatch import fnmatchcase
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from flamectl_operator.api.constants import OWN_PREFIX
 from flamectl_operator.api.problems import Problem
 from flamectl_operator.desired.unvalidated import as_object
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
-
-    from flamectl_operator.settings.model import PodPolicy
+from flamectl_operator.settings.model import PodPolicy
 
 #: Keys that webhooks, network plugins and container runtimes act on. `*` in the settings does not allow them.
 WELL_KNOWN = (

@@ -8,20 +8,17 @@ operator's settings allow them, and the message names the field and the setting.
 from __future__ import annotations
 
 import posixpath
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator, Sequence
+from typing import Any
 
+from flamectl_operator.api.flamecluster import ExecutorManagerSpec, FlameClusterSpec, SessionManagerSpec
+from flamectl_operator.api.object_cache import ObjectCacheSpec
 from flamectl_operator.api.problems import InvalidSpecError, Problem
+from flamectl_operator.api.tls import TlsSpec
 from flamectl_operator.desired.pod_metadata_policy import metadata_problems
 from flamectl_operator.desired.tls import own_secrets
 from flamectl_operator.desired.unvalidated import as_object
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from flamectl_operator.api.flamecluster import ExecutorManagerSpec, FlameClusterSpec, SessionManagerSpec
-    from flamectl_operator.api.object_cache import ObjectCacheSpec
-    from flamectl_operator.api.tls import TlsSpec
-    from flamectl_operator.settings.model import PodPolicy
+from flamectl_operator.settings.model import PodPolicy
 
 #: Kinds of volumes that give access only to objects of the namespace, and not to Secrets.
 HARMLESS_VOLUMES = frozenset({"configMap", "downwardAPI", "emptyDir", "ephemeral", "image", "persistentVolumeClaim"})

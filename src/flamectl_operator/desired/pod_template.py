@@ -9,9 +9,11 @@
 from __future__ import annotations
 
 import posixpath
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
+from pydantic import BaseModel
 from pydantic.alias_generators import to_camel
 
 from flamectl_operator.api.constants import (
@@ -25,23 +27,17 @@ from flamectl_operator.api.constants import (
     REVISION_ANNOTATION,
     WAIT_CONTAINER,
 )
+from flamectl_operator.api.flamecluster import ExecutorManagerSpec, FlameClusterSpec, SessionManagerSpec
+from flamectl_operator.api.object_cache import ObjectCacheSpec
 from flamectl_operator.desired import names, revision
 from flamectl_operator.desired.field_paths import authored_paths
+from flamectl_operator.desired.metadata import Identity
 from flamectl_operator.desired.strategic_merge import strategic_merge
 from flamectl_operator.desired.unvalidated import as_object, entries, entry
 from flamectl_operator.desired.wait_resources import with_wait_resources
+from flamectl_operator.settings.model import FlameSettings
 
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from pydantic import BaseModel
-
-    from flamectl_operator.api.flamecluster import ExecutorManagerSpec, FlameClusterSpec, SessionManagerSpec
-    from flamectl_operator.api.object_cache import ObjectCacheSpec
-    from flamectl_operator.desired.metadata import Identity
-    from flamectl_operator.settings.model import FlameSettings
-
-    ComponentSpec: TypeAlias = SessionManagerSpec | ExecutorManagerSpec | ObjectCacheSpec
+ComponentSpec: TypeAlias = SessionManagerSpec | ExecutorManagerSpec | ObjectCacheSpec
 
 #: Volumes that Flame 0.5 must not have, because it works in `/usr/local/flame/work` and finds its migrations there.
 NOT_IN_0_5 = {f"{OWN_VOLUME_PREFIX}work"}

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from datetime import datetime
+from typing import Any
 
 from flamectl_operator.api.constants import (
     BACKEND_PORT,
@@ -17,7 +18,10 @@ from flamectl_operator.api.constants import (
     SESSION_MANAGER_ANNOTATION,
     SESSION_MANAGER_VARIABLE,
 )
+from flamectl_operator.api.flame_options import RuntimeStorage
+from flamectl_operator.api.flamecluster import ExecutorManagerSpec, FlameClusterSpec
 from flamectl_operator.desired import names, revision
+from flamectl_operator.desired.metadata import Identity
 from flamectl_operator.desired.pod_template import (
     ComponentTemplate,
     address,
@@ -33,14 +37,7 @@ from flamectl_operator.desired.pod_template import (
 from flamectl_operator.desired.termination_hook import termination_hook
 from flamectl_operator.desired.tls import add_authorities, add_server_files
 from flamectl_operator.desired.wait_container import wait_command, wait_defaults
-
-if TYPE_CHECKING:
-    from datetime import datetime
-
-    from flamectl_operator.api.flame_options import RuntimeStorage
-    from flamectl_operator.api.flamecluster import ExecutorManagerSpec, FlameClusterSpec
-    from flamectl_operator.desired.metadata import Identity
-    from flamectl_operator.settings.model import FlameSettings
+from flamectl_operator.settings.model import FlameSettings
 
 #: The session manager's scheduler plugins log ten lines per second at `info`.
 SESSION_MANAGER_LOG = "info,flame_session_manager::scheduler::plugins=warn"

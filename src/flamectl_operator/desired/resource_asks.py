@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from collections.abc import Iterator
+from decimal import Decimal
+from typing import Any, Literal, TypeAlias
 
 from flamectl_operator.api.quantity import amount
+from flamectl_operator.desired.pod_template import ComponentTemplate
 from flamectl_operator.desired.unvalidated import as_object, entries, entry
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from decimal import Decimal
-
-    from flamectl_operator.desired.pod_template import ComponentTemplate
 
 Kind: TypeAlias = Literal["requests", "limits"]
 

@@ -10,13 +10,11 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from flamectl_operator.api.flamecluster import ExecutorManagerSpec, FlameClusterSpec
+from flamectl_operator.api.model import Model
 from flamectl_operator.desired.tls import read_by_executors, read_by_services
-
-if TYPE_CHECKING:
-    from flamectl_operator.api.flamecluster import ExecutorManagerSpec, FlameClusterSpec
-    from flamectl_operator.api.model import Model
 
 #: Fields that control the number and the replacement of Pods, not their content.
 _NOT_IN_THE_POD = frozenset({"replicas", "autoscaling", "updateStrategy", "drain"})

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from flamectl_operator.api.constants import (
     BACKEND_PORT,
@@ -12,11 +12,9 @@ from flamectl_operator.api.constants import (
     OBJECT_CACHE_PORT,
     SESSION_MANAGER,
 )
+from flamectl_operator.api.flamecluster import FlameClusterSpec
 from flamectl_operator.desired import names, tls
-
-if TYPE_CHECKING:
-    from flamectl_operator.api.flamecluster import FlameClusterSpec
-    from flamectl_operator.desired.metadata import Identity
+from flamectl_operator.desired.metadata import Identity
 
 #: The protocol that meshes and gateways use for a port (`appProtocol`). gRPC is HTTP/2; Kubernetes has a name for HTTP/2 without
 #: TLS.

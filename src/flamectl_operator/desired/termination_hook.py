@@ -7,12 +7,10 @@ hook needs the process namespace of the Pod, because without it the executor man
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from flamectl_operator.api.drain import OnTermination
 from flamectl_operator.desired.wait_container import PROBES
-
-if TYPE_CHECKING:
-    from flamectl_operator.api.drain import OnTermination
 
 #: Seconds without an answer of the session manager after which the hook ends, because nobody wants the work any more.
 SILENT = 10

@@ -6,14 +6,12 @@ Flame reads the files when a process starts.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from flamectl_operator.api.constants import OWN_VOLUME_PREFIX
-
-if TYPE_CHECKING:
-    from flamectl_operator.api.flamecluster import FlameClusterSpec
-    from flamectl_operator.api.tls import TlsSpec
-    from flamectl_operator.desired.metadata import Identity
+from flamectl_operator.api.flamecluster import FlameClusterSpec
+from flamectl_operator.api.tls import TlsSpec
+from flamectl_operator.desired.metadata import Identity
 
 #: Beside `/etc/flame`, because nothing can be mounted below a ConfigMap, which is read-only.
 CLUSTER_DIRECTORY: Final = "/etc/flame-tls/cluster"

@@ -6,14 +6,12 @@ so that the node needs no second image, and checks the port with bash, Python or
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from flamectl_operator.api.constants import WAIT_CONTAINER
+from flamectl_operator.api.flamecluster import ExecutorManagerSpec
 from flamectl_operator.desired.pod_template import CONTAINER_SECURITY
-
-if TYPE_CHECKING:
-    from flamectl_operator.api.flamecluster import ExecutorManagerSpec
-    from flamectl_operator.settings.model import FlameSettings
+from flamectl_operator.settings.model import FlameSettings
 
 #: Defines `answers`, which checks whether $port of $host accepts connections; continues with an `else`.
 # Each check has a timeout of 2 s, because a connection to an address that does not answer hangs for two minutes.

@@ -7,14 +7,12 @@ container then admits the waiting container too, and the waiting container never
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Iterable
+from typing import Any, NamedTuple
 
 from flamectl_operator.api.constants import EXECUTOR_MANAGER, WAIT_CONTAINER
 from flamectl_operator.api.quantity import amount as value_of
 from flamectl_operator.desired.unvalidated import as_object, entries, entry
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
 
 
 class _Amounts(NamedTuple):

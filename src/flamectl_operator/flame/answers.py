@@ -11,13 +11,14 @@ been read, and answers that wait for each other's memory would all be late.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 from google.protobuf.unknown_fields import UnknownFieldSet
 from grpclib.exceptions import ProtocolError
 
-from flamectl_operator.flame.budget import Budget
+from flamectl_operator.flame.budget import Budget, Share
 from flamectl_operator.flame.messages import message_class
 from flamectl_operator.flame.snapshot import (
     ExecutorState,
@@ -29,11 +30,6 @@ from flamectl_operator.flame.snapshot import (
 )
 from flamectl_operator.flame.wire import TooLargeError, batches
 from flamectl_operator.runtime.text import one_line
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from flamectl_operator.flame.budget import Share
 
 #: Bytes of one message. 50,000 executors of an honest session manager take 9 MiB.
 MAX_SIZE = 12 * 2**20

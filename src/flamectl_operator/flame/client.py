@@ -10,8 +10,9 @@ from __future__ import annotations
 
 import asyncio
 import ssl
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from grpclib.client import StreamStreamMethod, UnaryUnaryMethod
 from grpclib.const import Status
@@ -19,17 +20,12 @@ from grpclib.exceptions import GRPCError, ProtocolError, StreamTerminatedError
 
 from flamectl_operator.flame import answers
 from flamectl_operator.flame.answers import Encoded
+from flamectl_operator.flame.budget import Share
 from flamectl_operator.flame.frames import LimitedChannel
 from flamectl_operator.flame.messages import BACKEND, FRONTEND, message_class
 from flamectl_operator.flame.session_manager import TOO_LARGE, FlameError
-from flamectl_operator.flame.snapshot import NodeState
+from flamectl_operator.flame.snapshot import NodeState, SessionManagerSnapshot
 from flamectl_operator.flame.wire import TooLargeError
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-
-    from flamectl_operator.flame.budget import Share
-    from flamectl_operator.flame.snapshot import SessionManagerSnapshot
 
 #: Seconds that a call may take, the connection included.
 DEADLINE = 5.0

@@ -6,15 +6,12 @@ can, would keep the event loop from all other FlameClusters, and fill the memory
 
 from __future__ import annotations
 
+import ssl
 from asyncio import BaseTransport, Transport
-from typing import TYPE_CHECKING
 
 from grpclib.client import Channel, Handler
 from grpclib.config import Configuration
 from grpclib.protocol import H2Protocol
-
-if TYPE_CHECKING:
-    import ssl
 
 #: Frames that a server may send for each call beside those with data: headers, settings, windows, pings.
 FREE = 256

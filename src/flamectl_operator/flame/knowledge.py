@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from enum import Enum
 from functools import cached_property
 from sys import getsizeof
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
-
-    from flamectl_operator.flame.snapshot import SessionManagerSnapshot
+from flamectl_operator.flame.snapshot import SessionManagerSnapshot
 
 #: Seconds for which a snapshot is valid: longer than two of the slow polls.
 BELIEVED = 75.0

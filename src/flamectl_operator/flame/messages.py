@@ -7,13 +7,11 @@ harm.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Mapping
+from typing import Any
 
 from google.protobuf import descriptor_pb2, message_factory
 from google.protobuf.descriptor_pool import DescriptorPool
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
 
 #: Package of Flame 0.6 and later.
 PACKAGE = "flame.v1"

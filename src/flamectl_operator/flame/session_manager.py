@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
-if TYPE_CHECKING:
-    from flamectl_operator.flame.snapshot import SessionManagerSnapshot
-
+from flamectl_operator.flame.snapshot import SessionManagerSnapshot
 
 #: The reason of a FlameError about a session manager that sends more than any answer of Flame takes.
 TOO_LARGE = "AnswerTooLarge"

@@ -9,28 +9,23 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
+from collections.abc import Callable
 from contextvars import Context
 from dataclasses import dataclass, field, replace
 from itertools import chain
-from typing import TYPE_CHECKING, Protocol
+from random import Random
+from typing import Protocol
 
 import structlog
 
 from flamectl_operator.flame.knowledge import BELIEVED, OFF, Knowledge, Phase, differ, unanswered
 from flamectl_operator.flame.pace import FIRST, JITTER, LONGEST, LONGEST_FOR_OFFENDERS, Record
-from flamectl_operator.flame.session_manager import TOO_LARGE, FlameError
-from flamectl_operator.flame.snapshot import NodeState
+from flamectl_operator.flame.session_manager import TOO_LARGE, FlameError, SessionManager
+from flamectl_operator.flame.snapshot import NodeState, SessionManagerSnapshot
 from flamectl_operator.runtime.backoff import ExponentialBackoff
+from flamectl_operator.runtime.clock import Clock
 from flamectl_operator.runtime.limits import Slots
 from flamectl_operator.runtime.tasks import racing
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from random import Random
-
-    from flamectl_operator.flame.session_manager import SessionManager
-    from flamectl_operator.flame.snapshot import SessionManagerSnapshot
-    from flamectl_operator.runtime.clock import Clock
 
 Key = tuple[str, str]
 

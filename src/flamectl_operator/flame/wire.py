@@ -6,10 +6,7 @@ So a part of a list that begins and ends between two entries is a list as well.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
+from collections.abc import Iterator
 
 #: Entries of a batch, which take the interpreter's lock for a few milliseconds.
 BATCH = 1000

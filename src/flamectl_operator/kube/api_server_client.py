@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncGenerator
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, TypeVar, Unpack
+from typing import Any, TypeVar, Unpack
 
 from flamectl_operator.kube.client import (
     PAGE_LENGTH,
@@ -17,16 +18,11 @@ from flamectl_operator.kube.client import (
 )
 from flamectl_operator.kube.errors import UndecodableError
 from flamectl_operator.kube.http import wire
-from flamectl_operator.kube.http.request import MAX_ANSWER_SIZE, REQUEST_TIMEOUT, Request
+from flamectl_operator.kube.http.request import MAX_ANSWER_SIZE, REQUEST_TIMEOUT, Guard, Request
 from flamectl_operator.kube.http.status import Status, error_from_status
+from flamectl_operator.kube.http.transport import Transport
+from flamectl_operator.kube.resources import Resource
 from flamectl_operator.kube.views import KubernetesObject
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator
-
-    from flamectl_operator.kube.http.request import Guard
-    from flamectl_operator.kube.http.transport import Transport
-    from flamectl_operator.kube.resources import Resource
 
 T = TypeVar("T", bound=KubernetesObject)
 

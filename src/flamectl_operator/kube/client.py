@@ -8,13 +8,11 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
-from typing import TYPE_CHECKING, Any, Generic, Protocol, Required, TypedDict, TypeVar, Unpack
+from typing import Any, Generic, Protocol, Required, TypedDict, TypeVar, Unpack
 
+from flamectl_operator.kube.http.request import Guard
+from flamectl_operator.kube.resources import Resource
 from flamectl_operator.kube.views import KubernetesObject
-
-if TYPE_CHECKING:
-    from flamectl_operator.kube.http.request import Guard
-    from flamectl_operator.kube.resources import Resource
 
 T = TypeVar("T", bound=KubernetesObject)
 

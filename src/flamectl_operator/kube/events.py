@@ -9,24 +9,21 @@ would cause hundreds of Events.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import structlog
 
+from flamectl_operator.kube.client import Client
 from flamectl_operator.kube.errors import KubernetesError, NamespaceTerminatingError, NotFoundError
 from flamectl_operator.kube.resources import EVENTS
+from flamectl_operator.runtime.clock import Clock
 from flamectl_operator.runtime.limits import Bucket
 from flamectl_operator.runtime.lru_cache import LRUCache
 from flamectl_operator.runtime.text import shortened
-
-if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
-
-    from flamectl_operator.kube.client import Client
-    from flamectl_operator.runtime.clock import Clock
 
 EventKind = Literal["Normal", "Warning"]
 

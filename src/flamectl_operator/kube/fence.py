@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from flamectl_operator.kube.errors import NotLeadingError
-
-if TYPE_CHECKING:
-    from flamectl_operator.runtime.clock import Clock
+from flamectl_operator.runtime.clock import Clock
 
 
 class Fence:

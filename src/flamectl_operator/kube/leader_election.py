@@ -12,29 +12,26 @@ is harmless, because each write has a precondition or a unique name.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from random import Random
+from typing import Any
 
 import structlog
 
 from flamectl_operator.kube import lease
+from flamectl_operator.kube.client import Client
 from flamectl_operator.kube.errors import (
     AlreadyExistsError,
     ConflictError,
     KubernetesError,
     NotFoundError,
 )
+from flamectl_operator.kube.fence import Fence
 from flamectl_operator.kube.resources import LEASES
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine
-    from random import Random
-
-    from flamectl_operator.kube.client import Client
-    from flamectl_operator.kube.fence import Fence
-    from flamectl_operator.kube.views import LeaseSpec, LeaseView
-    from flamectl_operator.runtime.clock import Clock
+from flamectl_operator.kube.views import LeaseSpec, LeaseView
+from flamectl_operator.runtime.clock import Clock
 
 #: Seconds to release the Lease when the process ends.
 RELEASE_TIMEOUT = 3.0

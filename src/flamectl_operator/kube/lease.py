@@ -6,15 +6,12 @@ The times in a Lease are for people: no decision uses them, because the clocks o
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any
 
 from flamectl_operator.kube.resources import LEASES
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from datetime import datetime
-
-    from flamectl_operator.kube.views import LeaseView
+from flamectl_operator.kube.views import LeaseView
 
 #: leaseDurationSeconds written on release (client-go writes 1 too). No holder uses it, so it tells a release from a Lease whose
 #: holderIdentity was cleared by someone else.

@@ -8,10 +8,9 @@ the spec refuse what is nested so deep.
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
-if TYPE_CHECKING:
-    import msgspec
+import msgspec
 
 T = TypeVar("T")
 

@@ -7,17 +7,13 @@ as many objects as would fit if they were like those before.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, TypeVar
+from collections.abc import AsyncGenerator
+from typing import TypeVar
 
-from flamectl_operator.kube.client import PAGE_LENGTH
+from flamectl_operator.kube.client import PAGE_LENGTH, Client, Page
 from flamectl_operator.kube.errors import AnswerTooLargeError
+from flamectl_operator.kube.resources import Resource
 from flamectl_operator.kube.views import KubernetesObject
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator
-
-    from flamectl_operator.kube.client import Client, Page
-    from flamectl_operator.kube.resources import Resource
 
 T = TypeVar("T", bound=KubernetesObject)
 

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from datetime import datetime
 
 import msgspec
 
 from flamectl_operator.kube.views import KubernetesObject, View, parse_time
-
-if TYPE_CHECKING:
-    from datetime import datetime
 
 
 class ContainerStateWaiting(View, frozen=True):

@@ -7,24 +7,19 @@ is tried by one.
 
 from __future__ import annotations
 
+from collections.abc import AsyncGenerator, Callable
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any, TypeVar, Unpack
+from typing import Any, TypeVar, Unpack
 
-from flamectl_operator.kube.client import Page
+from flamectl_operator.kube.client import Client, DeleteOptions, JsonObject, ListOptions, Page, WatchEvent
 from flamectl_operator.kube.errors import AlreadyExistsError, ApiError, ConflictError, ForbiddenError, NotFoundError
 from flamectl_operator.kube.http import wire
 from flamectl_operator.kube.pages import list_pages
 from flamectl_operator.kube.pod_views import PodView
-from flamectl_operator.kube.resources import PODS
+from flamectl_operator.kube.resources import PODS, Resource
 from flamectl_operator.kube.views import KubernetesObject
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Callable
-
-    from flamectl_operator.kube.client import Client, DeleteOptions, JsonObject, ListOptions, WatchEvent
-    from flamectl_operator.kube.resources import Resource
-    from flamectl_operator.runtime.clock import Clock
+from flamectl_operator.runtime.clock import Clock
 
 T = TypeVar("T", bound=KubernetesObject)
 

@@ -6,14 +6,11 @@ Pod takes the claim with it, and the data too unless the volume is retained. So 
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-
-    from flamectl_operator.kube.pod_views import PodView
-    from flamectl_operator.kube.views import PersistentVolumeClaimView
+from flamectl_operator.kube.pod_views import PodView
+from flamectl_operator.kube.views import PersistentVolumeClaimView
 
 #: The phase of a claim whose volume is gone.
 LOST = "Lost"

@@ -2,36 +2,31 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
+from datetime import datetime
 from functools import cached_property
 from operator import attrgetter
-from typing import TYPE_CHECKING
 
 from flamectl_operator.api.constants import EXECUTOR_MANAGER
 from flamectl_operator.desired import names
+from flamectl_operator.desired.metadata import Identity
 from flamectl_operator.flame import knowledge
-from flamectl_operator.flame.knowledge import Phase
+from flamectl_operator.flame.knowledge import Knowledge, Phase
+from flamectl_operator.flame.snapshot import SessionManagerSnapshot
+from flamectl_operator.kube.pod_views import PodView
+from flamectl_operator.kube.views import KubernetesObject, PersistentVolumeClaimView
 from flamectl_operator.observed import pods
 from flamectl_operator.observed.claims import KnownClaims, users_of_claims
+from flamectl_operator.observed.component import Component
 from flamectl_operator.observed.executor import Executor
 from flamectl_operator.observed.executor_mark import Marks
 from flamectl_operator.observed.first_seen import FirstSeen
 from flamectl_operator.observed.group import ObservedGroup
 from flamectl_operator.observed.incarnation import incarnation_of
 from flamectl_operator.observed.object_cache import ObjectCaches
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-    from datetime import datetime
-
-    from flamectl_operator.desired.metadata import Identity
-    from flamectl_operator.flame.knowledge import Knowledge
-    from flamectl_operator.flame.snapshot import SessionManagerSnapshot
-    from flamectl_operator.kube.pod_views import PodView
-    from flamectl_operator.kube.views import KubernetesObject, PersistentVolumeClaimView
-    from flamectl_operator.observed.component import Component
-    from flamectl_operator.observed.pod_problem import PodProblem
-    from flamectl_operator.observed.views import Views
+from flamectl_operator.observed.pod_problem import PodProblem
+from flamectl_operator.observed.views import Views
 
 
 @dataclass(frozen=True)

@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from datetime import datetime
 from functools import cached_property
-from typing import TYPE_CHECKING
 
 from flamectl_operator.api.constants import RENDERED_ANNOTATION, REVISION_ANNOTATION
+from flamectl_operator.kube.pod_views import PodView
 from flamectl_operator.observed import pods
+from flamectl_operator.observed.pod_problem import PodProblem
 from flamectl_operator.observed.waiting import waiting_since
-
-if TYPE_CHECKING:
-    from datetime import datetime
-
-    from flamectl_operator.kube.pod_views import PodView
-    from flamectl_operator.observed.pod_problem import PodProblem
 
 
 @dataclass(frozen=True)

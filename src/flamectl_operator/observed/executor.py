@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import cached_property
-from typing import TYPE_CHECKING
 
 from flamectl_operator.api.constants import (
     DRAINING_ANNOTATION,
@@ -17,9 +16,7 @@ from flamectl_operator.api.constants import (
 )
 from flamectl_operator.observed import pods
 from flamectl_operator.observed.component import Component
-
-if TYPE_CHECKING:
-    from flamectl_operator.observed.pod_problem import PodProblem
+from flamectl_operator.observed.pod_problem import PodProblem
 
 
 @dataclass(frozen=True)

@@ -8,15 +8,12 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
 
 from flamectl_operator.api.constants import EXECUTOR_MANAGER, SESSION_MANAGER
 from flamectl_operator.observed import pods
+from flamectl_operator.observed.component import Component
+from flamectl_operator.observed.executor import Executor
 from flamectl_operator.observed.incarnation import other_names
-
-if TYPE_CHECKING:
-    from flamectl_operator.observed.component import Component
-    from flamectl_operator.observed.executor import Executor
 
 #: A uid as the API server gives it.
 _UID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")

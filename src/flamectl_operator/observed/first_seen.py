@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
+from flamectl_operator.kube.pod_views import PodView
 from flamectl_operator.observed import pods
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from flamectl_operator.kube.pod_views import PodView
-    from flamectl_operator.observed.executor import Executor
+from flamectl_operator.observed.executor import Executor
 
 
 @dataclass(frozen=True)

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from flamectl_operator.flame.snapshot import SessionManagerSnapshot
-    from flamectl_operator.observed.executor import Executor
-    from flamectl_operator.observed.executor_mark import Marks
+from flamectl_operator.flame.snapshot import SessionManagerSnapshot
+from flamectl_operator.observed.executor import Executor
+from flamectl_operator.observed.executor_mark import Marks
 
 
 @dataclass(frozen=True)

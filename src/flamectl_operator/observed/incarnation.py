@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from flamectl_operator.api.constants import (
     FIRST_CONTAINER_ANNOTATION,
@@ -24,16 +23,14 @@ from flamectl_operator.api.constants import (
     SESSION_MANAGER,
     SESSION_STORE_ANNOTATION,
 )
+from flamectl_operator.api.status import FlameClusterStatus
 from flamectl_operator.desired import names
+from flamectl_operator.desired.cluster import DesiredCluster
 from flamectl_operator.desired.revision import is_fingerprint
+from flamectl_operator.kube.pod_views import PodView
 from flamectl_operator.observed import pods
+from flamectl_operator.observed.claims import KnownClaims
 from flamectl_operator.observed.component import Component
-
-if TYPE_CHECKING:
-    from flamectl_operator.api.status import FlameClusterStatus
-    from flamectl_operator.desired.cluster import DesiredCluster
-    from flamectl_operator.kube.pod_views import PodView
-    from flamectl_operator.observed.claims import KnownClaims
 
 #: The identity of a container: its id with the runtime, or the time of its start.
 _CONTAINER = re.compile(r"[\w.+-]+://\S+|\d{4}-\d\d-\d\dT\S+")

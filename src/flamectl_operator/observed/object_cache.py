@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from flamectl_operator.desired import names
+from flamectl_operator.desired.metadata import Identity
+from flamectl_operator.kube.pod_views import PodView
 from flamectl_operator.observed.component import Component
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from flamectl_operator.desired.metadata import Identity
-    from flamectl_operator.kube.pod_views import PodView
 
 
 @dataclass(frozen=True)

@@ -9,12 +9,9 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
+from flamectl_operator.kube.pod_views import ContainerStateTerminated, ContainerStatus
 from flamectl_operator.runtime.text import one_line
-
-if TYPE_CHECKING:
-    from flamectl_operator.kube.pod_views import ContainerStateTerminated, ContainerStatus
 
 #: The one reason for an image that the kubelet cannot get.
 IMAGE_PULL_FAILED = "ImagePullFailed"

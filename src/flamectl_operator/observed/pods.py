@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
+from datetime import datetime
 from functools import lru_cache
 from ipaddress import IPv6Address, ip_address
-from typing import TYPE_CHECKING
 
 from flamectl_operator.api.constants import GRACE_ANNOTATION
+from flamectl_operator.kube.pod_views import ContainerStatus, PodCondition, PodView
 from flamectl_operator.observed.pod_problem import (
     MAX_CAUSE,
     OOM_KILLED,
@@ -19,11 +20,6 @@ from flamectl_operator.observed.pod_problem import (
     waiting_problem,
 )
 from flamectl_operator.runtime.text import one_line
-
-if TYPE_CHECKING:
-    from datetime import datetime
-
-    from flamectl_operator.kube.pod_views import ContainerStatus, PodCondition, PodView
 
 #: Reason for a Pod whose node does not report.
 NODE_NOT_REPORTING = "NodeNotReporting"

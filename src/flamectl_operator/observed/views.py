@@ -2,24 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import chain
 from operator import is_
-from typing import TYPE_CHECKING
 
 from flamectl_operator.api.constants import COMMON_KEYS_ANNOTATION
 from flamectl_operator.flame import knowledge
-from flamectl_operator.observed.incarnation import UNKNOWN_SESSION_MANAGER
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-
-    from flamectl_operator.flame.knowledge import Knowledge
-    from flamectl_operator.kube.pod_views import PodView
-    from flamectl_operator.kube.views import KubernetesObject, PersistentVolumeClaimView
-    from flamectl_operator.observed.incarnation import WantedSessionManager
-
+from flamectl_operator.flame.knowledge import Knowledge
+from flamectl_operator.kube.pod_views import PodView
+from flamectl_operator.kube.views import KubernetesObject, PersistentVolumeClaimView
+from flamectl_operator.observed.incarnation import UNKNOWN_SESSION_MANAGER, WantedSessionManager
 
 _NONE_READ: dict[str, PersistentVolumeClaimView | None] = {}
 

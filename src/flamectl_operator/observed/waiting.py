@@ -5,16 +5,12 @@ All causes are facts of the Pod with the time at which they began, so that a mes
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterable
+from datetime import datetime
 
+from flamectl_operator.kube.pod_views import ContainerStatus, PodView
 from flamectl_operator.observed.pod_problem import PodProblem
 from flamectl_operator.observed.pods import TERMINAL_PHASES, clock, condition, failure
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-    from datetime import datetime
-
-    from flamectl_operator.kube.pod_views import ContainerStatus, PodView
 
 #: Reasons for a Pod that has waited for long.
 NOT_SCHEDULED = "NotScheduled"

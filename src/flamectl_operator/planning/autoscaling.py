@@ -7,26 +7,21 @@ cannot be asked it stays.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import timedelta
-from typing import TYPE_CHECKING
+from datetime import datetime, timedelta
 
+from flamectl_operator.api.autoscaling import Autoscaling
 from flamectl_operator.api.component_status import AutoscalingStatus
+from flamectl_operator.api.flamecluster import FlameClusterSpec
 from flamectl_operator.api.slot import parse_slot
+from flamectl_operator.desired.group import DesiredGroup
 from flamectl_operator.flame.knowledge import Phase
 from flamectl_operator.flame.snapshot import Load, Resources
+from flamectl_operator.observed.cluster import ObservedCluster
+from flamectl_operator.observed.group import ObservedGroup
 from flamectl_operator.planning.demand import Offer, compute_demand
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from datetime import datetime
-
-    from flamectl_operator.api.autoscaling import Autoscaling
-    from flamectl_operator.api.flamecluster import FlameClusterSpec
-    from flamectl_operator.desired.group import DesiredGroup
-    from flamectl_operator.observed.cluster import ObservedCluster
-    from flamectl_operator.observed.group import ObservedGroup
-    from flamectl_operator.runtime.clock_reading import ClockReading
+from flamectl_operator.runtime.clock_reading import ClockReading
 
 
 @dataclass(frozen=True)

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from flamectl_operator.api.update_strategy import UpdateStrategy
+from flamectl_operator.api.update_strategy import UpdateStrategy
 
 
 @dataclass(frozen=True)

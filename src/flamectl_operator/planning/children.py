@@ -6,23 +6,18 @@ PersistentVolumeClaims are no rows, because planners decide about them.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from flamectl_operator.api.constants import CONFIG_HASH_ANNOTATION
 from flamectl_operator.desired import names
 from flamectl_operator.desired.digests import is_too_large, is_too_large_policy
-from flamectl_operator.kube.resources import CONFIG_MAPS, NETWORK_POLICIES, SERVICES
-from flamectl_operator.kube.views import KubernetesObject
+from flamectl_operator.kube.resources import CONFIG_MAPS, NETWORK_POLICIES, SERVICES, Resource
+from flamectl_operator.kube.views import ConfigMapView, KubernetesObject, NetworkPolicyView, ServiceView
+from flamectl_operator.observed.cluster import ObservedCluster
 from flamectl_operator.planning import drift
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
-    from flamectl_operator.kube.resources import Resource
-    from flamectl_operator.kube.views import ConfigMapView, NetworkPolicyView, ServiceView
-    from flamectl_operator.observed.cluster import ObservedCluster
-    from flamectl_operator.planning.effective_spec import EffectiveSpec
+from flamectl_operator.planning.effective_spec import EffectiveSpec
 
 T = TypeVar("T", bound=KubernetesObject)
 

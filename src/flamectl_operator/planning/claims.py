@@ -6,22 +6,19 @@ Delete, and that no Pod uses. A claim without an owner that has the FlameCluster
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from flamectl_operator.api.quantity import amount, parse_quantity
 from flamectl_operator.desired import names
+from flamectl_operator.desired.claims import DesiredClaim
+from flamectl_operator.kube.views import PersistentVolumeClaimView
 from flamectl_operator.observed.claims import LOST
+from flamectl_operator.observed.cluster import ObservedCluster
+from flamectl_operator.planning.effective_spec import EffectiveSpec
 from flamectl_operator.planning.kept_claims import claims_in_danger, lost_claim
 from flamectl_operator.planning.parts import ClaimPlan
 from flamectl_operator.planning.repairs import BOUND, claim_patch, is_ours, owners_patch, without_instance
-from flamectl_operator.runtime.outcome import blocked, wait
-
-if TYPE_CHECKING:
-    from flamectl_operator.desired.claims import DesiredClaim
-    from flamectl_operator.kube.views import PersistentVolumeClaimView
-    from flamectl_operator.observed.cluster import ObservedCluster
-    from flamectl_operator.planning.effective_spec import EffectiveSpec
-    from flamectl_operator.runtime.outcome import Outcome
+from flamectl_operator.runtime.outcome import Outcome, blocked, wait
 
 
 def plan_claims(observed: ObservedCluster, effective: EffectiveSpec) -> ClaimPlan:

@@ -6,9 +6,10 @@ planner of each part. No other module imports a planner, so the steps, the statu
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from datetime import datetime
 from functools import cached_property
-from typing import TYPE_CHECKING
 
 from flamectl_operator.flame.knowledge import SNAPSHOT_RECHECK_SECONDS
 from flamectl_operator.planning.budget import surge
@@ -19,33 +20,27 @@ from flamectl_operator.planning.kept_claims import KEEPS_CLAIM
 from flamectl_operator.planning.lost_nodes import lost_nodes, plan_lost_nodes
 from flamectl_operator.planning.needs import Needs, needs
 from flamectl_operator.planning.object_cache import plan_object_caches, rollout_wait, stale_to_replace
-from flamectl_operator.planning.parts import ReplacementsPlan, RolloutPlan
+from flamectl_operator.planning.parts import (
+    ClaimPlan,
+    DrainPlan,
+    LostNodesPlan,
+    ObjectCachePlan,
+    ReplacementsPlan,
+    RolloutPlan,
+    ScalePlan,
+    SessionManagerPlan,
+)
 from flamectl_operator.planning.planned_group import PlannedGroup
 from flamectl_operator.planning.prerequisites import Prerequisites
-from flamectl_operator.planning.protection import plan_protection
+from flamectl_operator.planning.protection import ProtectionPlan, plan_protection
 from flamectl_operator.planning.registration import registration_outcome
 from flamectl_operator.planning.replacement_backoff import executors_reset_at, session_manager_reset_at
 from flamectl_operator.planning.rollout import plan_rollout
 from flamectl_operator.planning.scale import ids_to_reserve, plan_scale
 from flamectl_operator.planning.session_manager import plan_session_manager
 from flamectl_operator.planning.session_manager_update import update_wait
-from flamectl_operator.runtime.outcome import wait, wait_until
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-    from datetime import datetime
-
-    from flamectl_operator.planning.parts import (
-        ClaimPlan,
-        DrainPlan,
-        LostNodesPlan,
-        ObjectCachePlan,
-        ScalePlan,
-        SessionManagerPlan,
-    )
-    from flamectl_operator.planning.protection import ProtectionPlan
-    from flamectl_operator.runtime.clock_reading import ClockReading
-    from flamectl_operator.runtime.outcome import Outcome
+from flamectl_operator.runtime.clock_reading import ClockReading
+from flamectl_operator.runtime.outcome import Outcome, wait, wait_until
 
 
 @dataclass(frozen=True)

@@ -4,18 +4,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from flamectl_operator.observed.cluster import ObservedCluster
+from flamectl_operator.observed.object_cache import ObjectCache
 from flamectl_operator.observed.pods import unschedulable
-from flamectl_operator.planning.children import CHILDREN, CONFIG_MAP
+from flamectl_operator.planning.children import CHILDREN, CONFIG_MAP, Child
+from flamectl_operator.planning.effective_spec import EffectiveSpec
 from flamectl_operator.planning.group_comparison import GroupComparison
 from flamectl_operator.planning.session_manager_update import stands_alone
-
-if TYPE_CHECKING:
-    from flamectl_operator.observed.cluster import ObservedCluster
-    from flamectl_operator.observed.object_cache import ObjectCache
-    from flamectl_operator.planning.children import Child
-    from flamectl_operator.planning.effective_spec import EffectiveSpec
 
 
 @dataclass(frozen=True)

@@ -2,23 +2,17 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
-from typing import TYPE_CHECKING
+from collections.abc import Collection, Iterable
+from datetime import datetime, timedelta
 
 from flamectl_operator.api.constants import DELETION_COST_ANNOTATION
-from flamectl_operator.flame.snapshot import Load
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable
-    from datetime import datetime
-
-    from flamectl_operator.flame.snapshot import SessionManagerSnapshot
-    from flamectl_operator.observed.cluster import ObservedCluster
-    from flamectl_operator.observed.component import Component
-    from flamectl_operator.observed.executor import Executor
-    from flamectl_operator.planning.effective_group import EffectiveGroup
-    from flamectl_operator.runtime.clock_reading import ClockReading
-    from flamectl_operator.settings.model import FlameSettings
+from flamectl_operator.flame.snapshot import Load, SessionManagerSnapshot
+from flamectl_operator.observed.cluster import ObservedCluster
+from flamectl_operator.observed.component import Component
+from flamectl_operator.observed.executor import Executor
+from flamectl_operator.planning.effective_group import EffectiveGroup
+from flamectl_operator.runtime.clock_reading import ClockReading
+from flamectl_operator.settings.model import FlameSettings
 
 #: The longest grace period that counts, in seconds, because the API server accepts thousands of years. About thirty years.
 LONGEST_GRACE = 10**9

@@ -3,17 +3,12 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from flamectl_operator.api.executor_limits import executor_limits, gpu_limit
-from flamectl_operator.flame.snapshot import Resources
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-
-    from flamectl_operator.api.flamecluster import ExecutorManagerSpec
-    from flamectl_operator.flame.snapshot import SessionManagerSnapshot
+from flamectl_operator.api.flamecluster import ExecutorManagerSpec
+from flamectl_operator.flame.snapshot import Resources, SessionManagerSnapshot
 
 #: Different requests that are packed one by one; smaller ones count as the largest among them. It bounds the work of a pass.
 MAX_KINDS = 64

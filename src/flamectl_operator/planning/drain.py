@@ -10,26 +10,21 @@ cannot reach Flame deletes what it would delete if there were no drains.
 
 from __future__ import annotations
 
-from datetime import timedelta
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Mapping
+from datetime import datetime, timedelta
 
 from flamectl_operator.flame.knowledge import RECENT_SNAPSHOT_SECONDS, Phase
 from flamectl_operator.flame.snapshot import Load
 from flamectl_operator.observed import pods
+from flamectl_operator.observed.cluster import ObservedCluster
+from flamectl_operator.observed.executor import Executor
+from flamectl_operator.observed.group import ObservedGroup
 from flamectl_operator.planning.budget import floor
+from flamectl_operator.planning.effective_group import EffectiveGroup
 from flamectl_operator.planning.parts import Deletion, DrainPlan, DrainReason
+from flamectl_operator.planning.planned_group import PlannedGroup
+from flamectl_operator.runtime.clock_reading import ClockReading
 from flamectl_operator.runtime.outcome import wait_until
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-    from datetime import datetime
-
-    from flamectl_operator.observed.cluster import ObservedCluster
-    from flamectl_operator.observed.executor import Executor
-    from flamectl_operator.observed.group import ObservedGroup
-    from flamectl_operator.planning.effective_group import EffectiveGroup
-    from flamectl_operator.planning.planned_group import PlannedGroup
-    from flamectl_operator.runtime.clock_reading import ClockReading
 
 #: Seconds without an answer of the session manager after which marked executors are deleted, as if there were no drains.
 GIVE_UP_AFTER = 60.0

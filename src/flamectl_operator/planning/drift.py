@@ -8,20 +8,16 @@ API server answers Conflict if the object has changed.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 
 from flamectl_operator.api.constants import SOURCE_RANGES_ANNOTATION
 from flamectl_operator.desired import network_policy
 from flamectl_operator.desired.digests import digested_data, digested_policy, key_of
-from flamectl_operator.kube.views import ServiceSpec
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from flamectl_operator.kube.views import ConfigMapView, KubernetesObject, NetworkPolicyView, ServiceView
+from flamectl_operator.kube.views import ConfigMapView, KubernetesObject, NetworkPolicyView, ServiceSpec, ServiceView
 
 
 def config_map_patch(observed: ConfigMapView, desired: dict[str, Any]) -> dict[str, Any] | None:

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from flamectl_operator.api.update_strategy import UpdateStrategy
-    from flamectl_operator.desired.group import DesiredGroup
-    from flamectl_operator.observed.executor import Executor
-    from flamectl_operator.planning.autoscaling import Scaling
-    from flamectl_operator.planning.replacement_backoff import ReplacementBackoff
-    from flamectl_operator.settings.model import FlameSettings
+from flamectl_operator.api.update_strategy import UpdateStrategy
+from flamectl_operator.desired.group import DesiredGroup
+from flamectl_operator.observed.executor import Executor
+from flamectl_operator.planning.autoscaling import Scaling
+from flamectl_operator.planning.replacement_backoff import ReplacementBackoff
+from flamectl_operator.settings.model import FlameSettings
 
 
 @dataclass(frozen=True)

@@ -6,15 +6,23 @@ they keep failing.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from functools import cached_property
-from typing import TYPE_CHECKING, TypeVar
+from typing import Any, TypeVar
 
 from flamectl_operator.api.constants import CONFIG_GENERATION_ANNOTATION, CONFIG_HASH_ANNOTATION
-from flamectl_operator.api.status import suspension_begun
+from flamectl_operator.api.flamecluster import FlameClusterSpec
+from flamectl_operator.api.status import FlameClusterStatus, suspension_begun
 from flamectl_operator.desired import names
+from flamectl_operator.desired.cluster import DesiredCluster
 from flamectl_operator.desired.config_map import config_map
 from flamectl_operator.flame.knowledge import Phase
+from flamectl_operator.kube.views import KubernetesObject, PersistentVolumeClaimView
+from flamectl_operator.observed.cluster import ObservedCluster
+from flamectl_operator.observed.component import Component
+from flamectl_operator.observed.executor import Executor
 from flamectl_operator.planning import replacement_backoff
 from flamectl_operator.planning.autoscaling import plan_scaling
 from flamectl_operator.planning.budget import surge
@@ -22,25 +30,12 @@ from flamectl_operator.planning.effective_group import EffectiveGroup
 from flamectl_operator.planning.endpoint import lacks_address
 from flamectl_operator.planning.idle import IN_USE, Idleness, plan_idle
 from flamectl_operator.planning.prerequisites import SessionStorage
+from flamectl_operator.planning.replacement_backoff import ReplacementBackoff
 from flamectl_operator.planning.session_manager_update import pending_since
+from flamectl_operator.runtime.clock_reading import ClockReading
+from flamectl_operator.settings.model import FlameSettings
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from datetime import datetime
-    from typing import Any
-
-    from flamectl_operator.api.flamecluster import FlameClusterSpec
-    from flamectl_operator.api.status import FlameClusterStatus
-    from flamectl_operator.desired.cluster import DesiredCluster
-    from flamectl_operator.kube.views import KubernetesObject, PersistentVolumeClaimView
-    from flamectl_operator.observed.cluster import ObservedCluster
-    from flamectl_operator.observed.component import Component
-    from flamectl_operator.observed.executor import Executor
-    from flamectl_operator.planning.replacement_backoff import ReplacementBackoff
-    from flamectl_operator.runtime.clock_reading import ClockReading
-    from flamectl_operator.settings.model import FlameSettings
-
-T = TypeVar("T", bound="KubernetesObject")
+T = TypeVar("T", bound=KubernetesObject)
 
 #: The most digits of an accepted `configGeneration`, because users may write one.
 _MAX_DIGITS = 15

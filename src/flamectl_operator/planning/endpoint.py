@@ -2,15 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from flamectl_operator.desired import names
-from flamectl_operator.settings.model import POD_IP, endpoint
-
-if TYPE_CHECKING:
-    from flamectl_operator.desired.metadata import Identity
-    from flamectl_operator.observed.cluster import ObservedCluster
-    from flamectl_operator.settings.model import FlameSettings
+from flamectl_operator.desired.metadata import Identity
+from flamectl_operator.observed.cluster import ObservedCluster
+from flamectl_operator.settings.model import POD_IP, FlameSettings, endpoint
 
 
 def session_manager_endpoint(observed: ObservedCluster, settings: FlameSettings) -> tuple[str, int] | None:

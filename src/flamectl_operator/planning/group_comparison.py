@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from flamectl_operator.observed.executor import Executor
-    from flamectl_operator.observed.group import ObservedGroup
-    from flamectl_operator.planning.effective_group import EffectiveGroup
+from flamectl_operator.observed.executor import Executor
+from flamectl_operator.observed.group import ObservedGroup
+from flamectl_operator.planning.effective_group import EffectiveGroup
 
 
 @dataclass(frozen=True)

@@ -7,19 +7,13 @@ has been open, and the generation of the spec for which the cluster suspended it
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import timedelta
-from typing import TYPE_CHECKING
+from datetime import datetime, timedelta
 
 from flamectl_operator.api.component_status import IdleStatus
+from flamectl_operator.api.flamecluster import FlameClusterSpec
 from flamectl_operator.flame.knowledge import RECENT_SNAPSHOT_SECONDS, Phase
-
-if TYPE_CHECKING:
-    from datetime import datetime
-
-    from flamectl_operator.api.flamecluster import FlameClusterSpec
-    from flamectl_operator.observed.cluster import ObservedCluster
-    from flamectl_operator.runtime.clock_reading import ClockReading
-
+from flamectl_operator.observed.cluster import ObservedCluster
+from flamectl_operator.runtime.clock_reading import ClockReading
 
 _NOT_IDLE = IdleStatus()
 #: The message in the status of a cluster that has suspended itself.

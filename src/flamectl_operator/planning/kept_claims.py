@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from flamectl_operator.api.constants import CLUSTER_LABEL, CONFIRM_CLAIM_LOSS_ANNOTATION
+from flamectl_operator.kube.views import PersistentVolumeClaimView
 from flamectl_operator.observed.claims import LOST
-from flamectl_operator.runtime.outcome import blocked, wait
-
-if TYPE_CHECKING:
-    from flamectl_operator.kube.views import PersistentVolumeClaimView
-    from flamectl_operator.observed.cluster import ObservedCluster
-    from flamectl_operator.runtime.outcome import Outcome
+from flamectl_operator.observed.cluster import ObservedCluster
+from flamectl_operator.runtime.outcome import Outcome, blocked, wait
 
 #: The reason of an outcome for a claim that is being deleted while a Pod keeps it. `claims_in_danger` has the message, and the
 #: decisions about Pods wait without one.

@@ -9,13 +9,10 @@ or its machine is stopped.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
+from flamectl_operator.api.flamecluster import LockOptions
+from flamectl_operator.kube.views import LeaseView
 from flamectl_operator.settings.model import MAX_LOCK_DURATION
-
-if TYPE_CHECKING:
-    from flamectl_operator.api.flamecluster import LockOptions
-    from flamectl_operator.kube.views import LeaseView
 
 #: Shares of the lock's duration. After the first share the holder extends the lock before it continues to delete; after the
 #: second it stops deleting. The rest is for requests in flight and for clocks that run at different speeds.

@@ -9,21 +9,17 @@ it. So a Pod that terminates for too long, as on a node that does not report, co
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
 
 from flamectl_operator.api.constants import EXECUTOR_MANAGER
 from flamectl_operator.desired import names
+from flamectl_operator.flame.snapshot import SessionManagerSnapshot
 from flamectl_operator.observed import pods
+from flamectl_operator.observed.cluster import ObservedCluster
 from flamectl_operator.planning.deletion import given_up_at
 from flamectl_operator.planning.parts import LostNodesPlan
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from flamectl_operator.flame.snapshot import SessionManagerSnapshot
-    from flamectl_operator.observed.cluster import ObservedCluster
-    from flamectl_operator.runtime.clock_reading import ClockReading
-    from flamectl_operator.settings.model import FlameSettings
+from flamectl_operator.runtime.clock_reading import ClockReading
+from flamectl_operator.settings.model import FlameSettings
 
 #: Seconds after which a node is reported as lost once more, if executors are still listed on it: the session manager needs 30.
 NODE_REPORT_INTERVAL_SECONDS = 60.0

@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from datetime import datetime
 
 from flamectl_operator.api.constants import DRAINING_ANNOTATION, DRAINING_SINCE_ANNOTATION
-
-if TYPE_CHECKING:
-    from datetime import datetime
-
-    from flamectl_operator.planning.parts import DrainReason
+from flamectl_operator.planning.parts import DrainReason
 
 
 def drain_annotations(why: DrainReason, now: datetime) -> dict[str, str]:

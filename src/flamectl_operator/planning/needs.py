@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
+from flamectl_operator.observed.cluster import ObservedCluster
 from flamectl_operator.planning.children import CHILDREN
+from flamectl_operator.planning.comparison import Comparison
 from flamectl_operator.planning.drain import occupied
-from flamectl_operator.planning.parts import DrainReason
-
-if TYPE_CHECKING:
-    from collections.abc import Collection
-
-    from flamectl_operator.observed.cluster import ObservedCluster
-    from flamectl_operator.planning.comparison import Comparison
-    from flamectl_operator.planning.effective_spec import EffectiveSpec
-    from flamectl_operator.planning.parts import ClaimPlan, ScalePlan
+from flamectl_operator.planning.effective_spec import EffectiveSpec
+from flamectl_operator.planning.parts import ClaimPlan, DrainReason, ScalePlan
 
 
 @dataclass(frozen=True)

@@ -6,28 +6,22 @@ back under its name; surplus ones are deleted from the highest ordinal down; and
 
 from __future__ import annotations
 
-from datetime import timedelta
-from typing import TYPE_CHECKING
+from datetime import datetime, timedelta
 
 from flamectl_operator.desired.claims import object_cache_claim
+from flamectl_operator.observed.cluster import ObservedCluster
 from flamectl_operator.observed.executor import terminal_since
+from flamectl_operator.observed.object_cache import ObjectCache
 from flamectl_operator.observed.pods import disrupted
 from flamectl_operator.planning.claims import claim_wait
+from flamectl_operator.planning.comparison import Comparison
 from flamectl_operator.planning.deletion import given_up_at
+from flamectl_operator.planning.effective_spec import EffectiveSpec
 from flamectl_operator.planning.kept_claims import KEEPS_CLAIM
 from flamectl_operator.planning.parts import CacheRemoval, ObjectCachePlan
 from flamectl_operator.planning.repairs import object_cache_repair
-from flamectl_operator.runtime.outcome import wait, wait_until
-
-if TYPE_CHECKING:
-    from datetime import datetime
-
-    from flamectl_operator.observed.cluster import ObservedCluster
-    from flamectl_operator.observed.object_cache import ObjectCache
-    from flamectl_operator.planning.comparison import Comparison
-    from flamectl_operator.planning.effective_spec import EffectiveSpec
-    from flamectl_operator.runtime.clock_reading import ClockReading
-    from flamectl_operator.runtime.outcome import Outcome
+from flamectl_operator.runtime.clock_reading import ClockReading
+from flamectl_operator.runtime.outcome import Outcome, wait, wait_until
 
 
 def plan_object_caches(compared: Comparison, now: ClockReading) -> ObjectCachePlan:

@@ -7,15 +7,12 @@ of the Pods, so a process that has just started notices it as well, even under a
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from flamectl_operator.api.status import FlameClusterStatus
-    from flamectl_operator.desired.cluster import DesiredCluster
-    from flamectl_operator.observed.cluster import ObservedCluster
-    from flamectl_operator.planning.spec_changes import SpecChanges
+from flamectl_operator.api.status import FlameClusterStatus
+from flamectl_operator.desired.cluster import DesiredCluster
+from flamectl_operator.observed.cluster import ObservedCluster
+from flamectl_operator.planning.spec_changes import SpecChanges
 
 
 def unwanted_changes(

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from flamectl_operator.observed.component import Component
-    from flamectl_operator.observed.executor import Executor
-    from flamectl_operator.runtime.outcome import Outcome
+from flamectl_operator.observed.component import Component
+from flamectl_operator.observed.executor import Executor
+from flamectl_operator.runtime.outcome import Outcome
 
 
 @dataclass(frozen=True)

@@ -2,24 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
+from datetime import datetime
 from enum import Enum, StrEnum
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from flamectl_operator.desired.claims import DesiredClaim
+from flamectl_operator.desired.pod_template import ComponentTemplate
+from flamectl_operator.kube.pod_views import PodView
+from flamectl_operator.kube.views import PersistentVolumeClaimView
+from flamectl_operator.observed.component import Component
+from flamectl_operator.observed.executor import Executor
+from flamectl_operator.observed.object_cache import ObjectCache
 from flamectl_operator.planning.part import Part, removing
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from datetime import datetime
-
-    from flamectl_operator.desired.claims import DesiredClaim
-    from flamectl_operator.desired.pod_template import ComponentTemplate
-    from flamectl_operator.kube.pod_views import PodView
-    from flamectl_operator.kube.views import PersistentVolumeClaimView
-    from flamectl_operator.observed.component import Component
-    from flamectl_operator.observed.executor import Executor
-    from flamectl_operator.observed.object_cache import ObjectCache
-    from flamectl_operator.runtime.outcome import Outcome
+from flamectl_operator.runtime.outcome import Outcome
 
 #: The reasons for replacing an executor, as text for an event.
 LOST = "started under an earlier session manager"

@@ -4,17 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
 
+from flamectl_operator.observed.cluster import ObservedCluster
+from flamectl_operator.observed.executor import Executor
 from flamectl_operator.planning.group_comparison import GroupComparison
-from flamectl_operator.planning.unregistered import overdue, unregistered
-
-if TYPE_CHECKING:
-    from flamectl_operator.observed.cluster import ObservedCluster
-    from flamectl_operator.observed.executor import Executor
-    from flamectl_operator.planning.prerequisites import Prerequisites
-    from flamectl_operator.planning.unregistered import Unregistered
-    from flamectl_operator.runtime.clock_reading import ClockReading
+from flamectl_operator.planning.prerequisites import Prerequisites
+from flamectl_operator.planning.unregistered import Unregistered, overdue, unregistered
+from flamectl_operator.runtime.clock_reading import ClockReading
 
 
 @dataclass(frozen=True)

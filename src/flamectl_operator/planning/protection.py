@@ -6,9 +6,9 @@ whatever process patches it, and annotations of others stay as they are.
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
-from datetime import timedelta
-from typing import TYPE_CHECKING
+from datetime import datetime, timedelta
 
 from flamectl_operator.api.constants import (
     DO_NOT_DISRUPT_ANNOTATION,
@@ -16,15 +16,10 @@ from flamectl_operator.api.constants import (
     SAFE_TO_EVICT_ANNOTATION,
 )
 from flamectl_operator.flame.snapshot import Load
+from flamectl_operator.observed.executor import Executor
 from flamectl_operator.planning.part import Part
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping
-    from datetime import datetime
-
-    from flamectl_operator.observed.executor import Executor
-    from flamectl_operator.planning.planned_group import PlannedGroup
-    from flamectl_operator.runtime.clock_reading import ClockReading
+from flamectl_operator.planning.planned_group import PlannedGroup
+from flamectl_operator.runtime.clock_reading import ClockReading
 
 #: The annotations that the cluster autoscaler and Karpenter read.
 PROTECTION = {SAFE_TO_EVICT_ANNOTATION: "false", DO_NOT_DISRUPT_ANNOTATION: "true"}

@@ -9,19 +9,15 @@ be the cause, and then stays, because its image or its configuration is, and eve
 from __future__ import annotations
 
 from datetime import timedelta
-from typing import TYPE_CHECKING
 
 from flamectl_operator.flame.snapshot import Load
+from flamectl_operator.observed.executor import Executor
 from flamectl_operator.planning.budget import Budget
+from flamectl_operator.planning.group_comparison import GroupComparison
+from flamectl_operator.planning.planned_group import PlannedGroup
 from flamectl_operator.planning.replacement_backoff import executor_uncounted
-from flamectl_operator.runtime.outcome import DONE, blocked, wait, wait_until
-
-if TYPE_CHECKING:
-    from flamectl_operator.observed.executor import Executor
-    from flamectl_operator.planning.group_comparison import GroupComparison
-    from flamectl_operator.planning.planned_group import PlannedGroup
-    from flamectl_operator.planning.unregistered import Unregistered
-    from flamectl_operator.runtime.outcome import Outcome
+from flamectl_operator.planning.unregistered import Unregistered
+from flamectl_operator.runtime.outcome import DONE, Outcome, blocked, wait, wait_until
 
 #: How long an executor may take to register before the status reports it.
 _REPORTED_AFTER = timedelta(seconds=15)

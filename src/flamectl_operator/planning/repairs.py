@@ -5,7 +5,7 @@ A Pod gets back its labels, because the rest of it cannot change. A claim gets i
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from flamectl_operator.api.constants import (
     API_VERSION,
@@ -19,17 +19,15 @@ from flamectl_operator.api.constants import (
     SESSION_STORE_ANNOTATION,
 )
 from flamectl_operator.api.quantity import amount, parse_quantity
+from flamectl_operator.desired.claims import DesiredClaim
+from flamectl_operator.desired.metadata import Identity
+from flamectl_operator.kube.pod_views import PodView
+from flamectl_operator.kube.views import KubernetesObject, PersistentVolumeClaimView
+from flamectl_operator.observed.cluster import ObservedCluster
 from flamectl_operator.observed.component import Component
 from flamectl_operator.observed.incarnation import first_container, is_identity
 from flamectl_operator.planning import drift
-
-if TYPE_CHECKING:
-    from flamectl_operator.desired.claims import DesiredClaim
-    from flamectl_operator.desired.metadata import Identity
-    from flamectl_operator.kube.pod_views import PodView
-    from flamectl_operator.kube.views import KubernetesObject, PersistentVolumeClaimView
-    from flamectl_operator.observed.cluster import ObservedCluster
-    from flamectl_operator.planning.effective_spec import EffectiveSpec
+from flamectl_operator.planning.effective_spec import EffectiveSpec
 
 #: Phase of a claim that has a volume. Only such a claim can grow.
 BOUND = "Bound"

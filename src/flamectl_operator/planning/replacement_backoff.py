@@ -8,25 +8,19 @@ ready for a while.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING
 
 from flamectl_operator.api.model import INT32_MAX
-from flamectl_operator.observed.executor import worked_for
+from flamectl_operator.api.status import FlameClusterStatus
+from flamectl_operator.observed.cluster import ObservedCluster
+from flamectl_operator.observed.component import Component
+from flamectl_operator.observed.executor import Executor, worked_for
+from flamectl_operator.observed.group import ObservedGroup
 from flamectl_operator.observed.pods import disrupted, ready_since
-from flamectl_operator.runtime.outcome import wait_until
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
-    from flamectl_operator.api.status import FlameClusterStatus
-    from flamectl_operator.observed.cluster import ObservedCluster
-    from flamectl_operator.observed.component import Component
-    from flamectl_operator.observed.executor import Executor
-    from flamectl_operator.observed.group import ObservedGroup
-    from flamectl_operator.runtime.outcome import Outcome
-    from flamectl_operator.settings.model import FlameSettings
+from flamectl_operator.runtime.outcome import Outcome, wait_until
+from flamectl_operator.settings.model import FlameSettings
 
 
 @dataclass(frozen=True)

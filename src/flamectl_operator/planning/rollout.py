@@ -2,28 +2,22 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from datetime import datetime, timedelta
 
 from flamectl_operator.flame.knowledge import SNAPSHOT_RECHECK_SECONDS
 from flamectl_operator.observed import pods
+from flamectl_operator.observed.cluster import ObservedCluster
+from flamectl_operator.observed.component import Component
+from flamectl_operator.observed.executor import Executor
 from flamectl_operator.planning.budget import floor
 from flamectl_operator.planning.deletion import deletion_order
 from flamectl_operator.planning.drain import split_drainable, undecided
 from flamectl_operator.planning.parts import LOST, MAKE_ROOM, STALE, RolloutPlan
+from flamectl_operator.planning.planned_group import PlannedGroup
 from flamectl_operator.planning.registration import holds_rollout, of_no_use, superseded
-from flamectl_operator.runtime.outcome import wait, wait_until
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from datetime import datetime
-
-    from flamectl_operator.observed.cluster import ObservedCluster
-    from flamectl_operator.observed.component import Component
-    from flamectl_operator.observed.executor import Executor
-    from flamectl_operator.planning.planned_group import PlannedGroup
-    from flamectl_operator.runtime.clock_reading import ClockReading
-    from flamectl_operator.runtime.outcome import Outcome
+from flamectl_operator.runtime.clock_reading import ClockReading
+from flamectl_operator.runtime.outcome import Outcome, wait, wait_until
 
 #: Seconds that the session manager may be unschedulable before executors that wait for it are deleted, because another node may
 #: be on its way.

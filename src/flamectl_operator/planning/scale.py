@@ -7,27 +7,20 @@ a stale executor is deleted, and the next pass finds one missing and creates it 
 from __future__ import annotations
 
 from dataclasses import replace
-from datetime import timedelta
-from typing import TYPE_CHECKING
+from datetime import datetime, timedelta
 
 from flamectl_operator.flame.knowledge import SNAPSHOT_RECHECK_SECONDS
 from flamectl_operator.observed import pods
-from flamectl_operator.observed.executor import terminal_since
+from flamectl_operator.observed.executor import Executor, terminal_since
 from flamectl_operator.planning.budget import floor, surge
 from flamectl_operator.planning.deletion import deletion_order, given_up_at
 from flamectl_operator.planning.drain import CLOCKS_DIFFER, occupied, split_drainable, undecided
+from flamectl_operator.planning.effective_group import EffectiveGroup
 from flamectl_operator.planning.parts import ScalePlan
+from flamectl_operator.planning.planned_group import PlannedGroup
 from flamectl_operator.planning.registration import NOT_REGISTERED, of_no_use, unregistered_to_delete
 from flamectl_operator.planning.replacement_backoff import executor_uncounted
-from flamectl_operator.runtime.outcome import wait, wait_until
-
-if TYPE_CHECKING:
-    from datetime import datetime
-
-    from flamectl_operator.observed.executor import Executor
-    from flamectl_operator.planning.effective_group import EffectiveGroup
-    from flamectl_operator.planning.planned_group import PlannedGroup
-    from flamectl_operator.runtime.outcome import Outcome
+from flamectl_operator.runtime.outcome import Outcome, wait, wait_until
 
 
 def plan_scale(group: PlannedGroup, limit: int) -> ScalePlan:

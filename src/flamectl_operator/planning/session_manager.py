@@ -2,27 +2,23 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from datetime import datetime
 
+from flamectl_operator.desired.metadata import Identity
+from flamectl_operator.kube.pod_views import PodView
+from flamectl_operator.observed.cluster import ObservedCluster
+from flamectl_operator.observed.component import Component
 from flamectl_operator.planning.claims import claim_wait
+from flamectl_operator.planning.comparison import Comparison
 from flamectl_operator.planning.deletion import given_up_at
+from flamectl_operator.planning.effective_spec import EffectiveSpec
 from flamectl_operator.planning.kept_claims import KEEPS_CLAIM
 from flamectl_operator.planning.parts import SessionManagerAction, SessionManagerPlan
 from flamectl_operator.planning.repairs import is_predecessors, session_manager_repair
 from flamectl_operator.planning.replacement_backoff import session_manager_uncounted
+from flamectl_operator.runtime.clock_reading import ClockReading
 from flamectl_operator.runtime.outcome import wait, wait_until
 from flamectl_operator.runtime.text import joined
-
-if TYPE_CHECKING:
-    from datetime import datetime
-
-    from flamectl_operator.desired.metadata import Identity
-    from flamectl_operator.kube.pod_views import PodView
-    from flamectl_operator.observed.cluster import ObservedCluster
-    from flamectl_operator.observed.component import Component
-    from flamectl_operator.planning.comparison import Comparison
-    from flamectl_operator.planning.effective_spec import EffectiveSpec
-    from flamectl_operator.runtime.clock_reading import ClockReading
 
 
 def plan_session_manager(compared: Comparison, now: ClockReading) -> SessionManagerPlan:

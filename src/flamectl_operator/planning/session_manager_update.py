@@ -5,22 +5,16 @@ With `WhenIdle` it stays until no task runs, at most for `maxWaitSeconds`. The s
 
 from __future__ import annotations
 
-from datetime import timedelta
-from typing import TYPE_CHECKING
+from datetime import datetime, timedelta
 
 from flamectl_operator.api.constants import SESSION_MANAGER, SHARED_ANNOTATION
+from flamectl_operator.desired.cluster import DesiredCluster
 from flamectl_operator.flame.knowledge import RECENT_SNAPSHOT_SECONDS, SNAPSHOT_RECHECK_SECONDS
 from flamectl_operator.observed import pods
-from flamectl_operator.runtime.outcome import wait, wait_until
-
-if TYPE_CHECKING:
-    from datetime import datetime
-
-    from flamectl_operator.desired.cluster import DesiredCluster
-    from flamectl_operator.observed.cluster import ObservedCluster
-    from flamectl_operator.observed.component import Component
-    from flamectl_operator.runtime.clock_reading import ClockReading
-    from flamectl_operator.runtime.outcome import Outcome
+from flamectl_operator.observed.cluster import ObservedCluster
+from flamectl_operator.observed.component import Component
+from flamectl_operator.runtime.clock_reading import ClockReading
+from flamectl_operator.runtime.outcome import Outcome, wait, wait_until
 
 #: How long a session manager that runs may be unready before it counts as broken, because a probe may fail for a moment.
 UNREADY_TIMEOUT = timedelta(seconds=60)

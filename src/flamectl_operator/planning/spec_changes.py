@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
+from flamectl_operator.api.flamecluster import FlameClusterSpec
 from flamectl_operator.api.model import Model
 from flamectl_operator.desired.revision import executor_revision, session_manager_revision
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
-
-    from flamectl_operator.api.flamecluster import FlameClusterSpec
 
 #: The names of a field and of the objects around it.
 Path: TypeAlias = tuple[str, ...]

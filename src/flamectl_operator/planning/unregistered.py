@@ -2,22 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
-from datetime import timedelta
-from typing import TYPE_CHECKING
+from datetime import datetime, timedelta
 
 from flamectl_operator.flame.snapshot import Load, NodeState
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-    from datetime import datetime
-
-    from flamectl_operator.observed.cluster import ObservedCluster
-    from flamectl_operator.observed.executor import Executor
-    from flamectl_operator.observed.group import ObservedGroup
-    from flamectl_operator.planning.effective_group import EffectiveGroup
-    from flamectl_operator.runtime.clock_reading import ClockReading
-    from flamectl_operator.settings.model import FlameSettings
+from flamectl_operator.observed.cluster import ObservedCluster
+from flamectl_operator.observed.executor import Executor
+from flamectl_operator.observed.group import ObservedGroup
+from flamectl_operator.planning.effective_group import EffectiveGroup
+from flamectl_operator.runtime.clock_reading import ClockReading
+from flamectl_operator.settings.model import FlameSettings
 
 #: Seconds after which an executor is replaced whose node is not ready for Flame, or does not come back to a session manager that
 #: restarted. Flame itself drops the work of a silent node after 45 s.

@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 import os
 import sys
+from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import Annotated, Literal
 
 import typer
 
@@ -38,10 +39,6 @@ from flamectl_operator.runtime.workflow_graph import as_mermaid, as_text
 from flamectl_operator.settings.document import show, show_json
 from flamectl_operator.settings.layers import SettingsError
 from flamectl_operator.subreconcilers import PIPELINE
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
 
 app = typer.Typer(
     help="Run Flame clusters on Kubernetes from FlameCluster resources.",

@@ -6,8 +6,7 @@ An invalid change is reported, and the settings in force stay in force.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Sequence
 
 import structlog
 
@@ -19,18 +18,12 @@ from flamectl_operator.kube.errors import (
     TooManyRequestsError,
 )
 from flamectl_operator.kube.events import EventKind, ObjectReference
-from flamectl_operator.process.settings_sources import NothingThereError
+from flamectl_operator.process.settings_sources import NothingThereError, Source
+from flamectl_operator.runtime.clock import Clock
 from flamectl_operator.settings.changes import changed, in_force, restart_needed
 from flamectl_operator.settings.document import parse
-from flamectl_operator.settings.layers import SettingsError, merge
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from flamectl_operator.process.settings_sources import Source
-    from flamectl_operator.runtime.clock import Clock
-    from flamectl_operator.settings.layers import Effective, Layer
-    from flamectl_operator.settings.model import OperatorConfig
+from flamectl_operator.settings.layers import Effective, Layer, SettingsError, merge
+from flamectl_operator.settings.model import OperatorConfig
 
 #: Seconds between two reads of the source. A read is one small GET, and faster than the kubelet updates a mounted file.
 RELOAD_INTERVAL = 10.0

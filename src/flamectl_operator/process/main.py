@@ -10,12 +10,15 @@ import asyncio
 import os
 import random
 import socket
+from collections.abc import Coroutine
 from contextlib import AsyncExitStack
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import structlog
 
 from flamectl_operator import __version__
+from flamectl_operator.flame.session_manager import SessionManager
+from flamectl_operator.flame.watcher import Target
 from flamectl_operator.kube.api_server_client import ApiServerClient
 from flamectl_operator.kube.errors import KubernetesError
 from flamectl_operator.kube.http.connection import connect
@@ -26,24 +29,17 @@ from flamectl_operator.process.descriptors import raise_descriptor_limit
 from flamectl_operator.process.live_settings import LiveConfig
 from flamectl_operator.process.memory import collect_rarely, return_large_blocks, shrink_tls_buffers
 from flamectl_operator.process.monitoring import Monitor
+from flamectl_operator.process.options import ConfigLocations
 from flamectl_operator.process.replica import Replica
 from flamectl_operator.process.startup import StartUp, access_checks
 from flamectl_operator.runtime.clock import SystemClock
+from flamectl_operator.runtime.log_writer import LogWriter
 from flamectl_operator.runtime.logs import configure_logging, set_level
 from flamectl_operator.runtime.server_clock import ServerClock
 from flamectl_operator.runtime.signals import stop_on_signals
 from flamectl_operator.runtime.tasks import racing, while_running
-from flamectl_operator.settings.layers import SettingsError, merge
+from flamectl_operator.settings.layers import Effective, SettingsError, merge
 from flamectl_operator.settings.model import OperatorConfig
-
-if TYPE_CHECKING:
-    from collections.abc import Coroutine
-
-    from flamectl_operator.flame.session_manager import SessionManager
-    from flamectl_operator.flame.watcher import Target
-    from flamectl_operator.process.options import ConfigLocations
-    from flamectl_operator.runtime.log_writer import LogWriter
-    from flamectl_operator.settings.layers import Effective
 
 
 class CannotStartError(Exception):

@@ -2,25 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
+from flamectl_operator.kube.client import Client
 from flamectl_operator.kube.http.credentials import in_cluster, own_namespace
-from flamectl_operator.process.settings_sources import CONFIG_MAP, ConfigMapSource, FileSource
+from flamectl_operator.process.settings_sources import CONFIG_MAP, ConfigMapSource, FileSource, Source
 from flamectl_operator.settings.environment import environment_layer
 from flamectl_operator.settings.layers import Layer, SettingsError, check, layer_of
 from flamectl_operator.settings.model import ControllerSettings, LogFormat, LogLevel
 from flamectl_operator.settings.names import is_namespace, is_subdomain
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from flamectl_operator.kube.client import Client
-    from flamectl_operator.process.settings_sources import Source
-
 
 KubeconfigOption = Annotated[
     Path | None,

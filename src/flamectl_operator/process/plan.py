@@ -9,7 +9,8 @@ from __future__ import annotations
 import random
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal
+from pathlib import Path
+from typing import Any, Literal
 
 import msgspec
 import yaml
@@ -17,35 +18,28 @@ import yaml
 from flamectl_operator.api.constants import API_VERSION, CLUSTER_LABEL, KIND
 from flamectl_operator.api.status import ConditionType, FlameClusterStatus, find
 from flamectl_operator.controller import Controller
+from flamectl_operator.flame.watcher import Flame
 from flamectl_operator.kube.api_server_client import ApiServerClient
+from flamectl_operator.kube.client import Client
 from flamectl_operator.kube.errors import KubernetesError, NotFoundError, UnauthorizedError, UntrustedServerError
-from flamectl_operator.kube.events import EventRecorder
+from flamectl_operator.kube.events import EventKind, EventRecorder, ObjectReference
 from flamectl_operator.kube.http import wire
 from flamectl_operator.kube.http.connection import connect
 from flamectl_operator.kube.http.request import Request
 from flamectl_operator.kube.http.retrying import RetryingTransport
-from flamectl_operator.kube.recording_client import RecordingClient
+from flamectl_operator.kube.recording_client import RecordingClient, Write
 from flamectl_operator.kube.resources import LEASES
+from flamectl_operator.observed.flame_cluster import FlameClusterView
 from flamectl_operator.process.live_settings import LiveConfig
 from flamectl_operator.process.main import CannotStartError
+from flamectl_operator.process.options import ConfigLocations
 from flamectl_operator.process.startup import what_to_do
 from flamectl_operator.reconcile.stores import CHILDREN, FLAME_CLUSTERS, WHOLE_FLAME_CLUSTERS, Stores
-from flamectl_operator.runtime.clock import SystemClock
+from flamectl_operator.runtime.clock import Clock, SystemClock
 from flamectl_operator.runtime.logs import STEP, configure_logging
 from flamectl_operator.runtime.turns import in_turn
+from flamectl_operator.settings.model import OperatorConfig
 from flamectl_operator.subreconcilers import PIPELINE
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from flamectl_operator.flame.watcher import Flame
-    from flamectl_operator.kube.client import Client
-    from flamectl_operator.kube.events import EventKind, ObjectReference
-    from flamectl_operator.kube.recording_client import Write
-    from flamectl_operator.observed.flame_cluster import FlameClusterView
-    from flamectl_operator.process.options import ConfigLocations
-    from flamectl_operator.runtime.clock import Clock
-    from flamectl_operator.settings.model import OperatorConfig
 
 Output = Literal["text", "json", "yaml"]
 

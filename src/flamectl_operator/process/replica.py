@@ -2,30 +2,25 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import asyncio
+from collections.abc import Callable
+from random import Random
 
+from flamectl_operator.flame.session_manager import SessionManager
+from flamectl_operator.flame.watcher import Target
+from flamectl_operator.kube.client import Client
 from flamectl_operator.kube.errors import ConfigurationError
+from flamectl_operator.kube.events import EventKind, ObjectReference
 from flamectl_operator.kube.fence import Fence
 from flamectl_operator.kube.http.credentials import own_namespace
+from flamectl_operator.kube.http.request import Guard
 from flamectl_operator.kube.leader_election import Candidate, LeaderElector, LeaseTiming
 from flamectl_operator.operator import Operator
+from flamectl_operator.process.container import Host
 from flamectl_operator.reconcile.spec_renderer import SpecRenderer
-from flamectl_operator.runtime.telemetry import UNMEASURED
-
-if TYPE_CHECKING:
-    import asyncio
-    from collections.abc import Callable
-    from random import Random
-
-    from flamectl_operator.flame.session_manager import SessionManager
-    from flamectl_operator.flame.watcher import Target
-    from flamectl_operator.kube.client import Client
-    from flamectl_operator.kube.events import EventKind, ObjectReference
-    from flamectl_operator.kube.http.request import Guard
-    from flamectl_operator.process.container import Host
-    from flamectl_operator.runtime.clock import Clock
-    from flamectl_operator.runtime.telemetry import Telemetry
-    from flamectl_operator.settings.model import LeaderElectionSettings, OperatorConfig
+from flamectl_operator.runtime.clock import Clock
+from flamectl_operator.runtime.telemetry import UNMEASURED, Telemetry
+from flamectl_operator.settings.model import LeaderElectionSettings, OperatorConfig
 
 
 class Replica:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import os
 import stat
-from typing import TYPE_CHECKING, Protocol
+from pathlib import Path
+from typing import Protocol
 
 import structlog
 
 from flamectl_operator.api.constants import MANAGED_BY
+from flamectl_operator.kube.client import Client
 from flamectl_operator.kube.errors import (
     AlreadyExistsError,
     ApiError,
@@ -21,11 +23,6 @@ from flamectl_operator.kube.events import ObjectReference
 from flamectl_operator.kube.resources import CONFIG_MAPS
 from flamectl_operator.settings.document import defaults
 from flamectl_operator.settings.layers import SettingsError
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from flamectl_operator.kube.client import Client
 
 #: The ConfigMap in the operator's own namespace, and its key.
 CONFIG_MAP = "flamectl-operator-config"

@@ -8,12 +8,13 @@ gone.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING
+from random import Random
 
 import structlog
 
+from flamectl_operator.kube.client import Client
 from flamectl_operator.kube.errors import (
     ApiError,
     ConfigurationError,
@@ -25,13 +26,7 @@ from flamectl_operator.kube.errors import (
 )
 from flamectl_operator.reconcile.stores import CHILDREN, FLAME_CLUSTERS
 from flamectl_operator.runtime.backoff import ExponentialBackoff
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from random import Random
-
-    from flamectl_operator.kube.client import Client
-    from flamectl_operator.runtime.clock import Clock
+from flamectl_operator.runtime.clock import Clock
 
 #: A step of the start that uses the API server.
 Step = Callable[[], Awaitable[object]]

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterator
+from typing import Any
 
 from flamectl_operator.api.constants import CLUSTER_LABEL, KIND
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from flamectl_operator.kube.cache.index import Key
-    from flamectl_operator.kube.cache.store import Change
-    from flamectl_operator.kube.views import KubernetesObject
+from flamectl_operator.kube.cache.index import Key
+from flamectl_operator.kube.cache.store import Change
+from flamectl_operator.kube.views import KubernetesObject
 
 
 def keys_of(change: Change[Any], keys: Callable[[KubernetesObject], Iterator[Key]]) -> list[Key]:

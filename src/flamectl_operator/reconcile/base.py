@@ -4,21 +4,19 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from functools import partial
-from typing import TYPE_CHECKING, ClassVar, Generic, TypeVar
+from typing import ClassVar, Generic, TypeVar
 
+from flamectl_operator.planning.cluster_plan import ClusterPlan
 from flamectl_operator.planning.part import Part
+from flamectl_operator.reconcile.reconcile_pass import Pass
 from flamectl_operator.reconcile.refusals import collect
 from flamectl_operator.runtime.outcome import DONE, Outcome, combine
 from flamectl_operator.runtime.workflow import Action
 
-if TYPE_CHECKING:
-    from flamectl_operator.planning.cluster_plan import ClusterPlan
-    from flamectl_operator.reconcile.reconcile_pass import Pass
-
 P = TypeVar("P", bound=Part)
 
 
-class Subreconciler(Action["Pass"]):
+class Subreconciler(Action[Pass]):
     """One idempotent step of a pass: a stage's own, or a part of a stage.
 
     It compares the objects that should exist with the objects that exist, does what its name says, and leaves early when there is

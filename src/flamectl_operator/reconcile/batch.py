@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
 from flamectl_operator.reconcile.outcomes import changed, next_batch
 from flamectl_operator.reconcile.refusals import primary_error
+from flamectl_operator.runtime.clock import Clock
 from flamectl_operator.runtime.outcome import DONE, Outcome
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from flamectl_operator.runtime.clock import Clock
-    from flamectl_operator.runtime.slow_start import SlowStartResult
+from flamectl_operator.runtime.slow_start import SlowStartResult
 
 #: Seconds after which a batch of requests leaves the rest to the next pass, because the operator writes no status and repairs
 #: nothing else while the batch runs.

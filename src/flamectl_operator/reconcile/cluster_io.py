@@ -6,13 +6,17 @@ operator's own writes. Each delete has the uid of its object as a precondition. 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, TypeVar
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar
 
 import structlog
 
 from flamectl_operator.api.constants import API_VERSION, CLUSTER_LABEL, KIND
 from flamectl_operator.desired import names
 from flamectl_operator.desired.common_metadata import CommonMetadata
+from flamectl_operator.desired.metadata import Identity
+from flamectl_operator.desired.pod_template import ComponentTemplate
+from flamectl_operator.kube.client import Client
 from flamectl_operator.kube.errors import (
     AlreadyExistsError,
     ConflictError,
@@ -22,29 +26,20 @@ from flamectl_operator.kube.errors import (
     NotFoundError,
     UndecodableError,
 )
-from flamectl_operator.kube.events import ObjectReference
+from flamectl_operator.kube.events import EventRecorder, ObjectReference
+from flamectl_operator.kube.http.request import Guard
 from flamectl_operator.kube.pod_views import PodView
-from flamectl_operator.kube.resources import CLAIMS, CONFIG_MAPS, PODS
+from flamectl_operator.kube.resources import CLAIMS, CONFIG_MAPS, PODS, Resource
 from flamectl_operator.kube.views import KubernetesObject
 from flamectl_operator.observed import pods
+from flamectl_operator.observed.cluster import ObservedCluster
 from flamectl_operator.reconcile.cluster_reads import ClusterReads
 from flamectl_operator.reconcile.refusals import REFUSALS, RefusedError
 from flamectl_operator.reconcile.repairs import Repairs
+from flamectl_operator.reconcile.stores import Stores
 from flamectl_operator.reconcile.write_count import WRITES
+from flamectl_operator.runtime.clock import Clock
 from flamectl_operator.runtime.turns import in_turn
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
-    from flamectl_operator.desired.metadata import Identity
-    from flamectl_operator.desired.pod_template import ComponentTemplate
-    from flamectl_operator.kube.client import Client
-    from flamectl_operator.kube.events import EventRecorder
-    from flamectl_operator.kube.http.request import Guard
-    from flamectl_operator.kube.resources import Resource
-    from flamectl_operator.observed.cluster import ObservedCluster
-    from flamectl_operator.reconcile.stores import Stores
-    from flamectl_operator.runtime.clock import Clock
 
 _LOG = structlog.get_logger(component="controller")
 

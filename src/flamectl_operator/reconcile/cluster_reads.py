@@ -2,38 +2,31 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NoReturn, TypeVar
+from collections.abc import Callable, Iterable, Mapping
+from typing import NoReturn, TypeVar
 
 from flamectl_operator.api.constants import CLUSTER_LABEL, CONFIRM_CLAIM_LOSS_ANNOTATION
 from flamectl_operator.desired import names
-from flamectl_operator.kube.cache.contradictions import OutdatedAnswerError, outdated
+from flamectl_operator.desired.metadata import Identity
+from flamectl_operator.flame.knowledge import Knowledge
+from flamectl_operator.kube.cache.contradictions import Known, OutdatedAnswerError, outdated
+from flamectl_operator.kube.client import Client
 from flamectl_operator.kube.errors import ConflictError, NotFoundError
 from flamectl_operator.kube.pages import list_pages
-from flamectl_operator.kube.resources import CLAIMS, PODS
-from flamectl_operator.kube.views import KubernetesObject
+from flamectl_operator.kube.pod_views import PodView
+from flamectl_operator.kube.resources import CLAIMS, PODS, Resource
+from flamectl_operator.kube.views import KubernetesObject, PersistentVolumeClaimView
 from flamectl_operator.observed.claims import KnownClaims, users_of_claims
 from flamectl_operator.observed.cluster import ObservedCluster
+from flamectl_operator.observed.flame_cluster import FlameClusterView
 from flamectl_operator.observed.incarnation import UNKNOWN_SESSION_MANAGER, incarnation_of
 from flamectl_operator.observed.views import Views
 from flamectl_operator.planning.children import CHILDREN
 from flamectl_operator.reconcile.refusals import REFUSALS, RefusedError
-from flamectl_operator.reconcile.stores import FLAME_CLUSTERS, WHOLE_FLAME_CLUSTERS
+from flamectl_operator.reconcile.stores import FLAME_CLUSTERS, WHOLE_FLAME_CLUSTERS, Stores
 from flamectl_operator.reconcile.transform import keep
+from flamectl_operator.runtime.clock import Clock
 from flamectl_operator.runtime.slow_start import in_parallel
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
-
-    from flamectl_operator.desired.metadata import Identity
-    from flamectl_operator.flame.knowledge import Knowledge
-    from flamectl_operator.kube.cache.contradictions import Known
-    from flamectl_operator.kube.client import Client
-    from flamectl_operator.kube.pod_views import PodView
-    from flamectl_operator.kube.resources import Resource
-    from flamectl_operator.kube.views import PersistentVolumeClaimView
-    from flamectl_operator.observed.flame_cluster import FlameClusterView
-    from flamectl_operator.reconcile.stores import Stores
-    from flamectl_operator.runtime.clock import Clock
 
 T = TypeVar("T", bound=KubernetesObject)
 

@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
-from flamectl_operator.api.flamecluster import LockOptions
+from flamectl_operator.api.flamecluster import FlameClusterSpec, LockOptions
+from flamectl_operator.desired.cluster import DesiredCluster
 from flamectl_operator.desired.common_metadata import CommonMetadata
+from flamectl_operator.desired.metadata import Identity
+from flamectl_operator.kube.cache.store import Change
+from flamectl_operator.kube.client import Client
+from flamectl_operator.kube.events import EventRecorder
+from flamectl_operator.kube.pod_views import PodView
+from flamectl_operator.observed.cluster import ObservedCluster
+from flamectl_operator.observed.flame_cluster import FlameClusterView
 from flamectl_operator.observed.incarnation import WantedSessionManager
-from flamectl_operator.planning.effective_spec import resolve_effective_spec
+from flamectl_operator.planning.effective_spec import EffectiveSpec, resolve_effective_spec
 from flamectl_operator.planning.group_comparison import GroupComparison
 from flamectl_operator.planning.spec_changes import SpecChanges
 from flamectl_operator.planning.unregistered import overdue, unregistered
@@ -23,31 +31,16 @@ from flamectl_operator.reconcile.reconcile_pass import Pass
 from flamectl_operator.reconcile.refusals import RefusedError
 from flamectl_operator.reconcile.report import Report
 from flamectl_operator.reconcile.session_manager_io import SessionManagerIO
-from flamectl_operator.reconcile.spec_renderer import MAX_SIZE_IN_LOOP
+from flamectl_operator.reconcile.spec_renderer import MAX_SIZE_IN_LOOP, RenderedSpec, SpecRenderer
 from flamectl_operator.reconcile.status_writer import StatusWriter
+from flamectl_operator.reconcile.stores import Stores
+from flamectl_operator.runtime.clock import Clock
+from flamectl_operator.runtime.clock_reading import ClockReading
+from flamectl_operator.runtime.outcome import Result
 from flamectl_operator.runtime.slow_start import SlowStart
+from flamectl_operator.runtime.telemetry import Telemetry
+from flamectl_operator.settings.model import FlameSettings, OperatorConfig
 from flamectl_operator.status.losses import loss_events
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from flamectl_operator.api.flamecluster import FlameClusterSpec
-    from flamectl_operator.desired.cluster import DesiredCluster
-    from flamectl_operator.desired.metadata import Identity
-    from flamectl_operator.kube.cache.store import Change
-    from flamectl_operator.kube.client import Client
-    from flamectl_operator.kube.events import EventRecorder
-    from flamectl_operator.kube.pod_views import PodView
-    from flamectl_operator.observed.cluster import ObservedCluster
-    from flamectl_operator.observed.flame_cluster import FlameClusterView
-    from flamectl_operator.planning.effective_spec import EffectiveSpec
-    from flamectl_operator.reconcile.spec_renderer import RenderedSpec, SpecRenderer
-    from flamectl_operator.reconcile.stores import Stores
-    from flamectl_operator.runtime.clock import Clock
-    from flamectl_operator.runtime.clock_reading import ClockReading
-    from flamectl_operator.runtime.outcome import Result
-    from flamectl_operator.runtime.telemetry import Telemetry
-    from flamectl_operator.settings.model import FlameSettings, OperatorConfig
 
 
 class ClusterState:

@@ -11,27 +11,23 @@ A debounce interval delays a pass and never replaces it: each event that it hold
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from flamectl_operator.api.constants import EXECUTOR_MANAGER
-from flamectl_operator.api.status import Generations
+from flamectl_operator.api.status import FlameClusterStatus, Generations
 from flamectl_operator.desired import names
+from flamectl_operator.desired.metadata import Identity
+from flamectl_operator.kube.pod_views import PodView
 from flamectl_operator.observed import pods
+from flamectl_operator.observed.cluster import ObservedCluster
+from flamectl_operator.observed.component import Component
 from flamectl_operator.observed.executor import Executor
+from flamectl_operator.planning.group_comparison import GroupComparison
 from flamectl_operator.planning.registration import NOT_REGISTERED
 from flamectl_operator.reconcile.throttle import PRECISION
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from flamectl_operator.api.status import FlameClusterStatus
-    from flamectl_operator.desired.metadata import Identity
-    from flamectl_operator.kube.pod_views import PodView
-    from flamectl_operator.observed.cluster import ObservedCluster
-    from flamectl_operator.observed.component import Component
-    from flamectl_operator.planning.group_comparison import GroupComparison
-    from flamectl_operator.runtime.outcome import Result
+from flamectl_operator.runtime.outcome import Result
 
 #: Seconds of a debounce interval: of the first one, and at most. One that follows another is twice as long.
 FIRST_INTERVAL = 0.05

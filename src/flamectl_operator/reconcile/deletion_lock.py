@@ -15,19 +15,15 @@ holder's latest actions yet.
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
+from flamectl_operator.api.flamecluster import LockOptions
 from flamectl_operator.kube.resources import LEASES, PODS
-from flamectl_operator.planning.lock import Foreign, HeldByOther
+from flamectl_operator.observed.flame_cluster import FlameClusterView
+from flamectl_operator.planning.lock import Foreign, HeldByOther, HeldLease
 from flamectl_operator.reconcile import outcomes
 from flamectl_operator.reconcile.lock_lease import LEASE_RECHECK_SECONDS, LockLease
 from flamectl_operator.reconcile.lock_wait import LockWait
 from flamectl_operator.runtime.outcome import Outcome, blocked, wait
-
-if TYPE_CHECKING:
-    from flamectl_operator.api.flamecluster import LockOptions
-    from flamectl_operator.observed.flame_cluster import FlameClusterView
-    from flamectl_operator.planning.lock import HeldLease
 
 #: The reason of outcomes for Pods that stay because this operator is denied the lock.
 LOCK_DENIED = "LockDenied"

@@ -7,24 +7,20 @@ without end.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import Any
 
 from flamectl_operator.api.constants import EXECUTOR_MANAGER, REVISION_ANNOTATION, SESSION_MANAGER_ANNOTATION
 from flamectl_operator.desired import names
+from flamectl_operator.desired.pod_template import ComponentTemplate
 from flamectl_operator.desired.pods import executor_annotations
 from flamectl_operator.kube.errors import AlreadyExistsError, ForbiddenError
+from flamectl_operator.kube.pod_views import PodView
 from flamectl_operator.kube.resources import PODS
+from flamectl_operator.reconcile.cluster_io import ClusterIO
 from flamectl_operator.reconcile.refusals import REFUSALS, RefusedError
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-    from typing import Any
-
-    from flamectl_operator.desired.pod_template import ComponentTemplate
-    from flamectl_operator.kube.pod_views import PodView
-    from flamectl_operator.reconcile.cluster_io import ClusterIO
 
 
 class DryRuns:

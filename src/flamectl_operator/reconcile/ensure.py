@@ -2,24 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import partial
-from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 from flamectl_operator.kube.errors import AlreadyExistsError
+from flamectl_operator.kube.resources import Resource
 from flamectl_operator.kube.views import KubernetesObject
+from flamectl_operator.planning.children import Child
+from flamectl_operator.planning.effective_spec import EffectiveSpec
 from flamectl_operator.reconcile.base import Subreconciler
+from flamectl_operator.reconcile.cluster_io import ClusterIO
 from flamectl_operator.reconcile.outcomes import TAKEN_NAME_RECHECK_SECONDS, changed, name_taken, undone
+from flamectl_operator.reconcile.reconcile_pass import Pass
 from flamectl_operator.reconcile.refusals import RefusedError, collect_in_parallel
 from flamectl_operator.runtime.outcome import DONE, Outcome, combine, wait
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from flamectl_operator.kube.resources import Resource
-    from flamectl_operator.planning.children import Child
-    from flamectl_operator.planning.effective_spec import EffectiveSpec
-    from flamectl_operator.reconcile.cluster_io import ClusterIO
-    from flamectl_operator.reconcile.reconcile_pass import Pass
 
 T = TypeVar("T", bound=KubernetesObject)
 

@@ -10,18 +10,12 @@ hand. Then the Pods that exist and the nodes in Flame's table know better.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterable
 
+from flamectl_operator.api.status import FlameClusterStatus
 from flamectl_operator.desired import names
-from flamectl_operator.flame.knowledge import Phase
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from flamectl_operator.api.status import FlameClusterStatus
-    from flamectl_operator.flame.knowledge import Knowledge
-    from flamectl_operator.observed.cluster import ObservedCluster
-
+from flamectl_operator.flame.knowledge import Knowledge, Phase
+from flamectl_operator.observed.cluster import ObservedCluster
 
 #: How many ids the first answer of a session manager may use up at most. An earlier cluster has rarely had more executors, and a
 #: session manager that lies on each of its starts would need a million of them to use up all ids.

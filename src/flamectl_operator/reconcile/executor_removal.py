@@ -2,23 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from flamectl_operator.kube.resources import PODS
+from flamectl_operator.observed.executor import Executor
 from flamectl_operator.planning.marks import drain_annotations
 from flamectl_operator.planning.part import listed
+from flamectl_operator.planning.parts import DrainReason
 from flamectl_operator.reconcile.batch import batch_end
-from flamectl_operator.runtime.slow_start import in_parallel
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Sequence
-
-    from flamectl_operator.observed.executor import Executor
-    from flamectl_operator.planning.parts import DrainReason
-    from flamectl_operator.reconcile.cluster_io import ClusterIO
-    from flamectl_operator.runtime.outcome import Outcome
-    from flamectl_operator.runtime.slow_start import SlowStartResult
+from flamectl_operator.reconcile.cluster_io import ClusterIO
+from flamectl_operator.runtime.outcome import Outcome
+from flamectl_operator.runtime.slow_start import SlowStartResult, in_parallel
 
 
 @dataclass(frozen=True)

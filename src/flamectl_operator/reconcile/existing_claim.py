@@ -6,22 +6,18 @@ why, and a recreated, empty claim looks like the old one.
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
 
 from flamectl_operator.api.constants import CLAIM_ANNOTATION, CLUSTER_LABEL
+from flamectl_operator.desired.pod_template import ComponentTemplate
 from flamectl_operator.kube.errors import KubernetesError
 from flamectl_operator.kube.resources import CLAIMS
+from flamectl_operator.kube.views import PersistentVolumeClaimView
+from flamectl_operator.reconcile.cluster_io import ClusterIO
 from flamectl_operator.reconcile.outcomes import TAKEN_NAME_RECHECK_SECONDS
 from flamectl_operator.reconcile.refusals import RefusedError
 from flamectl_operator.runtime.outcome import Outcome, blocked
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator
-
-    from flamectl_operator.desired.pod_template import ComponentTemplate
-    from flamectl_operator.kube.views import PersistentVolumeClaimView
-    from flamectl_operator.reconcile.cluster_io import ClusterIO
 
 
 async def reserve_existing_claim(io: ClusterIO, name: str, field: str) -> PersistentVolumeClaimView | Outcome:

@@ -7,8 +7,8 @@ like a failure that ends in a moment.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from flamectl_operator.kube.errors import (
     ConflictError,
@@ -18,9 +18,6 @@ from flamectl_operator.kube.errors import (
     NotLeadingError,
 )
 from flamectl_operator.runtime.outcome import Outcome, blocked, wait
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
 
 #: The reason for `Degraded`.
 REQUESTS_FAILING = "RequestsFailing"

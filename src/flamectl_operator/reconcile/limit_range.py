@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any
+from decimal import Decimal
+from typing import Any
 
 from flamectl_operator.api.constants import OBJECT_CACHE, SESSION_MANAGER
 from flamectl_operator.api.quantity import quantity_or_none
-from flamectl_operator.desired.resource_asks import asked
+from flamectl_operator.desired.pod_template import ComponentTemplate
+from flamectl_operator.desired.resource_asks import Kind, asked
 from flamectl_operator.desired.unvalidated import as_object, entries
-
-if TYPE_CHECKING:
-    from decimal import Decimal
-
-    from flamectl_operator.desired.pod_template import ComponentTemplate
-    from flamectl_operator.desired.resource_asks import Kind
 
 #: For example `maximum cpu usage per Container is 1, but limit is 2` and `cpu max limit to request ratio per Container is 2, but
 #: provided ratio is 10.000000` (plugin/pkg/admission/limitranger in Kubernetes).

@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from flamectl_operator.api.flamecluster import LockOptions
 from flamectl_operator.kube.errors import LockLostError
-
-if TYPE_CHECKING:
-    from flamectl_operator.planning.lock import HeldLease
-    from flamectl_operator.runtime.clock import Clock
+from flamectl_operator.planning.lock import HeldLease
+from flamectl_operator.runtime.clock import Clock
 
 
 class LockHold:

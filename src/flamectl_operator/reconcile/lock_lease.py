@@ -6,23 +6,20 @@ The Lease is not watched. A process reads it when it needs the lock and does not
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from flamectl_operator.api.flamecluster import LockOptions
 from flamectl_operator.desired import names
 from flamectl_operator.kube import lease as leases
 from flamectl_operator.kube.errors import AlreadyExistsError, ConflictError, NotFoundError
 from flamectl_operator.kube.resources import LEASES
-from flamectl_operator.planning.lock import HeldByOther, HeldLease, ObservedLease, check_lease, observe_lease
+from flamectl_operator.kube.views import LeaseView
+from flamectl_operator.planning.lock import Foreign, HeldByOther, HeldLease, ObservedLease, check_lease, observe_lease
+from flamectl_operator.reconcile.cluster_io import ClusterIO
+from flamectl_operator.reconcile.lock_hold import LockHold
 from flamectl_operator.reconcile.refusals import REFUSALS, RefusedError
 from flamectl_operator.reconcile.transform import keep
 from flamectl_operator.reconcile.write_count import WRITES
-
-if TYPE_CHECKING:
-    from flamectl_operator.api.flamecluster import LockOptions
-    from flamectl_operator.kube.views import LeaseView
-    from flamectl_operator.planning.lock import Foreign
-    from flamectl_operator.reconcile.cluster_io import ClusterIO
-    from flamectl_operator.reconcile.lock_hold import LockHold
 
 #: Seconds until a lock that another operator holds is read again, because it may be released before it expires.
 LEASE_RECHECK_SECONDS = 5.0

@@ -7,16 +7,11 @@ any operator does is certainly none.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import structlog
 
 from flamectl_operator.planning.lock import Waiting
-from flamectl_operator.runtime.outcome import blocked, wait
+from flamectl_operator.runtime.outcome import Outcome, blocked, wait
 from flamectl_operator.runtime.text import one_line
-
-if TYPE_CHECKING:
-    from flamectl_operator.runtime.outcome import Outcome
 
 #: The most characters of a holder that are shown. Whoever writes Leases can make it as long as the API server allows.
 MAX_HOLDER = 100

@@ -6,21 +6,18 @@ that only lacks its label.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from flamectl_operator.api.constants import CLUSTER_LABEL
+from flamectl_operator.desired.pod_template import ComponentTemplate
 from flamectl_operator.kube.errors import AlreadyExistsError
+from flamectl_operator.kube.pod_views import PodView
 from flamectl_operator.kube.resources import PODS
 from flamectl_operator.reconcile import outcomes
+from flamectl_operator.reconcile.reconcile_pass import Pass
 from flamectl_operator.runtime.outcome import DONE, Outcome
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
-    from flamectl_operator.desired.pod_template import ComponentTemplate
-    from flamectl_operator.kube.pod_views import PodView
-    from flamectl_operator.reconcile.reconcile_pass import Pass
 
 
 @dataclass(frozen=True)

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from flamectl_operator.desired import names
-from flamectl_operator.kube.resources import SERVICES
+from flamectl_operator.desired.metadata import Identity
+from flamectl_operator.kube.resources import SERVICES, Resource
+from flamectl_operator.kube.views import KubernetesObject
 from flamectl_operator.planning.repairs import is_predecessors
 from flamectl_operator.runtime.outcome import Outcome, blocked, wait
-
-if TYPE_CHECKING:
-    from flamectl_operator.desired.metadata import Identity
-    from flamectl_operator.kube.resources import Resource
-    from flamectl_operator.kube.views import KubernetesObject
 
 #: Seconds until a taken name is checked again, because there may be no event when it becomes free.
 TAKEN_NAME_RECHECK_SECONDS = 15.0

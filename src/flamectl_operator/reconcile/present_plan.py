@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import structlog
 
+from flamectl_operator.observed.cluster import ObservedCluster
+from flamectl_operator.planning.cluster_plan import ClusterPlan
 from flamectl_operator.runtime.logs import is_logged
-
-if TYPE_CHECKING:
-    from flamectl_operator.observed.cluster import ObservedCluster
-    from flamectl_operator.planning.cluster_plan import ClusterPlan
 
 _LOG = structlog.get_logger(component="controller")
 

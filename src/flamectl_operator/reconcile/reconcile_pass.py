@@ -2,35 +2,30 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from datetime import datetime
 
+from flamectl_operator.observed.cluster import ObservedCluster
+from flamectl_operator.observed.component import Component
 from flamectl_operator.planning.cluster_plan import ClusterPlan, PassFacts
+from flamectl_operator.planning.effective_spec import EffectiveSpec
 from flamectl_operator.planning.needs import NO_NEEDS
 from flamectl_operator.planning.outdated_crd import unwanted_changes
+from flamectl_operator.planning.spec_changes import SpecChanges
+from flamectl_operator.reconcile.cluster_io import ClusterIO
+from flamectl_operator.reconcile.deletion_lock import DeletionLock
+from flamectl_operator.reconcile.dry_run import DryRuns
+from flamectl_operator.reconcile.executor_ids import ExecutorIds
 from flamectl_operator.reconcile.present_plan import PresentPlan
-from flamectl_operator.runtime.outcome import DONE
+from flamectl_operator.reconcile.report import Report
+from flamectl_operator.reconcile.session_manager_io import SessionManagerIO
+from flamectl_operator.reconcile.status_writer import StatusWriter
+from flamectl_operator.runtime.clock import Clock
+from flamectl_operator.runtime.clock_reading import ClockReading
+from flamectl_operator.runtime.outcome import DONE, Outcome
+from flamectl_operator.runtime.slow_start import SlowStart
 from flamectl_operator.status.compute import StatusInput
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-    from datetime import datetime
-
-    from flamectl_operator.observed.cluster import ObservedCluster
-    from flamectl_operator.observed.component import Component
-    from flamectl_operator.planning.effective_spec import EffectiveSpec
-    from flamectl_operator.planning.spec_changes import SpecChanges
-    from flamectl_operator.reconcile.cluster_io import ClusterIO
-    from flamectl_operator.reconcile.deletion_lock import DeletionLock
-    from flamectl_operator.reconcile.dry_run import DryRuns
-    from flamectl_operator.reconcile.executor_ids import ExecutorIds
-    from flamectl_operator.reconcile.report import Report
-    from flamectl_operator.reconcile.session_manager_io import SessionManagerIO
-    from flamectl_operator.reconcile.status_writer import StatusWriter
-    from flamectl_operator.runtime.clock import Clock
-    from flamectl_operator.runtime.clock_reading import ClockReading
-    from flamectl_operator.runtime.outcome import Outcome
-    from flamectl_operator.runtime.slow_start import SlowStart
 
 
 @dataclass(frozen=True)

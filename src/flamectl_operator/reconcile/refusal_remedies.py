@@ -7,15 +7,11 @@ refusals.
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
 
 from flamectl_operator.api.constants import SESSION_MANAGER
-from flamectl_operator.desired.resource_asks import asked
+from flamectl_operator.desired.pod_template import ComponentTemplate
+from flamectl_operator.desired.resource_asks import Kind, asked
 from flamectl_operator.reconcile.limit_range import claim_size, limit_range_remedy
-
-if TYPE_CHECKING:
-    from flamectl_operator.desired.pod_template import ComponentTemplate
-    from flamectl_operator.desired.resource_asks import Kind
 
 #: The reason of a refusal by a ResourceQuota.
 QUOTA_EXCEEDED = "QuotaExceeded"

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import re
-from typing import TYPE_CHECKING
+from collections.abc import Awaitable, Callable, Sequence
 
-from flamectl_operator.kube.errors import BadRequestError, ForbiddenError, InvalidError, KubernetesError
+from flamectl_operator.desired.pod_template import ComponentTemplate
+from flamectl_operator.kube.errors import ApiError, BadRequestError, ForbiddenError, InvalidError, KubernetesError
 from flamectl_operator.reconcile.refusal_remedies import (
     ADMISSION_DENIED,
     MISSING,
@@ -18,12 +19,6 @@ from flamectl_operator.reconcile.refusal_remedies import (
 )
 from flamectl_operator.runtime.outcome import Outcome, blocked
 from flamectl_operator.runtime.text import LONGEST_MESSAGE, one_line
-
-if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Sequence
-
-    from flamectl_operator.desired.pod_template import ComponentTemplate
-    from flamectl_operator.kube.errors import ApiError
 
 #: Errors that do not go away by themselves.
 REFUSALS = (ForbiddenError, InvalidError, BadRequestError)

@@ -6,20 +6,17 @@ the API server answers. Such a fight cannot be won, so the operator slows down a
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import Any, Final, TypeAlias
 
 from flamectl_operator.desired.revision import fingerprint
+from flamectl_operator.kube.resources import Resource
+from flamectl_operator.kube.views import KubernetesObject
+from flamectl_operator.runtime.clock import Clock
 from flamectl_operator.runtime.limits import Bucket
 from flamectl_operator.runtime.outcome import Outcome, blocked, wait
 from flamectl_operator.runtime.text import one_line
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from flamectl_operator.kube.resources import Resource
-    from flamectl_operator.kube.views import KubernetesObject
-    from flamectl_operator.runtime.clock import Clock
 
 #: The reason for a child that somebody else keeps changing.
 CONTENTION: Final = "Contention"

@@ -3,14 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 from flamectl_operator.kube.errors import KubernetesError
 from flamectl_operator.reconcile.refusals import RefusedError
-from flamectl_operator.runtime.outcome import Outcome, blocked
-
-if TYPE_CHECKING:
-    from flamectl_operator.runtime.outcome import Result
+from flamectl_operator.runtime.outcome import Outcome, Result, blocked
 
 #: The reason for an unexpected exception, which is a bug of the operator.
 INTERNAL_ERROR = "InternalError"

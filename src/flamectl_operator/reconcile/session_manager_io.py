@@ -8,21 +8,16 @@ chooses its session manager, and a pass that waits for it keeps a worker from th
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 
-from flamectl_operator.flame.session_manager import FlameError
+from flamectl_operator.flame.session_manager import FlameError, SessionManager
+from flamectl_operator.flame.watcher import Flame, Key, Target
 from flamectl_operator.reconcile import outcomes
 from flamectl_operator.reconcile.write_count import WRITES
+from flamectl_operator.runtime.clock import Clock
 from flamectl_operator.runtime.outcome import Outcome, wait
 from flamectl_operator.runtime.progress import record_progress
 from flamectl_operator.runtime.slow_start import in_parallel
-
-if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterable, Mapping
-
-    from flamectl_operator.flame.session_manager import SessionManager
-    from flamectl_operator.flame.watcher import Flame, Key, Target
-    from flamectl_operator.runtime.clock import Clock
 
 #: Calls under way at the same time.
 AT_ONCE = 8

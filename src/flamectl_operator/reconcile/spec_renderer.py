@@ -6,7 +6,6 @@ import asyncio
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING
 
 import structlog
 
@@ -14,13 +13,11 @@ from flamectl_operator.api.limits import number_of_values, size_problems
 from flamectl_operator.api.problems import InvalidSpecError
 from flamectl_operator.api.validation import parse_spec
 from flamectl_operator.desired.cluster import DesiredCluster
+from flamectl_operator.desired.metadata import Identity
 from flamectl_operator.desired.pod_policy import check_pod_policy
-
-if TYPE_CHECKING:
-    from flamectl_operator.desired.metadata import Identity
-    from flamectl_operator.observed.flame_cluster import FlameClusterView
-    from flamectl_operator.runtime.telemetry import Telemetry
-    from flamectl_operator.settings.model import FlameSettings
+from flamectl_operator.observed.flame_cluster import FlameClusterView
+from flamectl_operator.runtime.telemetry import Telemetry
+from flamectl_operator.settings.model import FlameSettings
 
 #: Bytes of a spec that is validated and rendered in the event loop, which takes a few milliseconds. A larger spec, up to
 #: `api.limits.MAX_SPEC_SIZE`, takes up to 0.3 s and is rendered in a thread.

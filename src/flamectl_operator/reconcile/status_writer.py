@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
 from flamectl_operator.api.skew import with_unknown
 from flamectl_operator.api.status import ConditionType, FlameClusterStatus, State
 from flamectl_operator.kube.errors import ConflictError, NotFoundError
 from flamectl_operator.planning.spec_changes import MAX_PATHS
+from flamectl_operator.reconcile.cluster_io import ClusterIO
 from flamectl_operator.reconcile.stored_status import StoredStatus
 from flamectl_operator.reconcile.stores import FLAME_CLUSTERS
 from flamectl_operator.runtime.outcome import Outcome, stop
 from flamectl_operator.runtime.text import shortened
 from flamectl_operator.status.conditions import ConditionWriter
 from flamectl_operator.status.durable_fields import durable_fields
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from flamectl_operator.reconcile.cluster_io import ClusterIO
 
 #: The reason of `Degraded` when the installed CRD cannot store the durable fields.
 OUTDATED_CRD = "OutdatedCRD"

@@ -2,32 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from contextvars import Token
 from functools import partial
-from typing import TYPE_CHECKING
+
+from structlog.typing import FilteringBoundLogger
 
 from flamectl_operator.kube.errors import NamespaceTerminatingError
+from flamectl_operator.reconcile.base import Subreconciler
+from flamectl_operator.reconcile.reconcile_pass import Pass
 from flamectl_operator.reconcile.report import INTERNAL_ERROR, is_unforeseen
 from flamectl_operator.reconcile.write_count import WRITES, WriteCount
+from flamectl_operator.runtime.clock import Clock
 from flamectl_operator.runtime.logs import STEP, is_logged
+from flamectl_operator.runtime.outcome import Result
 from flamectl_operator.runtime.progress import record_progress
+from flamectl_operator.runtime.telemetry import Telemetry
 from flamectl_operator.runtime.turns import in_turn
-from flamectl_operator.runtime.workflow import Hooks, Place
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from contextvars import Token
-
-    from structlog.typing import FilteringBoundLogger
-
-    from flamectl_operator.reconcile.base import Subreconciler
-    from flamectl_operator.reconcile.reconcile_pass import Pass
-    from flamectl_operator.runtime.clock import Clock
-    from flamectl_operator.runtime.outcome import Result
-    from flamectl_operator.runtime.telemetry import Telemetry
-    from flamectl_operator.runtime.workflow import Action, Stage, Workflow
+from flamectl_operator.runtime.workflow import Action, Hooks, Place, Stage, Workflow
 
 
-class StepHooks(Hooks["Pass"]):
+class StepHooks(Hooks[Pass]):
     """Writes a log line for each step that did something or waits, and adds the result to the telemetry and the report.
 
     Every line that a step causes, also one of the tools that it uses, names its stage, its part and its phase.

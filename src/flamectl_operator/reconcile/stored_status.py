@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable
+from typing import Any
 
+import msgspec
 import structlog
 
 from flamectl_operator.api.constants import API_VERSION, KIND
 from flamectl_operator.api.skew import not_stored, with_unknown
 from flamectl_operator.api.status import FlameClusterStatus
 from flamectl_operator.kube.errors import ConflictError, KubernetesError, NotFoundError
+from flamectl_operator.observed.flame_cluster import FlameClusterView
+from flamectl_operator.reconcile.cluster_io import ClusterIO
 from flamectl_operator.reconcile.contention import Contention
 from flamectl_operator.reconcile.failing import Failing, failing
 from flamectl_operator.reconcile.outcomes import CHANGED_RECHECK_SECONDS, changed
@@ -20,14 +24,6 @@ from flamectl_operator.reconcile.write_count import WRITES
 from flamectl_operator.runtime.outcome import DONE, Outcome, wait
 from flamectl_operator.status.durable_fields import durable_fields
 from flamectl_operator.status.events import condition_events
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    import msgspec
-
-    from flamectl_operator.observed.flame_cluster import FlameClusterView
-    from flamectl_operator.reconcile.cluster_io import ClusterIO
 
 #: The most seconds until a status write that ended in a conflict is repeated; each conflict in a row doubles the time.
 LONGEST_CONFLICT_RECHECK_SECONDS = 4.0

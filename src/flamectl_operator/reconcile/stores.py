@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 from flamectl_operator.api.constants import API_VERSION, CLUSTER_LABEL, KIND, PLURAL
-from flamectl_operator.flame.watcher import NotAsked
+from flamectl_operator.flame.watcher import Flame, NotAsked
 from flamectl_operator.kube.cache.contradictions import Doubts
+from flamectl_operator.kube.cache.index import Key
 from flamectl_operator.kube.cache.store import ChangeCount, Store
+from flamectl_operator.kube.pod_views import PodView
 from flamectl_operator.kube.resources import CLAIMS, CONFIG_MAPS, NETWORK_POLICIES, PODS, SERVICES, Resource
-from flamectl_operator.kube.views import KubernetesObject
+from flamectl_operator.kube.views import KubernetesObject, PersistentVolumeClaimView
 from flamectl_operator.observed.flame_cluster import FlameClusterView, WholeFlameClusterView
 from flamectl_operator.planning import children
 from flamectl_operator.reconcile.claim_reservations import ClaimReservations
@@ -23,14 +26,6 @@ from flamectl_operator.reconcile.transform import (
     keep_service,
 )
 from flamectl_operator.runtime.slow_start import Acceptances
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
-    from flamectl_operator.flame.watcher import Flame
-    from flamectl_operator.kube.cache.index import Key
-    from flamectl_operator.kube.pod_views import PodView
-    from flamectl_operator.kube.views import PersistentVolumeClaimView
 
 T = TypeVar("T", bound=KubernetesObject)
 

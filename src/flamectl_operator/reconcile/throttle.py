@@ -12,14 +12,12 @@ manager. A status that says something else is never held back, nor is one with a
 from __future__ import annotations
 
 import re
+from collections.abc import Collection
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from flamectl_operator.api.status import ConditionType
 from flamectl_operator.status.reason import STARTING
-
-if TYPE_CHECKING:
-    from collections.abc import Collection
 
 #: Seconds between two writes of counts: at first, and at most. The pause doubles while counts keep changing.
 FIRST_PAUSE = 0.25

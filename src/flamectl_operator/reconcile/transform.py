@@ -14,8 +14,9 @@ So each object has a budget, and each of its parts has one too:
 
 from __future__ import annotations
 
+from collections.abc import Callable, Hashable, Iterable
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 import msgspec
 from msgspec.structs import replace
@@ -33,6 +34,7 @@ from flamectl_operator.kube.views import (
     KubernetesObject,
     LeaseView,
     NetworkPolicyView,
+    ObjectMeta,
     PersistentVolumeClaimView,
     ServiceSpec,
     ServiceView,
@@ -40,14 +42,9 @@ from flamectl_operator.kube.views import (
 )
 from flamectl_operator.runtime.lru_cache import LRUCache
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable, Iterable
-
-    from flamectl_operator.kube.views import ObjectMeta
-
 T = TypeVar("T", bound=KubernetesObject)
 V = TypeVar("V", bound=View)
-S = TypeVar("S", bound="Hashable")
+S = TypeVar("S", bound=Hashable)
 
 #: Bytes of memory that an object takes by `cost` and is kept as it is. An ordinary Pod has 5 KiB, and others have less.
 MAX_COST = 8 * 1024

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from typing import TYPE_CHECKING, Generic, TypeVar
+from collections.abc import Callable, Hashable
+from typing import Generic, TypeVar
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable
-
-K = TypeVar("K", bound="Hashable")
+K = TypeVar("K", bound=Hashable)
 
 
 class FairQueue(Generic[K]):

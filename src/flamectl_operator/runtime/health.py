@@ -6,14 +6,10 @@ of the API server's `/healthz?verbose`, except that they include the reason.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from flamectl_operator.runtime.clock import Clock
+from flamectl_operator.runtime.clock import Clock
 
 #: Returns why it fails, in one line; empty when it passes.
 Check = Callable[[], str]

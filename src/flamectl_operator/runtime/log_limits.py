@@ -8,20 +8,16 @@ left out. Lines at the level debug are not limited, because a user who enables t
 from __future__ import annotations
 
 import logging
+from collections.abc import Hashable, MutableMapping
 from threading import Lock
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import structlog
+from structlog.typing import WrappedLogger
 
+from flamectl_operator.runtime.clock import Clock
 from flamectl_operator.runtime.limits import Bucket
 from flamectl_operator.runtime.lru_cache import LRUCache
-
-if TYPE_CHECKING:
-    from collections.abc import Hashable, MutableMapping
-
-    from structlog.typing import WrappedLogger
-
-    from flamectl_operator.runtime.clock import Clock
 
 #: The same line of the operator: lines a second, and lines at once. A pass of a busy FlameCluster writes a few lines a second.
 LINE_RATE = 1.0

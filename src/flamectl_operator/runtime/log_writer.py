@@ -11,12 +11,10 @@ import os
 import select
 from contextlib import suppress
 from threading import Condition, Thread
-from typing import TYPE_CHECKING, Self
+from types import TracebackType
+from typing import Self
 
 import structlog
-
-if TYPE_CHECKING:
-    from types import TracebackType
 
 #: The file descriptor of standard error.
 STDERR = 2

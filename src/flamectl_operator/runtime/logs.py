@@ -9,24 +9,19 @@ from __future__ import annotations
 
 import logging
 import sys
+from collections.abc import Mapping, MutableMapping
 from contextvars import ContextVar
 from functools import cache
-from typing import TYPE_CHECKING, Literal, TextIO, cast
+from typing import Any, Literal, TextIO, cast
 
 import structlog
 from structlog.processors import ExceptionRenderer
 from structlog.tracebacks import ExceptionDictTransformer
+from structlog.typing import Processor, WrappedLogger
 
 from flamectl_operator.runtime.clock import Clock, SystemClock
 from flamectl_operator.runtime.log_limits import LibraryLimit, LineLimit, LogLimits, add_suppressed
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, MutableMapping
-    from typing import Any
-
-    from structlog.typing import Processor, WrappedLogger
-
-    from flamectl_operator.runtime.log_writer import LogWriter
+from flamectl_operator.runtime.log_writer import LogWriter
 
 Format = Literal["auto", "json", "console"]
 

@@ -8,15 +8,13 @@ something that never comes.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Hashable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Generic, TypeVar
+from typing import Generic, TypeVar
 
-if TYPE_CHECKING:
-    from collections.abc import Hashable, Iterator
-
-K = TypeVar("K", bound="Hashable")
+K = TypeVar("K", bound=Hashable)
 
 
 @dataclass(slots=True)

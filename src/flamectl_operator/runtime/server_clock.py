@@ -6,18 +6,14 @@ difference how wrong the wall clock of this machine is, when it jumps or how fas
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING
 
 import structlog
 
+from flamectl_operator.runtime.clock import Clock
 from flamectl_operator.runtime.clock_reading import ALWAYS, ClockReading
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from flamectl_operator.runtime.clock import Clock
 
 #: Seconds that two clocks may be apart until they count as different. Synchronized clocks differ by less than one.
 TOLERANCE = 5.0

@@ -8,12 +8,10 @@ from __future__ import annotations
 
 import asyncio
 import math
-from typing import TYPE_CHECKING, Generic, TypeVar
+from collections.abc import Hashable
+from typing import Generic, TypeVar
 
-if TYPE_CHECKING:
-    from collections.abc import Hashable
-
-K = TypeVar("K", bound="Hashable")
+K = TypeVar("K", bound=Hashable)
 
 #: The share of a key while others work. A few requests in flight still make hundreds in a second.
 BESIDE_OTHERS = 4

@@ -5,12 +5,10 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
-from typing import TYPE_CHECKING, NoReturn
+from types import FrameType
+from typing import NoReturn
 
 from flamectl_operator.runtime.log_writer import STDERR, can_write
-
-if TYPE_CHECKING:
-    from types import FrameType
 
 #: Shells add this to the number of the signal that ended a process.
 _SIGNALLED = 128

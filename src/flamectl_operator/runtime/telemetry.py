@@ -6,10 +6,9 @@ it at any time, such as the length of a queue.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
-if TYPE_CHECKING:
-    from flamectl_operator.runtime.workflow import Place
+from flamectl_operator.runtime.workflow import Place
 
 #: How a pass ended, in the words of controller-runtime.
 Ended = Literal["success", "error", "requeue", "requeue_after"]

@@ -12,17 +12,13 @@ from __future__ import annotations
 
 import inspect
 from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property, partial, reduce
-from typing import TYPE_CHECKING, ClassVar, Generic, TypeVar
+from typing import ClassVar, Generic, TypeVar
 
-from flamectl_operator.runtime.outcome import NOTHING, Kind, Result
+from flamectl_operator.runtime.outcome import NOTHING, Kind, Outcome, Result
 from flamectl_operator.runtime.turns import side_by_side
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from flamectl_operator.runtime.outcome import Outcome
 
 S = TypeVar("S")
 

@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from typing import Any
 
-from flamectl_operator.runtime.workflow import Always, If, InOrder, SideBySide, Stage
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from flamectl_operator.runtime.workflow import Workflow
+from flamectl_operator.runtime.workflow import Always, If, InOrder, SideBySide, Stage, Workflow
 
 
 def as_text(workflow: Workflow[Any]) -> str:

@@ -10,20 +10,16 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
+from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass
 from enum import IntEnum
-from typing import TYPE_CHECKING, Generic, TypeVar
+from typing import Generic, TypeVar
 
+from flamectl_operator.runtime.backoff import ExponentialBackoff
 from flamectl_operator.runtime.fair_queue import FairQueue
-from flamectl_operator.runtime.telemetry import UNMEASURED
+from flamectl_operator.runtime.telemetry import UNMEASURED, Telemetry
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable, Mapping
-
-    from flamectl_operator.runtime.backoff import ExponentialBackoff
-    from flamectl_operator.runtime.telemetry import Telemetry
-
-K = TypeVar("K", bound="Hashable")
+K = TypeVar("K", bound=Hashable)
 
 #: Every eighth pick takes the oldest key of low priority, so that a storm of changes cannot starve such keys.
 LOW_PRIORITY_TURN = 8

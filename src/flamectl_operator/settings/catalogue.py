@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import difflib
 import re
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
-from typing import TYPE_CHECKING
+
+from pydantic.fields import FieldInfo
 
 from flamectl_operator.settings.model import AT_START, OperatorConfig, Section
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
-
-    from pydantic.fields import FieldInfo
 
 #: The prefix of environment variables. It is not `FLAMECTL_OPERATOR_`, because Kubernetes sets variables with that prefix in Pods
 #: beside a Service named flamectl-operator.

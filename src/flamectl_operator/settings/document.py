@@ -5,18 +5,14 @@ from __future__ import annotations
 import inspect
 import json
 import textwrap
-from typing import TYPE_CHECKING, Any
+from collections.abc import Hashable, Iterator
+from typing import Any
 
 import yaml
 
 from flamectl_operator.settings.catalogue import catalogue, outline, values
-from flamectl_operator.settings.layers import Layer, SettingsError
+from flamectl_operator.settings.layers import Effective, Layer, SettingsError
 from flamectl_operator.settings.model import OperatorConfig, Section
-
-if TYPE_CHECKING:
-    from collections.abc import Hashable, Iterator
-
-    from flamectl_operator.settings.layers import Effective
 
 #: The width of explanations in columns.
 _WIDTH = 100

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
 
 from flamectl_operator.settings.catalogue import ENVIRONMENT_PREFIX, catalogue, nearest
 from flamectl_operator.settings.layers import Layer, SettingsError, layer_of
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 
 def environment_layer(environ: Mapping[str, str]) -> Layer:

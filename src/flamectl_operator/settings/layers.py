@@ -6,19 +6,16 @@ so that a bad value is rejected even if a later layer overrides it. Rules betwee
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pydantic import ValidationError
 from pydantic.alias_generators import to_camel
+from pydantic_core import ErrorDetails
 
 from flamectl_operator.settings.catalogue import HEAD, catalogue, nearest
 from flamectl_operator.settings.model import COMBINATION, OperatorConfig
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
-
-    from pydantic_core import ErrorDetails
 
 #: The origin of a setting that no layer sets.
 DEFAULT = "default"

@@ -5,8 +5,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from datetime import datetime
+from typing import Any
 
 from flamectl_operator.api.component_status import (
     ExecutorManagerStatus,
@@ -14,8 +16,10 @@ from flamectl_operator.api.component_status import (
     TlsStatus,
 )
 from flamectl_operator.api.constants import EXECUTOR_MANAGER
+from flamectl_operator.api.flamecluster import FlameClusterSpec
 from flamectl_operator.api.status import (
     MAX_UNHEALTHY_PODS,
+    Condition,
     ConditionType,
     FlameClusterStatus,
     Generations,
@@ -23,17 +27,21 @@ from flamectl_operator.api.status import (
     UnhealthyPod,
 )
 from flamectl_operator.desired import names, tls
+from flamectl_operator.desired.cluster import DesiredCluster
 from flamectl_operator.desired.flame_config import session_manager_endpoint
+from flamectl_operator.desired.metadata import Identity
+from flamectl_operator.observed.cluster import ObservedCluster
 from flamectl_operator.observed.incarnation import stale_pod
-from flamectl_operator.planning.effective_spec import answer_due, flame_can_be_asked
+from flamectl_operator.planning.effective_spec import EffectiveSpec, answer_due, flame_can_be_asked
 from flamectl_operator.planning.group_comparison import GroupComparison
 from flamectl_operator.planning.kept_claims import claims_in_danger
 from flamectl_operator.planning.needs import NO_NEEDS, Needs
 from flamectl_operator.planning.outdated_crd import read_as
 from flamectl_operator.planning.registration import NONE_REGISTERS, NOT_REGISTERED
 from flamectl_operator.planning.repairs import is_ours
-from flamectl_operator.runtime.outcome import DONE
+from flamectl_operator.runtime.outcome import DONE, Outcome
 from flamectl_operator.runtime.text import shortened
+from flamectl_operator.settings.model import FlameSettings
 from flamectl_operator.status.conditions import (
     ConditionWriter,
     carried_over,
@@ -48,29 +56,14 @@ from flamectl_operator.status.flame import (
     registered,
     sessions,
 )
-from flamectl_operator.status.health import compute_health
+from flamectl_operator.status.health import Health, compute_health
 from flamectl_operator.status.object_cache import object_cache_status
 from flamectl_operator.status.paused_sessions import paused_sessions
-from flamectl_operator.status.pod_problems import WAITING, group_problems
+from flamectl_operator.status.pod_problems import WAITING, ProblemGroup, group_problems
 from flamectl_operator.status.reason import summary
 from flamectl_operator.status.recent_failures import recent_failures, summaries
 from flamectl_operator.status.remedies import for_pod
 from flamectl_operator.status.silence import told_silence
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from datetime import datetime
-
-    from flamectl_operator.api.flamecluster import FlameClusterSpec
-    from flamectl_operator.api.status import Condition
-    from flamectl_operator.desired.cluster import DesiredCluster
-    from flamectl_operator.desired.metadata import Identity
-    from flamectl_operator.observed.cluster import ObservedCluster
-    from flamectl_operator.planning.effective_spec import EffectiveSpec
-    from flamectl_operator.runtime.outcome import Outcome
-    from flamectl_operator.settings.model import FlameSettings
-    from flamectl_operator.status.health import Health
-    from flamectl_operator.status.pod_problems import ProblemGroup
 
 
 @dataclass(frozen=True)

@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from datetime import datetime
+from typing import Literal
 
-from flamectl_operator.api.status import SUSPENDING, Condition, ConditionType, find
+from flamectl_operator.api.status import SUSPENDING, Condition, ConditionType, FlameClusterStatus, find
+from flamectl_operator.observed.cluster import ObservedCluster
 from flamectl_operator.observed.pods import NODE_NOT_REPORTING
 from flamectl_operator.planning.children import CHILDREN
-from flamectl_operator.runtime.outcome import blocked
+from flamectl_operator.planning.effective_spec import EffectiveSpec
+from flamectl_operator.planning.needs import Needs
+from flamectl_operator.runtime.outcome import Outcome, blocked
 from flamectl_operator.runtime.text import joined
 from flamectl_operator.status import reason as reasons
-from flamectl_operator.status.pod_problems import FAILING, MAX_GROUPS, WAITING, named_pods
+from flamectl_operator.status.health import Health
+from flamectl_operator.status.notice import Notice
+from flamectl_operator.status.pod_problems import FAILING, MAX_GROUPS, WAITING, ProblemGroup, named_pods
 from flamectl_operator.status.reason import (
     IDLE_SUSPENDED,
     INVALID_SPEC,
@@ -21,20 +28,7 @@ from flamectl_operator.status.reason import (
     SUSPENDED,
     UNSCHEDULABLE,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Sequence
-    from datetime import datetime
-
-    from flamectl_operator.api.status import FlameClusterStatus
-    from flamectl_operator.observed.cluster import ObservedCluster
-    from flamectl_operator.planning.effective_spec import EffectiveSpec
-    from flamectl_operator.planning.needs import Needs
-    from flamectl_operator.runtime.outcome import Outcome
-    from flamectl_operator.status.health import Health
-    from flamectl_operator.status.notice import Notice
-    from flamectl_operator.status.pod_problems import ProblemGroup
-    from flamectl_operator.status.recent_failures import FailureSummary
+from flamectl_operator.status.recent_failures import FailureSummary
 
 #: Reasons for `Degraded` that follow from the spec, the Pods and the answers of Flame; all others were reported by a pass.
 COMPUTED = (

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal
+from collections.abc import Iterator
+from typing import Literal
 
-from flamectl_operator.api.status import ConditionType, find
+from flamectl_operator.api.status import Condition, ConditionType, FlameClusterStatus, find
 from flamectl_operator.planning.idle import suspended_itself
 from flamectl_operator.status.reason import IDLE_SUSPENDED
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from flamectl_operator.api.status import Condition, FlameClusterStatus
 
 EventKind = Literal["Normal", "Warning"]
 

@@ -2,22 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from flamectl_operator.api.component_status import SessionsStatus
-from flamectl_operator.api.status import ConditionType, find
+from flamectl_operator.api.flamecluster import FlameClusterSpec
+from flamectl_operator.api.status import Condition, ConditionType, FlameClusterStatus, find
 from flamectl_operator.flame.knowledge import Phase
+from flamectl_operator.observed.cluster import ObservedCluster
+from flamectl_operator.planning.effective_group import EffectiveGroup
 from flamectl_operator.planning.effective_spec import answer_due, flame_can_be_asked, flame_has_calls
 from flamectl_operator.planning.endpoint import lacks_address
+from flamectl_operator.settings.model import FlameSettings
+from flamectl_operator.status.conditions import ConditionWriter
 from flamectl_operator.status.reason import SESSION_MANAGER_NOT_REACHABLE
-
-if TYPE_CHECKING:
-    from flamectl_operator.api.flamecluster import FlameClusterSpec
-    from flamectl_operator.api.status import Condition, FlameClusterStatus
-    from flamectl_operator.observed.cluster import ObservedCluster
-    from flamectl_operator.planning.effective_group import EffectiveGroup
-    from flamectl_operator.settings.model import FlameSettings
-    from flamectl_operator.status.conditions import ConditionWriter
 
 #: Conditions about Flame. Without a session manager that can be asked, only SessionManagerReachable may stay, with the reason.
 KINDS = (ConditionType.SESSION_MANAGER_REACHABLE, ConditionType.EXECUTORS_REGISTERED)

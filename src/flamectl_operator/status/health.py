@@ -6,32 +6,27 @@ for a FlameCluster that is being deleted.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 from flamectl_operator.api.near_names import near_names
 from flamectl_operator.api.status import State
+from flamectl_operator.observed.cluster import ObservedCluster
 from flamectl_operator.observed.component import Component
 from flamectl_operator.observed.pods import NODE_NOT_REPORTING
+from flamectl_operator.planning.effective_group import EffectiveGroup
+from flamectl_operator.planning.effective_spec import EffectiveSpec
 from flamectl_operator.planning.group_comparison import GroupComparison
+from flamectl_operator.planning.idle import Idleness
+from flamectl_operator.planning.needs import Needs
 from flamectl_operator.planning.registration import NOT_REGISTERED
+from flamectl_operator.runtime.outcome import Outcome
 from flamectl_operator.runtime.text import joined, shortened
+from flamectl_operator.status.notice import Notice
 from flamectl_operator.status.object_cache import object_cache_line
-from flamectl_operator.status.pod_problems import FAILING, MAX_GROUPS
+from flamectl_operator.status.pod_problems import FAILING, MAX_GROUPS, ProblemGroup
 from flamectl_operator.status.reason import UNSCHEDULABLE
 from flamectl_operator.status.recent_failures import FailureSummary
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from flamectl_operator.observed.cluster import ObservedCluster
-    from flamectl_operator.planning.effective_group import EffectiveGroup
-    from flamectl_operator.planning.effective_spec import EffectiveSpec
-    from flamectl_operator.planning.idle import Idleness
-    from flamectl_operator.planning.needs import Needs
-    from flamectl_operator.runtime.outcome import Outcome
-    from flamectl_operator.status.notice import Notice
-    from flamectl_operator.status.pod_problems import ProblemGroup
 
 HEALTHY = "All components healthy"
 

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from flamectl_operator.api.component_status import CacheState, ObjectCacheStatus
+from flamectl_operator.desired.cluster import DesiredCluster
 from flamectl_operator.desired.flame_config import object_cache_endpoint
 from flamectl_operator.desired.tls import cache_is_secure
-
-if TYPE_CHECKING:
-    from flamectl_operator.desired.cluster import DesiredCluster
-    from flamectl_operator.observed.cluster import ObservedCluster
+from flamectl_operator.observed.cluster import ObservedCluster
 
 #: The message where the operator runs no object cache.
 NOT_RUN = "The operator runs no object cache, because spec.objectCache.image is not set"

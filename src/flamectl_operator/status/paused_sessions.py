@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from flamectl_operator.observed.cluster import ObservedCluster
 from flamectl_operator.runtime.text import one_line
 from flamectl_operator.status.notice import Notice
 from flamectl_operator.status.reason import SESSION_PAUSED
-
-if TYPE_CHECKING:
-    from flamectl_operator.observed.cluster import ObservedCluster
 
 #: The most characters of a session's name in a message.
 _LONGEST_NAME = 60

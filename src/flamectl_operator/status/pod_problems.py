@@ -6,12 +6,16 @@ new wording would be another write of the status and another event.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from datetime import timedelta
-from typing import TYPE_CHECKING
+from datetime import datetime, timedelta
 
 from flamectl_operator.api.constants import WAIT_CONTAINER
+from flamectl_operator.api.status import UnhealthyPod
+from flamectl_operator.desired.cluster import DesiredCluster
+from flamectl_operator.desired.pod_template import ComponentTemplate
 from flamectl_operator.observed import pods
+from flamectl_operator.observed.cluster import ObservedCluster
 from flamectl_operator.observed.component import Component
 from flamectl_operator.observed.executor import Executor
 from flamectl_operator.observed.object_cache import ObjectCache
@@ -25,15 +29,6 @@ from flamectl_operator.observed.waiting import (
 )
 from flamectl_operator.status.reason import PODS_FAILING, UNSCHEDULABLE, rank
 from flamectl_operator.status.remedies import explained, still_explains
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-    from datetime import datetime
-
-    from flamectl_operator.api.status import UnhealthyPod
-    from flamectl_operator.desired.cluster import DesiredCluster
-    from flamectl_operator.desired.pod_template import ComponentTemplate
-    from flamectl_operator.observed.cluster import ObservedCluster
 
 #: Reasons of Pods that may recover by themselves, so that they do not degrade the FlameCluster.
 WAITING = frozenset({NOT_SCHEDULED, INIT_CONTAINER_WAITING, CONTAINER_CREATING, POD_NOT_READY})

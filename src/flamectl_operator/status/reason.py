@@ -6,19 +6,14 @@ same table, and a test compares the two.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterable
 
-from flamectl_operator.api.status import SUSPENDING, ConditionType, find
+from flamectl_operator.api.status import SUSPENDING, ConditionType, FlameClusterStatus, find
+from flamectl_operator.observed.cluster import ObservedCluster
 from flamectl_operator.planning.children import CHILDREN
 from flamectl_operator.planning.comparison import Comparison
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from flamectl_operator.api.status import FlameClusterStatus
-    from flamectl_operator.observed.cluster import ObservedCluster
-    from flamectl_operator.planning.effective_spec import EffectiveSpec
-    from flamectl_operator.planning.needs import Needs
+from flamectl_operator.planning.effective_spec import EffectiveSpec
+from flamectl_operator.planning.needs import Needs
 
 INVALID_SPEC = "InvalidSpec"
 PAUSED = "Paused"

@@ -6,29 +6,23 @@ the next failure is minutes away. So the status keeps the failures, also over a 
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 from operator import attrgetter
-from typing import TYPE_CHECKING
 
-from flamectl_operator.api.status import MAX_RECENT_FAILURES, RecentFailure
+from flamectl_operator.api.status import MAX_RECENT_FAILURES, FlameClusterStatus, RecentFailure
 from flamectl_operator.desired import names
+from flamectl_operator.desired.pod_template import ComponentTemplate
+from flamectl_operator.observed.cluster import ObservedCluster
 from flamectl_operator.observed.component import Component
 from flamectl_operator.observed.executor import Executor
 from flamectl_operator.observed.object_cache import ObjectCache
 from flamectl_operator.observed.pod_problem import OOM_KILLED
+from flamectl_operator.planning.effective_spec import EffectiveSpec
+from flamectl_operator.settings.model import FlameSettings
 from flamectl_operator.status.reason import PODS_FAILING
 from flamectl_operator.status.remedies import explained, without_log
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
-    from datetime import datetime
-
-    from flamectl_operator.api.status import FlameClusterStatus
-    from flamectl_operator.desired.pod_template import ComponentTemplate
-    from flamectl_operator.observed.cluster import ObservedCluster
-    from flamectl_operator.planning.effective_spec import EffectiveSpec
-    from flamectl_operator.settings.model import FlameSettings
 
 _KINDS: dict[type[Component], str] = {
     Component: "Session manager",

@@ -3,23 +3,18 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
+from collections.abc import Iterable
 
 from flamectl_operator.api.constants import EXECUTOR_MANAGER, OBJECT_CACHE, SESSION_MANAGER, WAIT_CONTAINER
+from flamectl_operator.desired.pod_template import ComponentTemplate
 from flamectl_operator.desired.resource_asks import limit_field
+from flamectl_operator.kube.pod_views import ContainerStatus
 from flamectl_operator.observed.component import Component
 from flamectl_operator.observed.executor import Executor
 from flamectl_operator.observed.object_cache import ObjectCache
-from flamectl_operator.observed.pod_problem import gist
+from flamectl_operator.observed.pod_problem import PodProblem, gist
 from flamectl_operator.observed.pods import UNSCHEDULABLE
 from flamectl_operator.status import scheduling
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from flamectl_operator.desired.pod_template import ComponentTemplate
-    from flamectl_operator.kube.pod_views import ContainerStatus
-    from flamectl_operator.observed.pod_problem import PodProblem
 
 #: The field of the spec and the main container of each component.
 _COMPONENTS: dict[type[Component], tuple[str, str]] = {

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from typing import Any
 
+from flamectl_operator.desired.pod_template import ComponentTemplate
 from flamectl_operator.desired.resource_asks import asked
 from flamectl_operator.desired.unvalidated import as_object, entries
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from flamectl_operator.desired.pod_template import ComponentTemplate
-    from flamectl_operator.kube.pod_views import PodSpec
+from flamectl_operator.kube.pod_views import PodSpec
 
 #: The most characters of two remedies of one Pod, because each node may lack something else. A message has room for so many.
 _ROOM = 130

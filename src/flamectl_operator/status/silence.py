@@ -5,22 +5,15 @@ The time is that of the condition `SessionManagerReachable`, which survives a re
 
 from __future__ import annotations
 
-from datetime import timedelta
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Iterator
+from datetime import datetime, timedelta
 
-from flamectl_operator.api.status import ConditionType
-from flamectl_operator.planning.effective_spec import flame_can_be_asked
+from flamectl_operator.api.status import Condition, ConditionType
+from flamectl_operator.planning.effective_group import EffectiveGroup
+from flamectl_operator.planning.effective_spec import EffectiveSpec, flame_can_be_asked
 from flamectl_operator.runtime.text import joined
 from flamectl_operator.status.notice import Notice
 from flamectl_operator.status.reason import SESSION_MANAGER_NOT_REACHABLE
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-    from datetime import datetime
-
-    from flamectl_operator.api.status import Condition
-    from flamectl_operator.planning.effective_group import EffectiveGroup
-    from flamectl_operator.planning.effective_spec import EffectiveSpec
 
 #: Seconds after which the status reports a session manager that has answered before. The operator believes its last answer for
 #: longer, and one answer ends the silence, so that single requests that fail are not reported.

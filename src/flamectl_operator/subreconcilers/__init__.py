@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from flamectl_operator.planning.children import NETWORK_POLICY
-from flamectl_operator.runtime.workflow import Always, If, InOrder, Place, SideBySide, Stage
+from flamectl_operator.reconcile.reconcile_pass import Pass
+from flamectl_operator.runtime.workflow import Always, If, InOrder, Place, SideBySide, Stage, Workflow
 from flamectl_operator.subreconcilers.add_services import AddServices
 from flamectl_operator.subreconcilers.add_session_manager import AddSessionManager
 from flamectl_operator.subreconcilers.check_replacements import CheckReplacements
@@ -23,10 +22,6 @@ from flamectl_operator.subreconcilers.update_metadata import UpdateMetadata
 from flamectl_operator.subreconcilers.update_network_policy import UpdateNetworkPolicy
 from flamectl_operator.subreconcilers.update_status import OpenStatus, UpdateStatus
 from flamectl_operator.subreconcilers.watch_session_manager import WatchSessionManager
-
-if TYPE_CHECKING:
-    from flamectl_operator.reconcile.reconcile_pass import Pass
-    from flamectl_operator.runtime.workflow import Workflow
 
 #: The two phases of UpdateStatus.
 OPENING = "opening"

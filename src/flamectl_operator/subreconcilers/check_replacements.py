@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from flamectl_operator.desired import names
+from flamectl_operator.desired.pod_template import ComponentTemplate
 from flamectl_operator.reconcile import outcomes
 from flamectl_operator.reconcile.base import Subreconciler
 from flamectl_operator.reconcile.existing_claim import replacement_wait
+from flamectl_operator.reconcile.reconcile_pass import Pass
 from flamectl_operator.runtime.outcome import Outcome, combine
-
-if TYPE_CHECKING:
-    from flamectl_operator.desired.pod_template import ComponentTemplate
-    from flamectl_operator.reconcile.reconcile_pass import Pass
 
 
 class CheckReplacements(Subreconciler):

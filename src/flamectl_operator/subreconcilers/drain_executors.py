@@ -2,25 +2,20 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from datetime import datetime
 
 from flamectl_operator.kube.resources import PODS
+from flamectl_operator.observed.executor import Executor
+from flamectl_operator.planning.cluster_plan import ClusterPlan
 from flamectl_operator.planning.marks import since_annotation
 from flamectl_operator.planning.part import listed
-from flamectl_operator.planning.parts import Deletion
+from flamectl_operator.planning.parts import Deletion, DrainPlan
 from flamectl_operator.reconcile.base import PlannedStep
 from flamectl_operator.reconcile.batch import time_limit
+from flamectl_operator.reconcile.reconcile_pass import Pass
 from flamectl_operator.reconcile.refusals import primary_error
 from flamectl_operator.runtime.outcome import DONE, Outcome
 from flamectl_operator.runtime.slow_start import in_parallel
-
-if TYPE_CHECKING:
-    from datetime import datetime
-
-    from flamectl_operator.observed.executor import Executor
-    from flamectl_operator.planning.cluster_plan import ClusterPlan
-    from flamectl_operator.planning.parts import DrainPlan
-    from flamectl_operator.reconcile.reconcile_pass import Pass
 
 #: Grace period in seconds after a drain. Flame's process ignores SIGTERM, so it would use up a longer one to no purpose.
 GRACE = 1
@@ -28,7 +23,7 @@ GRACE = 1
 _AT_ONCE = frozenset({Deletion.DRAINED, Deletion.TIMED_OUT})
 
 
-class DrainExecutors(PlannedStep["DrainPlan"]):
+class DrainExecutors(PlannedStep[DrainPlan]):
     """Release the nodes of executors that are marked for draining, and delete each when nothing runs on it or its time is over.
 
     The marks are annotations of the Pods, so the next operator continues where this one stopped.

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from flamectl_operator.observed.executor import Executor
+from flamectl_operator.planning.protection import Changes
 from flamectl_operator.reconcile import outcomes
 from flamectl_operator.reconcile.base import Subreconciler
 from flamectl_operator.reconcile.batch import batch_end, time_limit
+from flamectl_operator.reconcile.reconcile_pass import Pass
 from flamectl_operator.runtime.outcome import DONE, Outcome
 from flamectl_operator.runtime.slow_start import in_parallel
-
-if TYPE_CHECKING:
-    from flamectl_operator.observed.executor import Executor
-    from flamectl_operator.planning.protection import Changes
-    from flamectl_operator.reconcile.reconcile_pass import Pass
 
 
 class ProtectExecutors(Subreconciler):

@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from flamectl_operator.reconcile.base import Subreconciler
+from flamectl_operator.reconcile.reconcile_pass import Pass
 from flamectl_operator.runtime.outcome import DONE, Outcome
-
-if TYPE_CHECKING:
-    from flamectl_operator.reconcile.reconcile_pass import Pass
 
 
 class ReleaseDeletionLock(Subreconciler):

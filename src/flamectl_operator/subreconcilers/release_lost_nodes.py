@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterable
 
 from flamectl_operator.api.constants import EXECUTOR_MANAGER
+from flamectl_operator.kube.pod_views import PodView
 from flamectl_operator.kube.resources import PODS
 from flamectl_operator.observed import pods
 from flamectl_operator.reconcile import outcomes
 from flamectl_operator.reconcile.base import Subreconciler
+from flamectl_operator.reconcile.reconcile_pass import Pass
 from flamectl_operator.reconcile.session_manager_io import MOST
 from flamectl_operator.runtime.outcome import DONE, Outcome, combine
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from flamectl_operator.kube.pod_views import PodView
-    from flamectl_operator.reconcile.reconcile_pass import Pass
 
 
 class ReleaseLostNodes(Subreconciler):

@@ -3,31 +3,27 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING
 
 from flamectl_operator.desired.pods import executor_annotations, rebinding_annotations
 from flamectl_operator.kube.resources import PODS
+from flamectl_operator.observed.component import Component
+from flamectl_operator.observed.executor import Executor
+from flamectl_operator.observed.object_cache import ObjectCache
+from flamectl_operator.planning.cluster_plan import ClusterPlan
 from flamectl_operator.planning.part import listed
-from flamectl_operator.planning.parts import STALE, DrainReason
+from flamectl_operator.planning.parts import STALE, DrainReason, RolloutPlan
 from flamectl_operator.planning.spec_changes import because
 from flamectl_operator.reconcile import outcomes
 from flamectl_operator.reconcile.base import PlannedStep
 from flamectl_operator.reconcile.batch import time_limit
 from flamectl_operator.reconcile.executor_removal import delete_executors, mark_for_draining
+from flamectl_operator.reconcile.reconcile_pass import Pass
 from flamectl_operator.reconcile.refusals import collect, primary_error
 from flamectl_operator.runtime.outcome import DONE, Outcome, combine, wait
 from flamectl_operator.runtime.slow_start import in_parallel
 
-if TYPE_CHECKING:
-    from flamectl_operator.observed.component import Component
-    from flamectl_operator.observed.executor import Executor
-    from flamectl_operator.observed.object_cache import ObjectCache
-    from flamectl_operator.planning.cluster_plan import ClusterPlan
-    from flamectl_operator.planning.parts import RolloutPlan
-    from flamectl_operator.reconcile.reconcile_pass import Pass
 
-
-class ReplaceStalePods(PlannedStep["RolloutPlan"]):
+class ReplaceStalePods(PlannedStep[RolloutPlan]):
     """Delete stale Pods as far as the update strategy allows; the next pass creates their replacements.
 
     The session manager comes first, then the object caches, one at a time. Executors of an earlier session manager are deleted

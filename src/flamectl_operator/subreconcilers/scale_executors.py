@@ -3,31 +3,27 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 from flamectl_operator.desired import names
 from flamectl_operator.desired.pods import executor_annotations
 from flamectl_operator.kube.errors import AlreadyExistsError, KubernetesError
 from flamectl_operator.kube.resources import PODS
+from flamectl_operator.planning.cluster_plan import ClusterPlan
 from flamectl_operator.planning.part import listed
-from flamectl_operator.planning.parts import DrainReason
+from flamectl_operator.planning.parts import DrainReason, ScalePlan
 from flamectl_operator.reconcile import outcomes
 from flamectl_operator.reconcile.base import PlannedStep
 from flamectl_operator.reconcile.batch import time_limit
 from flamectl_operator.reconcile.executor_removal import delete_executors, mark_for_draining
+from flamectl_operator.reconcile.reconcile_pass import Pass
 from flamectl_operator.reconcile.refusals import primary_error
 from flamectl_operator.runtime.outcome import DONE, Outcome, combine, wait
-
-if TYPE_CHECKING:
-    from flamectl_operator.planning.cluster_plan import ClusterPlan
-    from flamectl_operator.planning.parts import ScalePlan
-    from flamectl_operator.reconcile.reconcile_pass import Pass
 
 #: The most ranges of ids in an event.
 MAX_RANGES = 5
 
 
-class ScaleExecutors(PlannedStep["ScalePlan"]):
+class ScaleExecutors(PlannedStep[ScalePlan]):
     """Create missing executors, and delete surplus and terminal ones.
 
     Executors are created in parallel with slow start, each under an id that the status reserved before. Terminating Pods are

@@ -2,34 +2,29 @@
 
 from __future__ import annotations
 
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from functools import partial
-from typing import TYPE_CHECKING
 
 from flamectl_operator.api.constants import CLAIM_ANNOTATION
 from flamectl_operator.desired import names
+from flamectl_operator.kube.pod_views import PodView
 from flamectl_operator.kube.resources import PODS
+from flamectl_operator.planning.cluster_plan import ClusterPlan
+from flamectl_operator.planning.parts import CacheRemoval, ObjectCachePlan
 from flamectl_operator.planning.repairs import object_cache_repair
 from flamectl_operator.reconcile import outcomes
 from flamectl_operator.reconcile.base import PlannedStep
 from flamectl_operator.reconcile.batch import time_limit
 from flamectl_operator.reconcile.existing_claim import mount_reserved, reserve_existing_claim
 from flamectl_operator.reconcile.named_pod import NamedPod
+from flamectl_operator.reconcile.reconcile_pass import Pass
 from flamectl_operator.reconcile.refusals import collect
 from flamectl_operator.runtime.outcome import DONE, Outcome, combine
-
-if TYPE_CHECKING:
-    from contextlib import AbstractContextManager
-
-    from flamectl_operator.kube.pod_views import PodView
-    from flamectl_operator.planning.cluster_plan import ClusterPlan
-    from flamectl_operator.planning.parts import CacheRemoval, ObjectCachePlan
-    from flamectl_operator.reconcile.reconcile_pass import Pass
 
 _EXISTING_CLAIM = "spec.objectCache.persistence.existingClaim"
 
 
-class ScaleObjectCache(PlannedStep["ObjectCachePlan"]):
+class ScaleObjectCache(PlannedStep[ObjectCachePlan]):
     """Create missing Pods `<name>-object-cache-<ordinal>`, and delete surplus and terminal ones.
 
     The fixed names guarantee that there are never two of one ordinal. A Pod that stays terminating, as on a lost node, is

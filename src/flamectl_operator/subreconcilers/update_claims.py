@@ -3,26 +3,24 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from flamectl_operator.desired.claims import DesiredClaim
 from flamectl_operator.kube.errors import AlreadyExistsError
 from flamectl_operator.kube.resources import CLAIMS, PODS
+from flamectl_operator.kube.views import PersistentVolumeClaimView
+from flamectl_operator.planning.cluster_plan import ClusterPlan
+from flamectl_operator.planning.parts import ClaimPlan
 from flamectl_operator.planning.repairs import claim_patch, is_ours
 from flamectl_operator.reconcile import outcomes
 from flamectl_operator.reconcile.base import PlannedStep
 from flamectl_operator.reconcile.cluster_reads import CLAIMS_RECHECK_SECONDS
+from flamectl_operator.reconcile.reconcile_pass import Pass
 from flamectl_operator.reconcile.refusals import RefusedError, collect
 from flamectl_operator.runtime.outcome import DONE, Outcome, combine, wait
 
-if TYPE_CHECKING:
-    from flamectl_operator.desired.claims import DesiredClaim
-    from flamectl_operator.kube.views import PersistentVolumeClaimView
-    from flamectl_operator.planning.cluster_plan import ClusterPlan
-    from flamectl_operator.planning.parts import ClaimPlan
-    from flamectl_operator.reconcile.reconcile_pass import Pass
 
-
-class UpdateClaims(PlannedStep["ClaimPlan"]):
+class UpdateClaims(PlannedStep[ClaimPlan]):
     """Create, grow, keep and delete the PersistentVolumeClaims as `persistence` says.
 
     A claim is deleted only with the deletion lock, and after a read has shown that no Pod with the name of the claim exists.

@@ -2,33 +2,29 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from flamectl_operator.desired import names
 from flamectl_operator.desired.common_metadata import CommonMetadata
-from flamectl_operator.kube.resources import CLAIMS, LEASES, PODS
+from flamectl_operator.desired.pod_template import ComponentTemplate
+from flamectl_operator.kube.resources import CLAIMS, LEASES, PODS, Resource
+from flamectl_operator.kube.views import KubernetesObject
+from flamectl_operator.observed.cluster import ObservedCluster
 from flamectl_operator.planning.children import CHILDREN
 from flamectl_operator.planning.repairs import is_ours
 from flamectl_operator.reconcile import outcomes
 from flamectl_operator.reconcile.base import Subreconciler
 from flamectl_operator.reconcile.batch import time_limit
+from flamectl_operator.reconcile.cluster_io import ClusterIO
+from flamectl_operator.reconcile.reconcile_pass import Pass
 from flamectl_operator.reconcile.refusals import primary_error
 from flamectl_operator.runtime.outcome import DONE, Outcome, combine
 from flamectl_operator.runtime.slow_start import in_parallel
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from flamectl_operator.desired.pod_template import ComponentTemplate
-    from flamectl_operator.kube.resources import Resource
-    from flamectl_operator.kube.views import KubernetesObject
-    from flamectl_operator.observed.cluster import ObservedCluster
-    from flamectl_operator.reconcile.cluster_io import ClusterIO
-    from flamectl_operator.reconcile.reconcile_pass import Pass
-
 #: A child that differs, with its common metadata.
-Change = tuple["Resource[Any]", "KubernetesObject", CommonMetadata]
+Change = tuple[Resource[Any], KubernetesObject, CommonMetadata]
 #: The most children whose waits the step reports.
 _TOLD = 3
 #: The part of a child that the step restores; see `Repairs.admit`.

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
+from flamectl_operator.api.status import FlameClusterStatus
+from flamectl_operator.observed.cluster import ObservedCluster
 from flamectl_operator.reconcile.base import Subreconciler
+from flamectl_operator.reconcile.reconcile_pass import Pass
 from flamectl_operator.runtime.outcome import DONE, Outcome, combine, wait_until
 from flamectl_operator.status.compute import compute_status
 from flamectl_operator.status.durable_fields import durable_fields, required_durable_fields
@@ -13,11 +15,6 @@ from flamectl_operator.status.health import present_state
 from flamectl_operator.status.pod_problems import patience_ends
 from flamectl_operator.status.recent_failures import failures_end, recent_failures
 from flamectl_operator.status.silence import silence
-
-if TYPE_CHECKING:
-    from flamectl_operator.api.status import FlameClusterStatus
-    from flamectl_operator.observed.cluster import ObservedCluster
-    from flamectl_operator.reconcile.reconcile_pass import Pass
 
 
 class OpenStatus(Subreconciler):

@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from flamectl_operator.api.constants import SESSION_MANAGER
 from flamectl_operator.flame.watcher import DEMAND_PERIOD, IDLE_PERIOD, Target
+from flamectl_operator.observed.cluster import ObservedCluster
 from flamectl_operator.observed.pods import running_since
-from flamectl_operator.planning.effective_spec import flame_can_be_asked
+from flamectl_operator.planning.effective_spec import EffectiveSpec, flame_can_be_asked
 from flamectl_operator.planning.endpoint import certified_name, session_manager_endpoint
 from flamectl_operator.reconcile.base import Subreconciler
+from flamectl_operator.reconcile.reconcile_pass import Pass
 from flamectl_operator.runtime.outcome import DONE, Outcome, combine
-
-if TYPE_CHECKING:
-    from flamectl_operator.observed.cluster import ObservedCluster
-    from flamectl_operator.planning.effective_spec import EffectiveSpec
-    from flamectl_operator.reconcile.reconcile_pass import Pass
 
 
 class WatchSessionManager(Subreconciler):

@@ -9,15 +9,13 @@ between are never reported.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Generic, TypeVar
+from typing import Generic, TypeVar
 
 from flamectl_operator.kube.cache.outdated_states import version_of
 from flamectl_operator.kube.errors import ConnectionLostError
 from flamectl_operator.kube.views import KubernetesObject
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
 
 T = TypeVar("T", bound=KubernetesObject)
 

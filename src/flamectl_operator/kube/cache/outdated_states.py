@@ -5,14 +5,12 @@ The rules of `store.py` say when a state is ignored, and for how long.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Collection, Hashable
 from dataclasses import dataclass
 from math import inf
-from typing import TYPE_CHECKING, Generic, TypeVar
+from typing import Generic, TypeVar
 
 from flamectl_operator.kube.views import KubernetesObject
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Hashable
 
 T = TypeVar("T", bound=KubernetesObject)
 K = TypeVar("K")

@@ -10,11 +10,14 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import aclosing
-from typing import TYPE_CHECKING, Generic, TypeVar
+from random import Random
+from typing import Generic, TypeVar
 
 import structlog
 
-from flamectl_operator.kube.client import EventType
+from flamectl_operator.kube.cache.contradictions import Known
+from flamectl_operator.kube.cache.store import Store
+from flamectl_operator.kube.client import Client, EventType
 from flamectl_operator.kube.errors import (
     ConnectionFailedError,
     ConnectionLostError,
@@ -28,18 +31,11 @@ from flamectl_operator.kube.errors import (
     bare,
 )
 from flamectl_operator.kube.pages import list_pages
+from flamectl_operator.kube.resources import Resource
 from flamectl_operator.kube.views import KubernetesObject
 from flamectl_operator.runtime.backoff import ExponentialBackoff
+from flamectl_operator.runtime.clock import Clock
 from flamectl_operator.runtime.tasks import racing
-
-if TYPE_CHECKING:
-    from random import Random
-
-    from flamectl_operator.kube.cache.contradictions import Known
-    from flamectl_operator.kube.cache.store import Store
-    from flamectl_operator.kube.client import Client
-    from flamectl_operator.kube.resources import Resource
-    from flamectl_operator.runtime.clock import Clock
 
 T = TypeVar("T", bound=KubernetesObject)
 

@@ -31,16 +31,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Hashable, Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Generic, TypeVar
+from typing import Generic, TypeVar
 
 from flamectl_operator.kube.cache.contradictions import Known, contradicts_list
 from flamectl_operator.kube.cache.index import Index, Key
 from flamectl_operator.kube.cache.outdated_states import OutdatedStates, version_of
-from flamectl_operator.kube.client import EventType
+from flamectl_operator.kube.client import EventType, WatchEvent
 from flamectl_operator.kube.views import KubernetesObject
-
-if TYPE_CHECKING:
-    from flamectl_operator.kube.client import WatchEvent
 
 T = TypeVar("T", bound=KubernetesObject)
 

@@ -3,21 +3,14 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING
+from pathlib import Path
 
-from flamectl_operator.kube.http.credentials import load_credentials
+from flamectl_operator.kube.http.credentials import Credentials, load_credentials
 from flamectl_operator.kube.http.session import RenewedConnection
-from flamectl_operator.kube.http.transport import AiohttpTransport
+from flamectl_operator.kube.http.transport import AiohttpTransport, Transport
 from flamectl_operator.runtime.clock import SystemClock
-from flamectl_operator.runtime.telemetry import UNMEASURED
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from flamectl_operator.kube.http.credentials import Credentials
-    from flamectl_operator.kube.http.transport import Transport
-    from flamectl_operator.runtime.server_clock import ServerClock
-    from flamectl_operator.runtime.telemetry import Telemetry
+from flamectl_operator.runtime.server_clock import ServerClock
+from flamectl_operator.runtime.telemetry import UNMEASURED, Telemetry
 
 
 async def connect(

@@ -15,10 +15,12 @@ import logging
 import re
 import ssl
 import sys
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from logging.handlers import BufferingHandler
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import urlsplit
 
 import aiohttp
@@ -28,10 +30,6 @@ from kubernetes.aio.config import ConfigException, kube_config, load_incluster_c
 
 from flamectl_operator.kube.errors import ConfigurationError
 from flamectl_operator.kube.http.kubeconfig import check_kubeconfig, yaml_problem
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-    from datetime import datetime
 
 #: Seconds for an exec plugin or an identity provider to answer.
 LOAD_TIMEOUT = 60.0

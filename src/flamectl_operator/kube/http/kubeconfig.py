@@ -8,15 +8,13 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import yaml
 
 from flamectl_operator.kube.errors import ConfigurationError
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
 
 #: Names that PyYAML quotes in a description of a problem; a password that begins with `*` or `!` counts as a name.
 _YAML_NAME = re.compile(r"\b(alias|tag|handle) ['\"].*", re.DOTALL)

@@ -6,17 +6,11 @@ its own load.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from flamectl_operator.kube.http.transport import WrappedTransport
+from flamectl_operator.kube.http.request import Request
+from flamectl_operator.kube.http.transport import Transport, WrappedTransport
+from flamectl_operator.runtime.clock import Clock
 from flamectl_operator.runtime.limits import Slots
-from flamectl_operator.runtime.telemetry import UNMEASURED
-
-if TYPE_CHECKING:
-    from flamectl_operator.kube.http.request import Request
-    from flamectl_operator.kube.http.transport import Transport
-    from flamectl_operator.runtime.clock import Clock
-    from flamectl_operator.runtime.telemetry import Telemetry
+from flamectl_operator.runtime.telemetry import UNMEASURED, Telemetry
 
 
 class LimitedTransport(WrappedTransport):

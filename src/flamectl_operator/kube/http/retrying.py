@@ -7,7 +7,7 @@ read can tell whether the write was applied. That read is up to the caller, who 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from random import Random
 
 import tenacity
 
@@ -18,14 +18,9 @@ from flamectl_operator.kube.errors import (
     ServerError,
     TooManyRequestsError,
 )
-from flamectl_operator.kube.http.transport import WrappedTransport
-
-if TYPE_CHECKING:
-    from random import Random
-
-    from flamectl_operator.kube.http.request import Request
-    from flamectl_operator.kube.http.transport import Transport
-    from flamectl_operator.runtime.clock import Clock
+from flamectl_operator.kube.http.request import Request
+from flamectl_operator.kube.http.transport import Transport, WrappedTransport
+from flamectl_operator.runtime.clock import Clock
 
 MAX_ATTEMPTS = 4
 

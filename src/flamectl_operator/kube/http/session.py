@@ -8,31 +8,26 @@ credentials again shortly before they expire, after a 401, and when the server's
 from __future__ import annotations
 
 import asyncio
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from datetime import timedelta
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import urlencode, urlsplit
 
 import aiohttp
 import structlog
+from aiohttp.abc import AbstractStreamWriter
 from kubernetes.aio.config import ConfigException
 from yarl import URL
 
 from flamectl_operator import __version__
 from flamectl_operator.kube.errors import ConfigurationError, ConnectionFailedError
+from flamectl_operator.kube.http.credentials import Credentials
 from flamectl_operator.kube.http.proxy import environment_proxy, problem_of
+from flamectl_operator.kube.http.request import Guard, Request
 from flamectl_operator.kube.http.wire import JSON
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Awaitable, Callable
-    from contextlib import AbstractAsyncContextManager
-
-    from aiohttp.abc import AbstractStreamWriter
-
-    from flamectl_operator.kube.http.credentials import Credentials
-    from flamectl_operator.kube.http.request import Guard, Request
-    from flamectl_operator.runtime.clock import Clock
+from flamectl_operator.runtime.clock import Clock
 
 USER_AGENT = f"flamectl-operator/{__version__}"
 

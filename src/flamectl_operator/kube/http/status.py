@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from email.utils import parsedate_to_datetime
 from functools import lru_cache
-from typing import TYPE_CHECKING
 
 import msgspec
 
 from flamectl_operator.kube import errors
-
-if TYPE_CHECKING:
-    from datetime import datetime
 
 _BY_CODE: dict[int, type[errors.ApiError]] = {
     400: errors.BadRequestError,

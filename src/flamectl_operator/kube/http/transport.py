@@ -7,8 +7,9 @@ encode and decode everything twice. Requests go through the aiohttp session of i
 from __future__ import annotations
 
 import contextlib
-from contextlib import AsyncExitStack, aclosing, asynccontextmanager
-from typing import TYPE_CHECKING, Protocol
+from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Iterator, Mapping
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, aclosing, asynccontextmanager
+from typing import Protocol
 
 import aiohttp
 
@@ -21,18 +22,12 @@ from flamectl_operator.kube.errors import (
     UntrustedServerError,
 )
 from flamectl_operator.kube.http.request import Request
+from flamectl_operator.kube.http.session import Connection, RenewedConnection
 from flamectl_operator.kube.http.status import error_from_response, parse_date, parse_retry_after
+from flamectl_operator.runtime.clock import Clock
 from flamectl_operator.runtime.progress import record_progress
-from flamectl_operator.runtime.telemetry import UNMEASURED
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Iterator, Mapping
-    from contextlib import AbstractAsyncContextManager
-
-    from flamectl_operator.kube.http.session import Connection, RenewedConnection
-    from flamectl_operator.runtime.clock import Clock
-    from flamectl_operator.runtime.server_clock import ServerClock
-    from flamectl_operator.runtime.telemetry import Telemetry
+from flamectl_operator.runtime.server_clock import ServerClock
+from flamectl_operator.runtime.telemetry import UNMEASURED, Telemetry
 
 #: Seconds for DNS, TCP connection and TLS handshake. Nothing has been sent by then, so a retry is safe.
 CONNECT_TIMEOUT = 10.0

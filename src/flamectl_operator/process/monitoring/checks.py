@@ -7,19 +7,15 @@ down from recovering.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable
+from typing import Any
 
+from flamectl_operator.controller import Key
 from flamectl_operator.kube.api_server_client import LIST_TIMEOUT
-from flamectl_operator.kube.cache.reflector import READ_TIMEOUT
+from flamectl_operator.kube.cache.reflector import READ_TIMEOUT, Reflector
 from flamectl_operator.kube.http.retrying import MAX_ATTEMPTS, MAX_TOTAL_WAIT
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from flamectl_operator.controller import Key
-    from flamectl_operator.kube.cache.reflector import Reflector
-    from flamectl_operator.runtime.clock import Clock
-    from flamectl_operator.runtime.progress import UnderWay
+from flamectl_operator.runtime.clock import Clock
+from flamectl_operator.runtime.progress import UnderWay
 
 #: Seconds within which a watch receives something or tries again, whatever the API server does. The longest case: a silence, or a
 #: pause between two attempts, and then a page of a list whose attempts all time out.

@@ -6,15 +6,12 @@ write the status as well, a value of the wrong type counts as missing.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from flamectl_operator.api.status import ConditionType, State
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
-    from flamectl_operator.observed.flame_cluster import FlameClusterView, SpecSummary
+from flamectl_operator.observed.flame_cluster import FlameClusterView, SpecSummary
 
 #: The state of a FlameCluster without a status.
 UNKNOWN = "Unknown"

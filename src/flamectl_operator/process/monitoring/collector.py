@@ -6,22 +6,18 @@ Nothing is kept but the last samples, so the series of a FlameCluster end with i
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.registry import Collector
 
 from flamectl_operator.api.status import ConditionType
-from flamectl_operator.process.monitoring.cluster_samples import EXCEPTIONS, STATES, ClusterSamples, Numbers
+from flamectl_operator.kube.cache.reflector import Reflector
+from flamectl_operator.operator import Operator
+from flamectl_operator.process.monitoring.cluster_samples import EXCEPTIONS, STATES, ClusterSamples, Entry, Numbers
+from flamectl_operator.runtime.clock import Clock
 from flamectl_operator.runtime.workqueue import Priority
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
-
-    from flamectl_operator.kube.cache.reflector import Reflector
-    from flamectl_operator.operator import Operator
-    from flamectl_operator.process.monitoring.cluster_samples import Entry
-    from flamectl_operator.runtime.clock import Clock
 
 Family = CounterMetricFamily | GaugeMetricFamily
 

@@ -10,18 +10,14 @@ even closing the rest would take much of a processor, the kernel refuses them fo
 from __future__ import annotations
 
 import asyncio
+import socket
 from collections import Counter
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
 from aiohttp import web
+from aiohttp.typedefs import Handler, Middleware
 
 from flamectl_operator.process.monitoring.steering import MAX_ADDRESSES, Steering
-
-if TYPE_CHECKING:
-    import socket
-    from collections.abc import Callable
-
-    from aiohttp.typedefs import Handler, Middleware
 
 #: The most concurrent connections to one listener: twice as many as a tenant's Pods on a node may have addresses, because the
 #: kubelet has two connections when it probes liveness and readiness at once.

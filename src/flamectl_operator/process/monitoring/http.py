@@ -5,25 +5,20 @@ from __future__ import annotations
 import asyncio
 import os
 import socket
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING
 
 import structlog
 from aiohttp import web
+from aiohttp.typedefs import Handler
+from prometheus_client import CollectorRegistry
 from prometheus_client.aiohttp import make_aiohttp_handler
 
 from flamectl_operator.process.monitoring.connections import Connections, middleware
 from flamectl_operator.runtime import health
+from flamectl_operator.runtime.health import Check, HealthChecks
 
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Mapping
-
-    from aiohttp.typedefs import Handler
-    from prometheus_client import CollectorRegistry
-
-    from flamectl_operator.runtime.health import Check, HealthChecks
-
-Routes = dict[str, "Handler"]
+Routes = dict[str, Handler]
 
 #: Seconds that an idle connection stays open, longer than the kubelet's period between two probes.
 KEEP_ALIVE = 75.0

@@ -11,8 +11,9 @@ are in `flamectl_operator.process.monitoring.collector`.
 from __future__ import annotations
 
 import platform
+from collections.abc import Callable
 from functools import cache
-from typing import TYPE_CHECKING, get_args
+from typing import get_args
 
 from prometheus_client import (
     CollectorRegistry,
@@ -27,11 +28,7 @@ from prometheus_client import (
 )
 
 from flamectl_operator.runtime.telemetry import Ended, Telemetry
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from flamectl_operator.runtime.workflow import Place
+from flamectl_operator.runtime.workflow import Place
 
 #: From 10 ns to 1000 s, as client-go's: `prometheus.ExponentialBuckets(10e-9, 10, 12)`.
 QUEUE_BUCKETS = tuple(float(f"1e{exponent}") for exponent in range(-8, 4))

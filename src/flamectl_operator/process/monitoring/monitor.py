@@ -4,26 +4,22 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import AsyncExitStack, suppress
-from typing import TYPE_CHECKING, Self
+from types import TracebackType
+from typing import Self
 
 import structlog
 
 from flamectl_operator import __version__
+from flamectl_operator.operator import Operator
 from flamectl_operator.process.monitoring import checks
 from flamectl_operator.process.monitoring.collector import OperatorCollector
 from flamectl_operator.process.monitoring.http import CannotListenError, Routes, health_routes, metrics_routes, serving
 from flamectl_operator.process.monitoring.metrics import Metrics
+from flamectl_operator.process.replica import Replica
+from flamectl_operator.process.startup import StartUp
+from flamectl_operator.runtime.clock import Clock
 from flamectl_operator.runtime.health import HealthChecks, Heartbeat
-from flamectl_operator.settings.model import listen_on
-
-if TYPE_CHECKING:
-    from types import TracebackType
-
-    from flamectl_operator.operator import Operator
-    from flamectl_operator.process.replica import Replica
-    from flamectl_operator.process.startup import StartUp
-    from flamectl_operator.runtime.clock import Clock
-    from flamectl_operator.settings.model import OperatorConfig
+from flamectl_operator.settings.model import OperatorConfig, listen_on
 
 #: The label `controller`, as controller-runtime would have it: the kind in lower case.
 CONTROLLER = "flamecluster"

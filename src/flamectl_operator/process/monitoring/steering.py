@@ -11,15 +11,12 @@ from __future__ import annotations
 import ctypes
 import socket
 import struct
+from collections.abc import Iterable
 from ipaddress import ip_address
-from typing import TYPE_CHECKING
 
 import structlog
 
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    _Instruction = tuple[int, int, int, int]
+_Instruction = tuple[int, int, int, int]
 
 #: The most addresses of a program, which has at most 4,096 instructions, nine of them for an IPv6 address.
 MAX_ADDRESSES = 400
