@@ -1,7 +1,8 @@
-"""PersistentVolumeClaims that Pods mount, and the Pods that keep a claim which is being deleted.
+"""PersistentVolumeClaims that Pods mount, and the Pods that keep a claim in danger.
 
 A claim that is being deleted stays for as long as a Pod with a node mounts it, whether that Pod runs or is over. The last such
-Pod takes the claim with it, and the data too unless the volume is retained. So the operator deletes no such Pod.
+Pod takes the claim with it, and the data too unless the volume is retained. A claim whose volume is gone is of use only to the
+Pods that have mounted it, because no other Pod can start with it. So the operator deletes none of these Pods.
 """
 
 from __future__ import annotations
@@ -38,16 +39,18 @@ class KnownClaims:
         """Return whether a claim has not been read yet, so that nothing is known about it."""
         return name not in self.labelled and name not in self.read
 
-    def going(self, name: str) -> PersistentVolumeClaimView | None:
-        """Return a claim that is being deleted, unless a user has confirmed its loss."""
+    def in_danger(self, name: str) -> bool:
+        """Return whether a claim is being deleted or has lost its volume, unless a user has confirmed its loss."""
         claim = self.find(name)
-        return claim if claim is not None and claim.terminating and claim.uid not in self.confirmed else None
+        if claim is None or claim.uid in self.confirmed:
+            return False
+        return claim.terminating or claim.status.phase == LOST
 
     def keep(self, pod: PodView) -> bool:
-        """Return whether a Pod must stay: it keeps a claim that is being deleted, or one that has not been read yet."""
+        """Return whether a Pod must stay: it keeps a claim in danger, or one that has not been read yet."""
         if not pod.spec.volumes or not pod.spec.node_name:
             return False
-        return any(self.unknown(name) or self.going(name) is not None for name in pod.claim_names)
+        return any(self.unknown(name) or self.in_danger(name) for name in pod.claim_names)
 
 
 def users_of_claims(pods: Iterable[PodView]) -> dict[str, list[str]]:

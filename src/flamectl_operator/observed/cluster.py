@@ -151,7 +151,7 @@ class ObservedCluster:
 
     @cached_property
     def kept(self) -> frozenset[str]:
-        """The uids of Pods that must stay, because a claim that is being deleted would go with them; see `KnownClaims.keep`."""
+        """The uids of Pods that must stay, because their claim is in danger; see `KnownClaims.keep`."""
         if not self.claim_users:
             return frozenset()
         pods = [component.pod for component in self.components]

@@ -198,7 +198,7 @@ def _suspended(observed: ObservedCluster, before: FlameClusterStatus, *, asked: 
     """Return whether the cluster is suspended.
 
     A suspension that has begun is finished before anything starts again. A paused cluster begins none. Neither
-    does a cluster whose Pods keep a claim that is being deleted: until a user confirms the loss, it goes on as it is.
+    does a cluster whose Pods keep a claim in danger: until a user confirms the loss, it goes on as it is.
     """
     unfinished = _unfinished(observed)
     deferred = (paused or bool(observed.kept)) and unfinished

@@ -49,5 +49,6 @@ def lost_claim(claim: PersistentVolumeClaimView) -> Outcome:
     return blocked(
         "ClaimLost",
         f'PersistentVolumeClaim "{claim.name}" has lost its volume (phase Lost), because somebody deleted the'
-        " PersistentVolume; restore the PersistentVolume, or delete the claim",
+        " PersistentVolume; no Pod that mounts it is deleted, because another one could not start; restore the"
+        " PersistentVolume, or delete the claim",
     )

@@ -334,7 +334,7 @@ class ClusterIO(ClusterReads):
             if not still_due():
                 raise _NotSentError(what, "may be needed by now")
             if isinstance(child, PodView) and self.keeps_claim(child):
-                raise _NotSentError(what, "keeps a PersistentVolumeClaim that is being deleted")
+                raise _NotSentError(what, "keeps a PersistentVolumeClaim that is being deleted or has lost its volume")
             if resource in {PODS, CLAIMS}:
                 self._delete_guard()
 

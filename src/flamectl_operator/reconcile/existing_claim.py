@@ -8,12 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 
 from flamectl_operator.api.constants import CLAIM_ANNOTATION, CLUSTER_LABEL
 from flamectl_operator.desired.pod_template import ComponentTemplate
 from flamectl_operator.kube.errors import KubernetesError
 from flamectl_operator.kube.resources import CLAIMS
 from flamectl_operator.kube.views import PersistentVolumeClaimView
+from flamectl_operator.observed.claims import LOST
+from flamectl_operator.planning.kept_claims import lost_claim
 from flamectl_operator.reconcile.cluster_io import ClusterIO
 from flamectl_operator.reconcile.outcomes import TAKEN_NAME_RECHECK_SECONDS
 from flamectl_operator.reconcile.refusals import RefusedError
@@ -57,6 +60,8 @@ async def replacement_wait(io: ClusterIO, template: ComponentTemplate, created: 
         claim, label = await io.look(CLAIMS, name), f'PersistentVolumeClaim "{name}", which a new Pod would mount,'
         if claim is None or claim.terminating:
             return _missing(claim, label, "; no Pod is deleted for one that could not start")
+        if claim.status.phase == LOST:
+            return replace(lost_claim(claim), delay=TAKEN_NAME_RECHECK_SECONDS)
         if (use := _use(io, claim)) is not None:
             return _used(label, use)
     return None

@@ -1,4 +1,4 @@
-"""PersistentVolumeClaims that are being deleted: their Pods stay, until a user confirms the loss."""
+"""PersistentVolumeClaims that are being deleted or have lost their volume: their Pods stay, until a user confirms the loss."""
 
 from __future__ import annotations
 
@@ -65,6 +65,12 @@ def _claim(world: StepHarness, name: str) -> dict[str, Any]:
 def _delete(world: StepHarness, name: str) -> None:
     """Somebody deletes a claim, which the Pods keep."""
     world.change(CLAIMS, name, {"metadata": {"deletionTimestamp": NOW, "finalizers": ["kubernetes.io/pvc-protection"]}})
+    world.clock.elapsed += 60
+
+
+def _lose(world: StepHarness, name: str) -> None:
+    """Somebody deletes the volume of a claim."""
+    world.change(CLAIMS, name, {"status": {"phase": "Lost"}})
     world.clock.elapsed += 60
 
 
@@ -288,8 +294,7 @@ async def test_claim_of_a_scaled_object_cache_is_an_ordinary_creation() -> None:
 async def test_claim_whose_volume_is_lost_is_reported(mount: str) -> None:
     _, claim, _ = MOUNTS[mount]
     world = await _world(mount)
-    world.change(CLAIMS, claim, {"status": {"phase": "Lost"}})
-    world.clock.elapsed += 60
+    _lose(world, claim)
 
     await _passes(world)
 
@@ -297,14 +302,41 @@ async def test_claim_whose_volume_is_lost_is_reported(mount: str) -> None:
     assert claim in world.condition("Degraded")[2]
 
 
+@pytest.mark.parametrize(("mount", "change"), [*((mount, "rollout") for mount in MOUNTS), ("executor", "scale")])
+async def test_pod_stays_whose_claim_has_lost_its_volume_because_it_could_not_start_again(
+    mount: str, change: str
+) -> None:
+    _, claim, pod = MOUNTS[mount]
+    world = await _world(mount)
+    _lose(world, claim)
+    world.edit(CHANGES[change])
+
+    await _passes(world)
+
+    assert pod not in world.deleted
+    assert world.status.reason == "ClaimLost"
+
+    world.edit({"suspend": True})
+    await _passes(world)
+
+    assert pod not in world.deleted
+
+    _confirm(world, _claim(world, claim)["metadata"]["uid"])
+    await _passes(world)
+
+    assert pod in world.deleted
+
+
 @pytest.mark.parametrize("mount", ["existing claim", "existing claim of the object cache", "executor"])
-@pytest.mark.parametrize("there", [False, True])
-async def test_nothing_is_replaced_by_a_pod_whose_claim_is_missing_or_being_deleted(mount: str, *, there: bool) -> None:
+@pytest.mark.parametrize(
+    ("fate", "reason"), [("missing", "ClaimNotFound"), ("being deleted", "ClaimNotFound"), ("lost", "ClaimLost")]
+)
+async def test_nothing_is_replaced_by_a_pod_that_could_not_mount_its_claim(mount: str, fate: str, reason: str) -> None:
     changes, _, pod = MOUNTS[mount]
     world = await _world(mount)
-    if there:
+    if fate != "missing":
         _make(world, "other")
-        _delete(world, "other")
+        (_delete if fate == "being deleted" else _lose)(world, "other")
     part = next(iter(changes))
     mounted: dict[str, Any] = {"persistence": {"existingClaim": "other"}}
     if part == "executorManager":
@@ -315,4 +347,4 @@ async def test_nothing_is_replaced_by_a_pod_whose_claim_is_missing_or_being_dele
     await _passes(world)
 
     assert pod not in world.deleted
-    assert world.condition("Degraded")[1] == "ClaimNotFound"
+    assert world.condition("Degraded")[1] == reason
