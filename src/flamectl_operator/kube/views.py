@@ -218,10 +218,25 @@ class PersistentVolumeClaimSpec(View, frozen=True):
     resources: PersistentVolumeClaimResources = PersistentVolumeClaimResources()
 
 
+class Storage(View, frozen=True):
+    """How large a volume is, or is asked to become."""
+
+    storage: int | str | None = None
+
+
+class ResizeStatus(View, frozen=True):
+    """How far the growth of a volume has come, such as `ControllerResizeInfeasible`; empty when it does not grow."""
+
+    storage: str = ""
+
+
 class PersistentVolumeClaimStatus(View, frozen=True):
     """The part of a claim's status that decisions look at."""
 
     phase: str = "Pending"
+    capacity: Storage = Storage()
+    allocated_resources: Storage = Storage()
+    allocated_resource_statuses: ResizeStatus = ResizeStatus()
 
 
 class PersistentVolumeClaimView(KubernetesObject, frozen=True):

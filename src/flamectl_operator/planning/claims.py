@@ -17,8 +17,18 @@ from flamectl_operator.observed.cluster import ObservedCluster
 from flamectl_operator.planning.effective_spec import EffectiveSpec
 from flamectl_operator.planning.kept_claims import claims_in_danger, lost_claim
 from flamectl_operator.planning.parts import ClaimPlan
-from flamectl_operator.planning.repairs import BOUND, claim_patch, is_ours, owners_patch, without_instance
+from flamectl_operator.planning.repairs import (
+    BOUND,
+    claim_patch,
+    is_ours,
+    may_take_back,
+    owners_patch,
+    without_instance,
+)
 from flamectl_operator.runtime.outcome import Outcome, blocked, wait
+
+#: The ends of what Kubernetes says of a growth that its storage or its node refuses: since 1.31, and before.
+_REFUSED = ("ResizeInfeasible", "ResizeFailed")
 
 
 def plan_claims(observed: ObservedCluster, effective: EffectiveSpec) -> ClaimPlan:
@@ -56,10 +66,18 @@ def plan_claims(observed: ObservedCluster, effective: EffectiveSpec) -> ClaimPla
 def differences(claim: PersistentVolumeClaimView, desired: DesiredClaim) -> list[Outcome]:
     """Return the outcomes for changes that a claim cannot take, or cannot take yet."""
     name, found = f'PersistentVolumeClaim "{claim.name}"', []
-    if parse_quantity(desired.size) < amount(claim.size):
-        found.append(blocked("ClaimCannotShrink", f"{name} has {claim.size} and cannot shrink to {desired.size}"))
-    elif parse_quantity(desired.size) > amount(claim.size) and claim.status.phase != BOUND:
+    wanted, asked_for, capacity = parse_quantity(desired.size), amount(claim.size), claim.status.capacity.storage
+    if wanted < asked_for and not may_take_back(claim, desired):
+        how = f"has {claim.size} and cannot shrink to {desired.size}"
+        if capacity is not None and amount(capacity) < asked_for:
+            how = f"asks for {claim.size}, its volume has {capacity}, and it cannot shrink to {desired.size}; set more than {capacity}"
+        found.append(blocked("ClaimCannotShrink", f"{name} {how}"))
+    elif wanted > asked_for and claim.status.phase != BOUND:
         found.append(wait("ClaimNotBound"))
+    elif wanted == asked_for and (status := _refused_growth(claim)):
+        how = f"asks for {claim.size}, and its storage refuses to grow so far ({status}): its volume has {capacity}"
+        advice = f"set a size between the two, and see kubectl describe pvc {claim.name}"
+        found.append(blocked("ClaimCannotGrow", f"{name} {how}; {advice}"))
     asked = desired.persistence.storage_class_name
     if asked is not None and (claim.spec.storage_class_name or "") != asked:
         current = claim.spec.storage_class_name or "none"
@@ -68,6 +86,12 @@ def differences(claim: PersistentVolumeClaimView, desired: DesiredClaim) -> list
         current, modes = ", ".join(claim.spec.access_modes), ", ".join(desired.access_modes)
         found.append(blocked("ClaimDiffers", f"{name} has the access modes {current}, which cannot become {modes}"))
     return found
+
+
+def _refused_growth(claim: PersistentVolumeClaimView) -> str:
+    """Return how the storage refused the size that the claim asks for; empty when it did not."""
+    status, tried = claim.status.allocated_resource_statuses.storage, claim.status.allocated_resources.storage
+    return status if status.endswith(_REFUSED) and tried in {None, claim.size} else ""
 
 
 def claim_wait(observed: ObservedCluster, desired: DesiredClaim | None) -> Outcome | None:

@@ -1,6 +1,7 @@
 """Patches of Pods and PersistentVolumeClaims, and the check of their owner.
 
-A Pod gets back its labels, because the rest of it cannot change. A claim gets its labels and its owner, and it may grow.
+A Pod gets back its labels, because the rest of it cannot change. A claim gets its labels and its owner, and it may grow, or ask for
+less again while its volume has not grown.
 """
 
 from __future__ import annotations
@@ -97,7 +98,8 @@ def claim_patch(claim: PersistentVolumeClaimView, desired: DesiredClaim) -> dict
     if claim.controlled_by(desired.owner.uid) == desired.retained:
         owners = owners_patch(claim, keep=not desired.retained, owner=desired.owner)
         changes = {**changes, "metadata": {**changes.get("metadata", {}), **owners["metadata"]}}
-    if claim.status.phase == BOUND and amount(claim.size) < parse_quantity(desired.size):
+    grows = claim.status.phase == BOUND and amount(claim.size) < parse_quantity(desired.size)
+    if grows or may_take_back(claim, desired):
         version = {"resourceVersion": claim.metadata.resource_version}
         changes = {
             **changes,
@@ -105,6 +107,15 @@ def claim_patch(claim: PersistentVolumeClaimView, desired: DesiredClaim) -> dict
             "spec": {"resources": {"requests": {"storage": desired.size}}},
         }
     return changes or None
+
+
+def may_take_back(claim: PersistentVolumeClaimView, desired: DesiredClaim) -> bool:
+    """Return whether a claim may ask for less again, because its volume has not grown so far.
+
+    Kubernetes accepts any size above that of the volume, so that a growth which the storage refuses can be corrected.
+    """
+    capacity = claim.status.capacity.storage
+    return capacity is not None and amount(capacity) < parse_quantity(desired.size) < amount(claim.size)
 
 
 def without_instance(claim: PersistentVolumeClaimView, changes: dict[str, Any]) -> dict[str, Any]:

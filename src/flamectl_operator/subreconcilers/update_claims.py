@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
+from flamectl_operator.api.quantity import amount
 from flamectl_operator.desired.claims import DesiredClaim
 from flamectl_operator.kube.errors import AlreadyExistsError
 from flamectl_operator.kube.resources import CLAIMS, PODS
@@ -81,7 +82,12 @@ class UpdateClaims(PlannedStep[ClaimPlan]):
             patched = await pass_.io.patch(CLAIMS, claim.name, changes)
         except RefusedError as error:
             # Kubernetes' admission plugin for resizing says so in its message alone.
-            if "spec" not in changes or "resize" not in str(error.__cause__):
+            if "spec" not in changes:
+                raise
+            if amount(changes["spec"]["resources"]["requests"]["storage"]) < amount(claim.size):
+                message = f'PersistentVolumeClaim "{claim.name}" has {claim.size} and cannot shrink: {error.__cause__}'
+                raise RefusedError("ClaimCannotShrink", message) from error
+            if "resize" not in str(error.__cause__):
                 raise
             message = f'PersistentVolumeClaim "{claim.name}" has {claim.size} and cannot grow: {error.__cause__}'
             raise RefusedError("ClaimCannotGrow", message) from error

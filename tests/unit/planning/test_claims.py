@@ -25,14 +25,16 @@ def _persistence(**fields: Any) -> dict[str, Any]:
     return merged(CACHE, {"objectCache": {"persistence": fields}})
 
 
-def _claim(spec: dict[str, Any] = CACHE, phase: str = "Bound", **metadata: Any) -> PersistentVolumeClaimView:
+def _claim(
+    spec: dict[str, Any] = CACHE, phase: str = "Bound", *, status: dict[str, Any] | None = None, **metadata: Any
+) -> PersistentVolumeClaimView:
     """Return the claim of the first object cache as the operator would create it for a spec."""
     (desired,) = effective(spec).desired.claims
     manifest = desired.manifest()
     manifest = {
         **manifest,
         "metadata": {**manifest["metadata"], "uid": "claim-uid", "resourceVersion": "7", **metadata},
-        "status": {"phase": phase},
+        "status": {"phase": phase, **(status or {})},
     }
     return msgspec.convert(manifest, PersistentVolumeClaimView)
 
@@ -87,6 +89,49 @@ def test_change_that_a_claim_cannot_take_is_reported(fields: dict[str, Any], pha
     plan = _plan(effective(_persistence(**fields)), _claim(phase=phase))
 
     assert reason in [each.reason for each in plan.waits]
+
+
+#: A claim of 20Gi whose volume has stayed at 10Gi.
+TOO_LARGE = _claim(_persistence(size="20Gi"), status={"capacity": {"storage": "10Gi"}})
+
+
+def _infeasible(status: str) -> PersistentVolumeClaimView:
+    resize = {"capacity": {"storage": "10Gi"}, "allocatedResourceStatuses": {"storage": status}}
+    return _claim(_persistence(size="20Gi"), status=resize)
+
+
+@pytest.mark.parametrize(
+    ("status", "reported"),
+    [
+        pytest.param("ControllerResizeInfeasible", True, id="the storage refuses"),
+        pytest.param("NodeResizeInfeasible", True, id="the node refuses"),
+        pytest.param("ControllerResizeFailed", True, id="the storage refuses, Kubernetes 1.30"),
+        pytest.param("ControllerResizeInProgress", False, id="on its way"),
+    ],
+)
+def test_growth_that_the_storage_refuses_is_reported(status: str, *, reported: bool) -> None:
+    plan = _plan(effective(_persistence(size="20Gi")), _infeasible(status))
+
+    told = [each for each in plan.waits if each.reason == "ClaimCannotGrow" and each.attention]
+    assert [f'"{CLAIM}" asks for 20Gi, and its storage refuses' in each.message for each in told] == [True] * reported
+
+
+@pytest.mark.parametrize("claim", [TOO_LARGE, _infeasible("ControllerResizeInfeasible")])
+def test_growth_is_taken_back_down_to_more_than_the_volume_has(claim: PersistentVolumeClaimView) -> None:
+    plan = _plan(effective(_persistence(size="12Gi")), claim)
+
+    ((_, patch),) = plan.patch
+    assert patch["spec"]["resources"]["requests"]["storage"] == "12Gi"
+    assert plan.waits == ()
+
+
+def test_claim_does_not_shrink_to_what_its_volume_has() -> None:
+    plan = _plan(effective(_persistence(size="10Gi")), TOO_LARGE)
+
+    assert plan.patch == ()
+    (told,) = plan.waits
+    assert told.reason == "ClaimCannotShrink"
+    assert told.message.endswith("asks for 20Gi, its volume has 10Gi, and it cannot shrink to 10Gi; set more than 10Gi")
 
 
 def test_claim_that_lost_its_volume_is_reported() -> None:

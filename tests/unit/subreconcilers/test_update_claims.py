@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from flamectl_operator.kube import resources
-from flamectl_operator.kube.errors import ForbiddenError, KubernetesError
+from flamectl_operator.kube.errors import ForbiddenError, InvalidError, KubernetesError
 from flamectl_operator.reconcile.stores import FLAME_CLUSTERS
 from tests.unit.builders import OWNER, cached, merged, raw_spec, replicas
 from tests.unit.subreconcilers.errors import lost
@@ -37,9 +37,9 @@ def _claim(world: StepHarness, name: str) -> dict[str, Any]:
     return found
 
 
-def _bind(world: StepHarness) -> None:
+def _bind(world: StepHarness, **status: Any) -> None:
     for claim in world.api.all(CLAIMS):
-        world.api.put(CLAIMS, claim | {"status": {"phase": "Bound"}})
+        world.api.put(CLAIMS, claim | {"status": {"phase": "Bound", **status}})
 
 
 def _uid(world: StepHarness, name: str) -> str:
@@ -196,6 +196,25 @@ async def test_refused_growth_is_reported_with_its_cause(said: str, reason: str)
         reason == "ClaimCannotGrow"
     )
     assert world.cache_ordinals == [0]
+
+
+async def test_refusal_to_take_a_growth_back_is_reported_with_its_cause() -> None:
+    """Kubernetes before 1.32 lets no claim ask for less."""
+    world = await converged(_cache())
+    _bind(world, capacity={"storage": "5Gi"})
+    world.edit(_cache(size="8Gi"))
+    said = "spec.resources.requests.storage: Forbidden: field can not be less than previous value"
+    world.api.fail("patch", CLAIMS, InvalidError(422, "Invalid", said))
+
+    await world.run_pass()
+
+    status, found, message = world.condition("Degraded")
+    assert (status, found) == ("True", "ClaimCannotShrink")
+    assert said in message
+
+    await world.converge()
+    assert _claim(world, cache_name(0))["spec"]["resources"]["requests"]["storage"] == "8Gi"
+    assert world.status.reason == "Healthy"
 
 
 async def test_a_claim_that_is_not_bound_does_not_grow_yet() -> None:
