@@ -14,6 +14,7 @@ from flamectl_operator.desired.claims import DesiredClaim
 from flamectl_operator.kube.views import PersistentVolumeClaimView
 from flamectl_operator.observed.claims import LOST
 from flamectl_operator.observed.cluster import ObservedCluster
+from flamectl_operator.planning.deletion import awaited_end
 from flamectl_operator.planning.effective_spec import EffectiveSpec
 from flamectl_operator.planning.kept_claims import claims_in_danger, lost_claim
 from flamectl_operator.planning.parts import ClaimPlan
@@ -46,7 +47,7 @@ def plan_claims(observed: ObservedCluster, effective: EffectiveSpec) -> ClaimPla
             taken.append(claim)
         elif claim.terminating:
             if claim.name not in observed.claim_users or claim.uid in observed.known_claims.confirmed:
-                outcomes.append(wait("Terminating", f'waiting for PersistentVolumeClaim "{claim.name}" to terminate'))
+                outcomes.append(wait("Terminating", awaited_end("PersistentVolumeClaim", claim)))
         else:
             outcomes += differences(claim, desired)
             if (changes := claim_patch(claim, desired)) is not None:
@@ -70,7 +71,8 @@ def differences(claim: PersistentVolumeClaimView, desired: DesiredClaim) -> list
     if wanted < asked_for and not may_take_back(claim, desired):
         how = f"has {claim.size} and cannot shrink to {desired.size}"
         if capacity is not None and amount(capacity) < asked_for:
-            how = f"asks for {claim.size}, its volume has {capacity}, and it cannot shrink to {desired.size}; set more than {capacity}"
+            how = f"asks for {claim.size}, its volume has {capacity}, and it cannot shrink to {desired.size}"
+            how += f"; set more than {capacity}"
         found.append(blocked("ClaimCannotShrink", f"{name} {how}"))
     elif wanted > asked_for and claim.status.phase != BOUND:
         found.append(wait("ClaimNotBound"))

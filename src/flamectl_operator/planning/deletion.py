@@ -1,4 +1,4 @@
-"""The order in which executors are deleted, and the time of a forced deletion."""
+"""The order in which executors are deleted, the time of a forced deletion, and what keeps an object that is being deleted."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from datetime import datetime, timedelta
 
 from flamectl_operator.api.constants import DELETION_COST_ANNOTATION
 from flamectl_operator.flame.snapshot import Load, SessionManagerSnapshot
+from flamectl_operator.kube.views import KubernetesObject
 from flamectl_operator.observed.cluster import ObservedCluster
 from flamectl_operator.observed.component import Component
 from flamectl_operator.observed.executor import Executor
@@ -60,6 +61,12 @@ def given_up_at(
     seen = now.boottime - observed.first_seen.terminating.get(component.pod.uid, now.boottime)
     grace = min(component.pod.metadata.deletion_grace_period_seconds or 0, LONGEST_GRACE)
     return now.wall + timedelta(seconds=grace + settings.force_delete_after_seconds - seen)
+
+
+def awaited_end(kind: str, child: KubernetesObject) -> str:
+    """Return that an object must terminate, with the finalizers that keep it, because only their owner can remove them."""
+    finalizers = ", ".join(child.metadata.finalizers)
+    return f'waiting for {kind} "{child.name}" to terminate{f" (held by finalizer {finalizers})" if finalizers else ""}'
 
 
 def _deletion_cost(executor: Executor) -> int:

@@ -15,7 +15,7 @@ from flamectl_operator.observed.object_cache import ObjectCache
 from flamectl_operator.observed.pods import disrupted
 from flamectl_operator.planning.claims import claim_wait
 from flamectl_operator.planning.comparison import Comparison
-from flamectl_operator.planning.deletion import given_up_at
+from flamectl_operator.planning.deletion import awaited_end, given_up_at
 from flamectl_operator.planning.effective_spec import EffectiveSpec
 from flamectl_operator.planning.kept_claims import KEEPS_CLAIM
 from flamectl_operator.planning.parts import CacheRemoval, ObjectCachePlan
@@ -108,14 +108,14 @@ def _terminating(
     """Delete a stuck terminating object cache by force, because its name blocks the replacement."""
     until = given_up_at(observed, cache, effective.settings, now)
     forced = cache.pod.metadata.deletion_grace_period_seconds == 0
+    message = awaited_end("Pod", cache.pod)
     if cache.pod.claim_names:
         why = "the operator does not force-delete it, because it may still write to its claim"
-        waits.append(wait("Terminating", f'waiting for Pod "{cache.name}" to terminate; {why}'))
+        waits.append(wait("Terminating", f"{message}; {why}"))
         return
     if until <= now.wall and not forced:
         delete.append(CacheRemoval(cache, "stuck terminating", forced=True))
         return
-    message = f'waiting for Pod "{cache.name}" to terminate'
     waits.append(wait("Terminating", message) if forced else wait_until("Terminating", until, now.wall, message))
 
 

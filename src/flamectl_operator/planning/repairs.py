@@ -1,7 +1,7 @@
 """Patches of Pods and PersistentVolumeClaims, and the check of their owner.
 
-A Pod gets back its labels, because the rest of it cannot change. A claim gets its labels and its owner, and it may grow, or ask for
-less again while its volume has not grown.
+A Pod gets back its labels, because the rest of it cannot change. A claim gets its labels and its owner, and it may grow, or ask
+for less again while its volume has not grown.
 """
 
 from __future__ import annotations

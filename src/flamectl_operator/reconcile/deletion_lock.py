@@ -19,6 +19,7 @@ from dataclasses import replace
 from flamectl_operator.api.flamecluster import LockOptions
 from flamectl_operator.kube.resources import LEASES, PODS
 from flamectl_operator.observed.flame_cluster import FlameClusterView
+from flamectl_operator.planning.deletion import awaited_end
 from flamectl_operator.planning.lock import Foreign, HeldByOther, HeldLease
 from flamectl_operator.reconcile import outcomes
 from flamectl_operator.reconcile.lock_lease import LEASE_RECHECK_SECONDS, LockLease
@@ -130,9 +131,7 @@ class DeletionLock:
                 return self._wait.for_holder(holder, self.lease.reread_in)
         if lease is not None and lease.terminating:
             self._wait.obstacle = f'Lease "{lease.name}" is being deleted, and its finalizers keep it'
-            return wait(
-                "Terminating", f'waiting for Lease "{lease.name}" to terminate', outcomes.TAKEN_NAME_RECHECK_SECONDS
-            )
+            return wait("Terminating", awaited_end("Lease", lease), outcomes.TAKEN_NAME_RECHECK_SECONDS)
         taken_over = lease is not None and lease.spec.holder_identity not in {None, "", self._hold.identity}
         if taken_over:
             # A newer generation may have removed the holder from the deny list.

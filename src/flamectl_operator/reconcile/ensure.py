@@ -10,6 +10,7 @@ from flamectl_operator.kube.errors import AlreadyExistsError
 from flamectl_operator.kube.resources import Resource
 from flamectl_operator.kube.views import KubernetesObject
 from flamectl_operator.planning.children import Child
+from flamectl_operator.planning.deletion import awaited_end
 from flamectl_operator.planning.effective_spec import EffectiveSpec
 from flamectl_operator.reconcile.base import Subreconciler
 from flamectl_operator.reconcile.cluster_io import ClusterIO
@@ -98,7 +99,7 @@ async def _maintain(io: ClusterIO, child: Child[T], existing: T, manifest: dict[
     if not existing.controlled_by(io.owner.uid):
         return name_taken(io.owner, resource, existing)
     if existing.terminating:
-        return wait("Terminating", f'waiting for {resource.kind} "{name}" to terminate', TAKEN_NAME_RECHECK_SECONDS)
+        return wait("Terminating", awaited_end(resource.kind, existing), TAKEN_NAME_RECHECK_SECONDS)
     changes = child.patch(existing, manifest)
     if changes is None:
         return DONE
