@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 
+from flamectl_operator.api.constants import OWN_VOLUME_PREFIX
 from flamectl_operator.kube.pod_views import ContainerStateTerminated, ContainerStatus
 from flamectl_operator.runtime.text import one_line
 
@@ -99,8 +100,19 @@ _REMEDIES = {
     "RunContainerError": "correct {image} or {command}",
     "StartError": "correct {image} or {command}",
     "ContainerCannotRun": "correct {image} or {command}",
-    "Evicted": "raise {container}.resources.requests",
+    "DeadlineExceeded": "raise {template}.activeDeadlineSeconds, or take it out",
 }
+#: What kubelets say when they evict a Pod, each with the remedy; `{named}` stands for what the pattern found.
+_EVICTIONS = (
+    (rf'EmptyDir volume "{OWN_VOLUME_PREFIX}[^"]*" exceeds', "raise {{container}}.runtimeStorage.sizeLimit"),
+    (r'EmptyDir volume "([-a-z0-9]+)" exceeds', "raise {{template}}.volumes[name={named}].emptyDir.sizeLimit"),
+    (r"ephemeral (?:local )?storage (?:limit|usage) ", "raise {{container}}.resources.limits.ephemeral-storage"),
+    (r"low on resource: (memory|ephemeral-storage)\b", "raise {{container}}.resources.requests.{named}"),
+    (r"low on resource: (\w+)", "an administrator frees {named} on the node"),
+    (r"had condition: \[(\w+)", "an administrator looks after {named} of the node"),
+)
+#: The container that a kubelet names when it evicts a Pod.
+_EVICTED_FOR = re.compile(r"\bContainer ([-a-z0-9]+) (?:exceeded|was using)")
 #: The address of a request: its words and numbers say nothing about the answer.
 _ADDRESS = re.compile(r'https?://[^\s"]*|(?<=[\w\]]):\d+\b', re.IGNORECASE)
 _ROOT = re.compile(r"runAsNonRoot")
@@ -197,7 +209,19 @@ def ended_problem(status: ContainerStatus, otherwise: str) -> PodProblem | None:
 
 def phase_problem(reason: str, message: str) -> PodProblem:
     """Return the problem of a Pod that failed as a whole, such as an evicted one."""
-    return PodProblem(reason, one_line(message, MAX_CAUSE), remedy=_REMEDIES.get(reason, ""))
+    cause = one_line(message, MAX_CAUSE)
+    if reason != "Evicted":
+        return PodProblem(reason, cause, remedy=_REMEDIES.get(reason, ""))
+    said = message[:_MOST_READ]
+    container = _EVICTED_FOR.search(said)
+    return PodProblem(reason, cause, container=container[1] if container else "", remedy=_eviction_remedy(said))
+
+
+def _eviction_remedy(said: str) -> str:
+    for pattern, remedy in _EVICTIONS:
+        if (found := re.search(pattern, said)) is not None:
+            return remedy.format(named=found[1] if found.lastindex else "")
+    return ""
 
 
 def crash_loop(name: str, last: ContainerStateTerminated | None) -> PodProblem:

@@ -25,11 +25,35 @@ MISSING = re.compile(r"failed quota: [^:]*: must specify (.*)", re.DOTALL)
 _FOR_CONTAINERS = re.compile(r"([\w./-]+) for: ([\w.,-]+)")
 #: The first resource that exceeds a quota: `requested: limits.cpu=9,pods=1, used: ...`.
 _REQUESTED = re.compile(r"requested: ([\w./-]+?)=")
+#: The words of a webhook or of an admission policy, which may be any.
+POLICY = re.compile(r"admission webhook|ValidatingAdmissionPolicy|MutatingAdmissionPolicy|admission plugin")
+_NO_ADDRESS = "an administrator widens the range of addresses of Services, or other Services are deleted"
 _OBJECTS = re.compile(r"^([\w.]+) \"[^\"]*\" is forbidden: ")
+
+
+#: A quota of other scopes is demanded of such a Pod, and the namespace has none.
+NO_QUOTA = "insufficient quota to match these scopes"
+#: What admission plugins of Kubernetes and OpenShift say of a field of a Pod, each with the remedy.
+_PLUGINS = (
+    (
+        "any security context constraint",
+        "set {}.securityContext or .serviceAccountName as a SecurityContextConstraint admits them",
+    ),
+    (NO_QUOTA, "change {}.priorityClassName, or an administrator adds a quota with these scopes"),
+    ("no PriorityClass with name", "create it, or change {}.priorityClassName"),
+    ("RuntimeClass ", "create it, or change {}.runtimeClassName"),
+    ("service account", "create it, or change {}.serviceAccountName"),
+    ("node label selector", "change {}.nodeSelector, or ask the administrator of the namespace"),
+    ("pod tolerations", "change {}.tolerations, or ask the administrator of the namespace"),
+)
 
 
 def remedy(why: str, words: str, template: ComponentTemplate | None) -> str:
     """Return what to do about a refusal."""
+    if template is not None and not POLICY.search(words):
+        for said, advice in _PLUGINS:
+            if said in words:
+                return advice.format(f"{template.field}.podTemplate.spec")
     if why == QUOTA_EXCEEDED:
         return _quota(words, template)
     if why == POD_SECURITY:
@@ -38,7 +62,8 @@ def remedy(why: str, words: str, template: ComponentTemplate | None) -> str:
     if why == PERMISSION_DENIED:
         return "an administrator of the operator gives it the permissions of its version"
     if why == REJECTED:
-        return "correct the field"
+        full = "failed to allocate IP" in words
+        return _NO_ADDRESS if full else "correct the field"
     return limit_range_remedy(words, template) or _policy(words)
 
 

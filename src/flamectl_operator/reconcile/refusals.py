@@ -11,8 +11,10 @@ from flamectl_operator.kube.errors import ApiError, BadRequestError, ForbiddenEr
 from flamectl_operator.reconcile.refusal_remedies import (
     ADMISSION_DENIED,
     MISSING,
+    NO_QUOTA,
     PERMISSION_DENIED,
     POD_SECURITY,
+    POLICY,
     QUOTA_EXCEEDED,
     REJECTED,
     remedy,
@@ -27,7 +29,6 @@ REFUSALS = (ForbiddenError, InvalidError, BadRequestError)
 _PREAMBLE = re.compile(r"^pods \"[^\"]*\" is forbidden: ")
 #: The binding of a policy, which says nothing more.
 _BINDING = re.compile(r"(AdmissionPolicy '[^']*') with binding '[^']*'")
-_ADMISSION = re.compile(r"admission webhook|ValidatingAdmissionPolicy|MutatingAdmissionPolicy|admission plugin")
 _PERMISSION = re.compile(r"\bUser \"[^\"]*\" cannot |can't set finalizers on|\(RBAC\)|attempting to grant RBAC")
 
 
@@ -67,11 +68,11 @@ class RefusedError(Exception):
 
 
 def _reason(error: ApiError, words: str) -> str:
-    if isinstance(error, ForbiddenError) and (error.quota or MISSING.search(words)):
+    if isinstance(error, ForbiddenError) and (error.quota or MISSING.search(words) or NO_QUOTA in words):
         return QUOTA_EXCEEDED
     if "violates PodSecurity" in words:
         return POD_SECURITY
-    if _ADMISSION.search(words):
+    if POLICY.search(words):
         return ADMISSION_DENIED
     if isinstance(error, ForbiddenError):
         return PERMISSION_DENIED if _PERMISSION.search(words) else ADMISSION_DENIED

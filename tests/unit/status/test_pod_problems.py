@@ -144,6 +144,44 @@ def test_image_of_the_waiting_container_is_named_by_the_field_that_sets_it(image
     assert f'image "{image}": not found (correct {field})' in str(status.message)
 
 
+EVICTED_TEMPLATE = "spec.executorManager.podTemplate.spec"
+
+
+@pytest.mark.parametrize(
+    ("words", "advice"),
+    [
+        ('Usage of EmptyDir volume "flame-work" exceeds the limit "1Gi".', "raise spec.executorManager.runtimeStorage.sizeLimit"),
+        ('Usage of EmptyDir volume "scratch" exceeds the limit "2Gi".',
+         f"raise {EVICTED_TEMPLATE}.volumes[name=scratch].emptyDir.sizeLimit"),
+        ('Container side exceeded its local ephemeral storage limit "1Gi".',
+         f"raise {EVICTED_TEMPLATE}.containers[name=side].resources.limits.ephemeral-storage"),
+        ("Pod ephemeral local storage usage exceeds the total limit of containers 1Gi.",
+         "raise spec.executorManager.resources.limits.ephemeral-storage"),
+        ("The node was low on resource: memory. Container executor-manager was using 3Gi, request is 1Gi.",
+         "raise spec.executorManager.resources.requests.memory"),
+        ("The node was low on resource: ephemeral-storage. Container side was using 3Gi, request is 0.",
+         f"raise {EVICTED_TEMPLATE}.containers[name=side].resources.requests.ephemeral-storage"),
+        ("The node was low on resource: inodes.", "an administrator frees inodes on the node"),
+        ("The node had condition: [DiskPressure].", "an administrator looks after DiskPressure of the node"),
+    ],
+)  # fmt: skip
+def test_evicted_pod_is_told_with_the_field_that_the_kubelet_means(words: str, advice: str) -> None:
+    pod = executor_pod(0, "failed", phase="Failed", reason="Evicted", message=f"{words} ")
+
+    (told,) = _status(SM, pod, count=1).unhealthy_pods
+
+    assert told.reason == "Evicted"
+    assert str(told.message).endswith(f"({advice})")
+
+
+def test_pod_that_was_too_long_on_its_node_is_told_with_the_field() -> None:
+    pod = executor_pod(0, "failed", phase="Failed", reason="DeadlineExceeded", message="Pod was active for too long")
+
+    (told,) = _status(SM, pod, count=1).unhealthy_pods
+
+    assert str(told.message).endswith(f"(raise {EVICTED_TEMPLATE}.activeDeadlineSeconds, or take it out)")
+
+
 def test_waiting_container_without_a_shell_is_told_with_the_setting_for_its_image() -> None:
     message = 'exec: "sh": executable file not found in $PATH'
     main = msgspec.structs.replace(waiting(EXECUTOR_MANAGER), image=IMAGE)

@@ -76,6 +76,11 @@ def _forbidden(message: str) -> ForbiddenError:
             "change spec.sessionManager.persistence.size, or change the LimitRange",
         ),
         (_forbidden('pods "x" is forbidden: no service account'), "AdmissionDenied", "change what the admission plugin refuses"),
+        (
+            InvalidError(422, "Invalid", 'Service "x" is invalid: spec.clusterIPs: failed to allocate IP: range is full'),
+            "Rejected",
+            "an administrator widens the range of addresses of Services, or other Services are deleted",
+        ),
         (BadRequestError(400, "BadRequest", 'strict decoding error: unknown field "spec.x"'), "Rejected", "correct"),
     ],
 )  # fmt: skip
@@ -115,6 +120,20 @@ LOG = {"name": "log", "image": "any", "resources": {"limits": {"memory": "5Gi"}}
          "change spec.executorManager.resources, or change the LimitRange"),
         ('pods "x" is forbidden: violates PodSecurity "restricted:latest": runAsNonRoot != true', "PodSecurity",
          "set spec.executorManager.podTemplate.spec.securityContext, or lower the level of the namespace"),
+        ('pods "x" is forbidden: insufficient quota to match these scopes: [{PriorityClass In [high]}]', "QuotaExceeded",
+         f"change {TEMPLATE}.priorityClassName, or an administrator adds a quota with these scopes"),
+        ('pods "x" is forbidden: no PriorityClass with name high was found', "AdmissionDenied",
+         f"create it, or change {TEMPLATE}.priorityClassName"),
+        ('pods "x" is forbidden: pod rejected: RuntimeClass "gvisor" not found', "AdmissionDenied",
+         f"create it, or change {TEMPLATE}.runtimeClassName"),
+        ('pods "x" is forbidden: error looking up service account a/b: serviceaccount "b" not found', "AdmissionDenied",
+         f"create it, or change {TEMPLATE}.serviceAccountName"),
+        ('pods "x" is forbidden: pod node label selector conflicts with its namespace node label selector', "AdmissionDenied",
+         f"change {TEMPLATE}.nodeSelector, or ask the administrator of the namespace"),
+        ('pods "x" is forbidden: pod tolerations conflict with its namespace whitelist', "AdmissionDenied",
+         f"change {TEMPLATE}.tolerations, or ask the administrator of the namespace"),
+        ('pods "x" is forbidden: unable to validate against any security context constraint: []', "AdmissionDenied",
+         f"set {TEMPLATE}.securityContext or .serviceAccountName as a SecurityContextConstraint admits them"),
     ],
 )  # fmt: skip
 def test_refusal_of_a_pod_names_the_field_of_its_component(words: str, reason: str, remedy: str) -> None:
