@@ -69,7 +69,7 @@ FIRST_CONTAINER_ANNOTATION: Final = f"{OWN_PREFIX}first-container"
 SHARED_ANNOTATION: Final = f"{OWN_PREFIX}shared-revision"
 #: On a session manager with a claim: which storage it keeps its sessions in, so that its successor is known to go on with them.
 SESSION_STORE_ANNOTATION: Final = f"{OWN_PREFIX}session-store"
-#: On Pods that mount a claim which a user made: the uid of that claim.
+#: On session managers and object caches with a claim: the uid of the claim that the Pod mounts.
 CLAIM_ANNOTATION: Final = f"{OWN_PREFIX}claim"
 #: On executors that were bound to a later incarnation of the session manager, because they seemed still to wait for it.
 REBOUND_ANNOTATION: Final = f"{OWN_PREFIX}rebound"

@@ -2,7 +2,8 @@
 
 A claim that is being deleted stays for as long as a Pod with a node mounts it, whether that Pod runs or is over. The last such
 Pod takes the claim with it, and the data too unless the volume is retained. A claim whose volume is gone is of use only to the
-Pods that have mounted it, because no other Pod can start with it. So the operator deletes none of these Pods.
+Pods that have mounted it, because no other Pod can start with it. A claim that vanished under a Pod, because somebody took its
+finalizers off, and that was made anew, holds nothing: only that Pod still has the data. So the operator deletes no such Pod.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
+from flamectl_operator.api.constants import CLAIM_ANNOTATION
 from flamectl_operator.kube.pod_views import PodView
 from flamectl_operator.kube.views import PersistentVolumeClaimView
 
@@ -46,11 +48,24 @@ class KnownClaims:
             return False
         return claim.terminating or claim.status.phase == LOST
 
+    def made_anew(self, pod: PodView) -> PersistentVolumeClaimView | None:
+        """Return the claim that has the name of the one that a Pod mounts, and is another one; None when its loss is confirmed.
+
+        The Pod records the uid of its claim. Only a claim that is younger than the Pod counts, because marks may be edited.
+        """
+        mounted, born = pod.annotations.get(CLAIM_ANNOTATION), pod.metadata.creation_timestamp
+        claims = [claim for name in pod.claim_names if (claim := self.find(name)) is not None]
+        if mounted is None or born is None or any(claim.uid == mounted for claim in claims):
+            return None
+        younger = ((claim, claim.metadata.creation_timestamp) for claim in claims if claim.uid not in self.confirmed)
+        return next((claim for claim, made in younger if made is not None and made > born), None)
+
     def keep(self, pod: PodView) -> bool:
-        """Return whether a Pod must stay: it keeps a claim in danger, or one that has not been read yet."""
+        """Return whether a Pod must stay: it keeps a claim in danger or the volume of an earlier one, or one is not read yet."""
         if not pod.spec.volumes or not pod.spec.node_name:
             return False
-        return any(self.unknown(name) or self.in_danger(name) for name in pod.claim_names)
+        unsafe = any(self.unknown(name) or self.in_danger(name) for name in pod.claim_names)
+        return unsafe or self.made_anew(pod) is not None
 
 
 def users_of_claims(pods: Iterable[PodView]) -> dict[str, list[str]]:

@@ -1,8 +1,9 @@
-"""Claims that are being deleted while Pods keep them, and claims that have lost their volume."""
+"""Claims that are being deleted while Pods keep them, that have lost their volume, or that were made anew under a Pod."""
 
 from __future__ import annotations
 
 from flamectl_operator.api.constants import CLUSTER_LABEL, CONFIRM_CLAIM_LOSS_ANNOTATION
+from flamectl_operator.kube.pod_views import PodView
 from flamectl_operator.kube.views import PersistentVolumeClaimView
 from flamectl_operator.observed.claims import LOST
 from flamectl_operator.observed.cluster import ObservedCluster
@@ -12,17 +13,36 @@ from flamectl_operator.runtime.outcome import Outcome, blocked, wait
 #: decisions about Pods wait without one.
 CLAIM_TERMINATING = "ClaimTerminating"
 KEEPS_CLAIM = wait(CLAIM_TERMINATING)
+#: The reason of an outcome for a claim whose volume is gone, or belongs to an earlier claim of its name.
+CLAIM_LOST = "ClaimLost"
 #: How many claims a message names.
 _NAMED = 2
 
 
 def claims_in_danger(observed: ObservedCluster) -> list[Outcome]:
-    """Return an outcome for all claims that are being deleted while Pods keep them, and for users' claims that are lost."""
+    """Return the outcomes for claims that are being deleted while Pods keep them, users' lost claims, and claims made anew."""
     users, known = observed.claim_users, observed.known_claims
     claims = [claim for name in sorted(users) if (claim := known.find(name)) is not None]
     lost = [each for each in claims if each.status.phase == LOST and CLUSTER_LABEL not in each.labels]
     going = [each for each in claims if each.terminating and each.uid not in known.confirmed]
-    return [*([_terminating(going, claims, observed)] if going else ()), *map(lost_claim, lost)]
+    anew = [(each.pod, claim) for each in observed.components if (claim := known.made_anew(each.pod)) is not None]
+    return [
+        *([_terminating(going, claims, observed)] if going else ()),
+        *map(lost_claim, lost),
+        *(_made_anew(pod, claim, observed.owner.name) for pod, claim in anew[:_NAMED]),
+    ]
+
+
+def _made_anew(pod: PodView, claim: PersistentVolumeClaimView, cluster: str) -> Outcome:
+    what = (
+        f'PersistentVolumeClaim "{claim.name}" is younger than Pod "{pod.name}", which has the volume of an earlier one'
+    )
+    return blocked(CLAIM_LOST, f"{what}; copy the data, then confirm: {_confirm(cluster, claim.uid)}")
+
+
+def _confirm(cluster: str, uids: str) -> str:
+    """Return the command that confirms a loss."""
+    return f"kubectl annotate flc {cluster} --overwrite {CONFIRM_CLAIM_LOSS_ANNOTATION}={uids}"
 
 
 def _terminating(
@@ -40,14 +60,14 @@ def _terminating(
         more = f" and {len(going) - _NAMED} more" if len(going) > _NAMED else ""
         what = f"PersistentVolumeClaims {names}{more} are being deleted, and Pods keep them"
     value = ",".join(uids) if len(uids) <= _NAMED else "UID,UID..."
-    command = f"kubectl annotate flc {observed.owner.name} --overwrite {CONFIRM_CLAIM_LOSS_ANNOTATION}={value}"
+    command = _confirm(observed.owner.name, value)
     return blocked(CLAIM_TERMINATING, f"{what}; copy the data, then confirm: {command}")
 
 
 def lost_claim(claim: PersistentVolumeClaimView) -> Outcome:
     """Return the outcome for a claim that has lost its volume."""
     return blocked(
-        "ClaimLost",
+        CLAIM_LOST,
         f'PersistentVolumeClaim "{claim.name}" has lost its volume (phase Lost), because somebody deleted the'
         " PersistentVolume; no Pod that mounts it is deleted, because another one could not start; restore the"
         " PersistentVolume, or delete the claim",

@@ -67,7 +67,9 @@ class AddSessionManager(PlannedStep[SessionManagerPlan]):
             found = await reserve_existing_claim(pass_.io, persistence.existing_claim, _EXISTING_CLAIM)
             if isinstance(found, Outcome):
                 return found
-            claim, annotations[CLAIM_ANNOTATION] = found, found.uid
+            claim = found
+        if claim is not None:
+            annotations[CLAIM_ANNOTATION] = claim.uid
         if store := pass_.effective.session_store(claim):
             annotations[SESSION_STORE_ANNOTATION] = store
         with nullcontext() if claim is None else mount_reserved(pass_.io, claim):

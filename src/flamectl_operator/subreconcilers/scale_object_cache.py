@@ -64,6 +64,8 @@ class ScaleObjectCache(PlannedStep[ObjectCachePlan]):
         """Create the missing Pods one after the other, and stop at the first refusal, because the others would fail as well."""
         template, in_time = pass_.effective.desired.object_cache, time_limit(pass_.clock)
         persistence = pass_.effective.desired.spec.object_cache.persistence
+        own_claims = persistence is not None and persistence.existing_claim is None
+        claims = pass_.observe().claims if own_claims else {}
         annotations: dict[str, str] | None = None
         reservation: AbstractContextManager[None] = nullcontext()
         if plan.create and persistence is not None and persistence.existing_claim is not None:
@@ -77,6 +79,8 @@ class ScaleObjectCache(PlannedStep[ObjectCachePlan]):
                 if template is None or not in_time():
                     return combine([*ends, outcomes.next_batch()])
                 name = names.object_cache_replica(pass_.io.owner.name, ordinal)
+                if (own := claims.get(name)) is not None:
+                    annotations = {CLAIM_ANNOTATION: own.uid}
                 ends.append(await _named(pass_, name).create(template, annotations))
         return combine(ends)
 

@@ -50,10 +50,9 @@ CHANGES: dict[str, Mapping[str, Any]] = {
 }
 
 
-def _make(world: StepHarness, name: str = DATA) -> None:
-    world.api.put(
-        CLAIMS, {"metadata": {"name": name, "namespace": OWNER.namespace}, "spec": {}, "status": {"phase": "Bound"}}
-    )
+def _make(world: StepHarness, name: str = DATA, **metadata: Any) -> None:
+    metadata = {"name": name, "namespace": OWNER.namespace, **metadata}
+    world.api.put(CLAIMS, {"metadata": metadata, "spec": {}, "status": {"phase": "Bound"}})
 
 
 def _claim(world: StepHarness, name: str) -> dict[str, Any]:
@@ -325,6 +324,41 @@ async def test_pod_stays_whose_claim_has_lost_its_volume_because_it_could_not_st
     await _passes(world)
 
     assert pod in world.deleted
+
+
+@pytest.mark.parametrize(
+    "mount", ["session manager", "existing claim", "object cache", "existing claim of the object cache"]
+)
+async def test_pod_stays_whose_claim_vanished_and_was_made_anew_until_the_loss_is_confirmed(mount: str) -> None:
+    """Somebody takes the finalizers off a claim that is being deleted. The Pod goes on with its volume."""
+    _, claim, pod = MOUNTS[mount]
+    world = await _world(mount)
+    world.clock.elapsed += 60
+    world.api.remove(CLAIMS, claim)
+    if claim == DATA:
+        _make(world, creationTimestamp=world.clock.now().isoformat())
+    await _passes(world)
+    world.clock.elapsed += 60
+    world.edit(CHANGES["rollout"])
+
+    await _passes(world)
+
+    assert pod not in world.deleted
+    status, reason, message = world.condition("Degraded")
+    uid = _claim(world, claim)["metadata"]["uid"]
+    assert (status, reason) == ("True", "ClaimLost")
+    assert (
+        f'PersistentVolumeClaim "{claim}" is younger than Pod "{pod}", which has the volume of an earlier one'
+        in message
+    )
+    assert f"{CONFIRM_CLAIM_LOSS_ANNOTATION}={uid}" in message
+
+    _confirm(world, uid)
+    await _passes(world)
+
+    assert pod in world.deleted
+    await world.converge()
+    assert world.status.reason == "Healthy"
 
 
 @pytest.mark.parametrize("mount", ["existing claim", "existing claim of the object cache", "executor"])
