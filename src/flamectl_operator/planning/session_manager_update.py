@@ -72,8 +72,11 @@ def update_wait(
 
 
 def _broken(manager: Component, now: ClockReading) -> bool:
-    """Return whether its container does not run, or nobody has reached it for a while, so that nothing is lost with it."""
-    if manager.ready:
+    """Return whether its container does not run, or nobody has reached it for a while, so that nothing is lost with it.
+
+    A session manager on a node that does not report may work on, and goes on when the node reports again.
+    """
+    if manager.ready or pods.not_reporting(manager.pod) is not None:
         return False
     status = pods.container(manager.pod, SESSION_MANAGER)
     if status is None or status.state.running is None:

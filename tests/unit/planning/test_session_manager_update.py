@@ -140,6 +140,11 @@ def test_jump_of_the_clock_does_not_end_the_wait() -> None:
 _RUNS_UNREADY = session_manager(
     revision="old", containers=[running(SESSION_MANAGER)], conditions=[condition("Ready", "False", since=ago(61))]
 )
+_ON_A_SILENT_NODE = session_manager(
+    revision="old",
+    containers=[running(SESSION_MANAGER)],
+    conditions=[condition("Ready", "False", since=ago(61)), condition("ContainersReady", "True", since=ago(600))],
+)
 _UNREADY_FOR_A_MOMENT = session_manager(
     revision="old", containers=[running(SESSION_MANAGER)], conditions=[condition("Ready", "False", since=ago(59))]
 )
@@ -157,6 +162,7 @@ _CRASHES = session_manager(
         pytest.param(_CRASHES, True, id="its container does not run"),
         pytest.param(_RUNS_UNREADY, True, id="it has been unready for long"),
         pytest.param(_UNREADY_FOR_A_MOMENT, False, id="it has been unready for a moment"),
+        pytest.param(_ON_A_SILENT_NODE, False, id="its node does not report, and it may work on"),
     ],
 )
 def test_broken_session_manager_is_replaced_at_any_time(kind: str, manager: Any, *, replaced: bool) -> None:
