@@ -29,6 +29,8 @@ REFUSALS = (ForbiddenError, InvalidError, BadRequestError)
 _PREAMBLE = re.compile(r"^pods \"[^\"]*\" is forbidden: ")
 #: The binding of a policy, which says nothing more.
 _BINDING = re.compile(r"(AdmissionPolicy '[^']*') with binding '[^']*'")
+#: A peer of the second rule of a NetworkPolicy, which has the clients of the FlameCluster.
+_CLIENT = re.compile(r"\bspec\.ingress\[1\]\.from(\[\d+\])")
 _PERMISSION = re.compile(r"\bUser \"[^\"]*\" cannot |can't set finalizers on|\(RBAC\)|attempting to grant RBAC")
 
 
@@ -56,7 +58,7 @@ class RefusedError(Exception):
         advice = remedy(reason, words, template)
         # The advice stays whole, because it says what to do.
         room = LONGEST_MESSAGE - len(advice) - len(" ()")
-        cause = _BINDING.sub(r"\1", words)
+        cause = _CLIENT.sub(r"spec.networkPolicy.clients\1", _BINDING.sub(r"\1", words))
         if template is not None:
             cause = template.explain(_PREAMBLE.sub("", cause))
         return cls(reason, f"{one_line(cause, room)} ({advice})")

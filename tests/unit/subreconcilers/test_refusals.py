@@ -92,6 +92,13 @@ def test_refusal_has_one_reason_and_a_remedy(error: ApiError, reason: str, remed
     assert remedy in str(refusal).removeprefix(str(error))
 
 
+def test_refusal_of_the_network_policy_names_the_client_of_the_flame_cluster() -> None:
+    words = 'NetworkPolicy "x" is invalid: spec.ingress[1].from[3].ipBlock.cidr: Invalid value: "10.1.2.3/8"'
+    refusal = RefusedError.of(InvalidError(422, "Invalid", words))
+
+    assert 'invalid: spec.networkPolicy.clients[3].ipBlock.cidr: Invalid value: "10.1.2.3/8"' in str(refusal)
+
+
 TEMPLATE = "spec.executorManager.podTemplate.spec"
 QUOTA = 'pods "x" is forbidden: failed quota: q: must specify '
 EXCEEDED = 'pods "x" is forbidden: exceeded quota: q, requested: '
