@@ -75,6 +75,7 @@ from flamectl_operator.process import replica
 from flamectl_operator.process.plan import Rehearsal
 from flamectl_operator.reconcile import (
     batch,
+    cluster_io,
     cluster_reads,
     cluster_state,
     lock_lease,
@@ -1205,10 +1206,10 @@ def chosen_executors_are_deleted_although_others_fail() -> None:
 
 @_mutation
 def chosen_executors_are_deleted_whoever_owns_them() -> None:
-    def guard(self: Any, resource: Any, *_: Any) -> Any:
-        return self._delete_guard if resource.kind == "Pod" else lambda: None
+    def guard(_reads: Any, resource: Any, _child: Any, _still_due: Any, lock: Any) -> Any:
+        return lock if resource.kind == "Pod" else lambda: None
 
-    _set(ClusterIO, "_guard", guard)
+    _set(cluster_io, "delete_guard", guard)
 
 
 # -- object caches and claims

@@ -29,11 +29,12 @@ from flamectl_operator.kube.errors import (
 from flamectl_operator.kube.events import EventRecorder, ObjectReference
 from flamectl_operator.kube.http.request import Guard
 from flamectl_operator.kube.pod_views import PodView
-from flamectl_operator.kube.resources import CLAIMS, CONFIG_MAPS, PODS, Resource
+from flamectl_operator.kube.resources import CONFIG_MAPS, PODS, Resource
 from flamectl_operator.kube.views import KubernetesObject
 from flamectl_operator.observed import pods
 from flamectl_operator.observed.cluster import ObservedCluster
 from flamectl_operator.reconcile.cluster_reads import ClusterReads
+from flamectl_operator.reconcile.delete_guard import NotSentError, delete_guard
 from flamectl_operator.reconcile.refusals import REFUSALS, RefusedError
 from flamectl_operator.reconcile.repairs import Repairs
 from flamectl_operator.reconcile.stores import Stores
@@ -46,21 +47,14 @@ _LOG = structlog.get_logger(component="controller")
 T = TypeVar("T", bound=KubernetesObject)
 
 
-class _NotSentError(ConflictError):
-    """A deletion that was not sent, because its reason no longer holds."""
-
-    def __init__(self, what: str, why: str) -> None:
-        super().__init__(409, "Conflict", f"not sent: {what} {why}")
-
-
 class ClusterIO(ClusterReads):
     """Reads and writes the objects of one FlameCluster.
 
     One instance exists for as long as the process knows the FlameCluster.
 
     Args:
-        delete_guard: Called right before the deletion of a Pod or a PersistentVolumeClaim is sent; raises an error when it must
-            not be sent.
+        lock: Called right before the deletion of a Pod or a PersistentVolumeClaim is sent; raises an error when it must not be
+            sent.
     """
 
     def __init__(
@@ -70,11 +64,11 @@ class ClusterIO(ClusterReads):
         stores: Stores,
         clock: Clock,
         events: EventRecorder,
-        delete_guard: Guard,
+        lock: Guard,
     ) -> None:
         super().__init__(owner, client, stores, clock)
         self._events = events
-        self._delete_guard = delete_guard
+        self._lock = lock
         #: The latest repairs of children.
         self.repairs = Repairs(clock)
         #: uids of Pods that this process asked the API server to delete, as long as they are there.
@@ -215,7 +209,7 @@ class ClusterIO(ClusterReads):
                 uid=child.uid,
                 resource_version=child.metadata.resource_version if unchanged else None,
                 grace_period_seconds=grace_period_seconds,
-                guard=self._guard(resource, child, still_due),
+                guard=delete_guard(self, resource, child, still_due, self._lock),
             )
         except KubernetesError as error:
             return await self._deleted_despite(error, resource, child, grace_period_seconds)
@@ -300,7 +294,7 @@ class ClusterIO(ClusterReads):
             raise RefusedError.of(error) from error
         if isinstance(error, ConflictError):
             WRITES.get().conflicts += 1
-            if isinstance(error, _NotSentError):
+            if isinstance(error, NotSentError):
                 self.deleted.discard(child.uid)
             # It changed, or another object has its name. Reading each of many Pods here would delay the others.
             elif resource is PODS:
@@ -320,25 +314,6 @@ class ClusterIO(ClusterReads):
             raise error
         store.absorb_deletion(child, response)
         return True
-
-    def _guard(self, resource: Resource[T], child: T, still_due: Callable[[], bool]) -> Guard:
-        """Return the check that runs right before the request to delete a child is sent."""
-        store = self.stores.of(resource)
-
-        def check() -> None:
-            what, known = f'{resource.kind} "{child.name}"', store.get(child.namespace, child.name)
-            if known is not None and known.uid == child.uid and not known.controlled_by(self.owner.uid):
-                raise _NotSentError(what, "has another owner by now")
-            if self.superseded:
-                raise _NotSentError(what, "belongs to a FlameCluster whose spec has changed")
-            if not still_due():
-                raise _NotSentError(what, "may be needed by now")
-            if isinstance(child, PodView) and self.keeps_claim(child):
-                raise _NotSentError(what, "keeps a PersistentVolumeClaim that is being deleted or has lost its volume")
-            if resource in {PODS, CLAIMS}:
-                self._delete_guard()
-
-        return check
 
 
 def _already_exists(resource: Resource[Any], name: str) -> AlreadyExistsError:
