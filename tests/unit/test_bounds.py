@@ -154,11 +154,11 @@ def forks() -> Iterator[subprocess.Popen[str]]:
             id="frames of an answer",
         ),
         pytest.param(
-            f"{_FLAME}.budget:Budget.take",
+            f"{_FLAME}.answer_memory:AnswerMemory.take",
             "lambda *_: __import__('asyncio').sleep(0)",
             "tests/unit/flame/test_client.py"
             "::test_large_answers_take_turns_and_none_waits_for_another_one_that_waits_for_it",
-            id="the budget of all answers that arrive together",
+            id="the memory of all answers that arrive together",
         ),
         pytest.param(
             f"{_FLAME}.watcher:MAX_KEPT",

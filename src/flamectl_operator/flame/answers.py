@@ -18,7 +18,7 @@ from typing import Any, Self
 from google.protobuf.unknown_fields import UnknownFieldSet
 from grpclib.exceptions import ProtocolError
 
-from flamectl_operator.flame.budget import Budget, Share
+from flamectl_operator.flame.answer_memory import AnswerMemory, Share
 from flamectl_operator.flame.messages import message_class
 from flamectl_operator.flame.snapshot import (
     ExecutorState,
@@ -55,7 +55,7 @@ MAX_WITH_EVENTS, MAX_EVENTS, MAX_EVENT = 16 * 2**10, 10_000, 200
 #: One thread, because each further thread would delay the event loop by 5 ms at the interpreter's lock.
 _READER = ThreadPoolExecutor(max_workers=1, thread_name_prefix="flame-answers")
 #: Shared by all session managers. A large answer takes all of it.
-BUDGET = Budget(MAX_RECEIVED)
+MEMORY = AnswerMemory(MAX_RECEIVED)
 
 _NODES, _EXECUTORS, _SESSIONS = (message_class(f"{kind}List") for kind in ("Node", "Executor", "Session"))
 
@@ -82,7 +82,7 @@ def limit_messages(stream: Any, share: Share) -> None:
 
     Args:
         stream: A stream of grpclib's client whose request has been sent.
-        share: The part of the budget that the answer of this session manager takes.
+        share: The part of the memory that the answer of this session manager takes.
 
     The stream raises ProtocolError for a message that ends early.
     """

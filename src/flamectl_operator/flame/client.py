@@ -19,8 +19,8 @@ from grpclib.const import Status
 from grpclib.exceptions import GRPCError, ProtocolError, StreamTerminatedError
 
 from flamectl_operator.flame import answers
+from flamectl_operator.flame.answer_memory import Share
 from flamectl_operator.flame.answers import Encoded
-from flamectl_operator.flame.budget import Share
 from flamectl_operator.flame.frames import LimitedChannel
 from flamectl_operator.flame.messages import BACKEND, FRONTEND, message_class
 from flamectl_operator.flame.session_manager import TOO_LARGE, FlameError
@@ -138,7 +138,7 @@ class GrpcSessionManager:
         """Limit the time and the memory of a block of calls, and turn each error in it into a FlameError."""
         large = False
         try:
-            with answers.BUDGET.share() as share:
+            with answers.MEMORY.share() as share:
                 try:
                     async with asyncio.timeout(self._deadline):
                         yield share

@@ -8,8 +8,8 @@ import tracemalloc
 import pytest
 
 from flamectl_operator.flame import answers
+from flamectl_operator.flame.answer_memory import AnswerMemory
 from flamectl_operator.flame.answers import MAX_KEPT, MAX_NAME, MAX_SIZE, read
-from flamectl_operator.flame.budget import Budget
 from flamectl_operator.flame.messages import MESSAGES, message_class
 from flamectl_operator.flame.snapshot import Load
 from flamectl_operator.flame.wire import BATCH, TooLargeError, batches
@@ -189,10 +189,10 @@ def test_bytes_that_are_no_list_are_refused(data: str) -> None:
 
 
 async def test_answers_wait_in_turn_for_the_bytes_of_the_budget() -> None:
-    budget, order = Budget(10), list[str]()
+    memory, order = AnswerMemory(10), list[str]()
 
     async def hold(name: str, size: int, until: asyncio.Event) -> None:
-        with budget.share() as share:
+        with memory.share() as share:
             await share.take(size)
             order.append(name)
             await until.wait()
@@ -201,10 +201,10 @@ async def test_answers_wait_in_turn_for_the_bytes_of_the_budget() -> None:
     rest.set()
     tasks = [asyncio.create_task(hold(*each)) for each in (("a", 8, first), ("b", 5, rest), ("c", 2, rest))]
     await asyncio.sleep(0.01)
-    assert (order, budget.taken) == (["a"], 8)
+    assert (order, memory.taken) == (["a"], 8)
     tasks[1].cancel()
     await asyncio.sleep(0.01)
     assert order == ["a", "c"]
     first.set()
     await asyncio.gather(*tasks, return_exceptions=True)
-    assert budget.taken == 0
+    assert memory.taken == 0

@@ -11,7 +11,7 @@ from grpclib.const import Status
 from grpclib.exceptions import ProtocolError
 
 from flamectl_operator.flame import answers
-from flamectl_operator.flame.budget import Budget
+from flamectl_operator.flame.answer_memory import AnswerMemory
 from flamectl_operator.flame.client import GrpcSessionManager, verified_by
 from flamectl_operator.flame.session_manager import FlameError
 from flamectl_operator.flame.snapshot import ExecutorState, FlameExecutor, NodeState, Resources, Session
@@ -80,24 +80,24 @@ async def test_answer_over_the_limit_is_refused(server: FlameServer, client: Grp
 async def test_message_over_the_limit_is_refused_by_its_announced_size(mocker: MockerFixture) -> None:
     receive = mocker.AsyncMock(return_value=b"x")
     stream = mocker.Mock(_stream=mocker.Mock(recv_data=receive))
-    budget = Budget(answers.MAX_RECEIVED)
-    with budget.share() as share:
+    memory = AnswerMemory(answers.MAX_RECEIVED)
+    with memory.share() as share:
         answers.limit_messages(stream, share)
 
         assert await stream._stream.recv_data(answers.MAX_SIZE) == b"x"
-        assert budget.taken == answers.MAX_RECEIVED
+        assert memory.taken == answers.MAX_RECEIVED
         with pytest.raises(TooLargeError):
             await stream._stream.recv_data(answers.MAX_SIZE + 1)
-    assert budget.taken == 0
+    assert memory.taken == 0
     receive.assert_awaited_once_with(answers.MAX_SIZE)
 
 
 async def test_large_answers_take_turns_and_none_waits_for_another_one_that_waits_for_it(mocker: MockerFixture) -> None:
-    budget, ended, under_way, most = Budget(answers.MAX_RECEIVED), list[int](), set[int](), 0
+    memory, ended, under_way, most = AnswerMemory(answers.MAX_RECEIVED), list[int](), set[int](), 0
 
     async def answer(number: int) -> None:
         nonlocal most
-        with budget.share() as share:
+        with memory.share() as share:
             for _ in range(3):
                 stream = mocker.Mock(_stream=mocker.Mock(recv_data=mocker.AsyncMock(return_value=b"x")))
                 answers.limit_messages(stream, share)
@@ -114,8 +114,8 @@ async def test_large_answers_take_turns_and_none_waits_for_another_one_that_wait
 
 
 async def test_small_answer_does_not_wait_for_a_large_one(mocker: MockerFixture) -> None:
-    budget = Budget(answers.MAX_RECEIVED)
-    with budget.share() as large, budget.share() as small:
+    memory = AnswerMemory(answers.MAX_RECEIVED)
+    with memory.share() as large, memory.share() as small:
         await large.take(answers.MAX_RECEIVED)
         stream = mocker.Mock(_stream=mocker.Mock(recv_data=mocker.AsyncMock(return_value=b"x")))
         answers.limit_messages(stream, small)
@@ -126,7 +126,7 @@ async def test_small_answer_does_not_wait_for_a_large_one(mocker: MockerFixture)
 async def test_message_that_ends_early_is_a_lost_connection_and_no_bug(mocker: MockerFixture) -> None:
     receive = mocker.AsyncMock(side_effect=AssertionError("Received less data than expected"))
     stream = mocker.Mock(_stream=mocker.Mock(recv_data=receive))
-    with Budget(answers.MAX_RECEIVED).share() as share:
+    with AnswerMemory(answers.MAX_RECEIVED).share() as share:
         answers.limit_messages(stream, share)
         with pytest.raises(ProtocolError):
             await stream._stream.recv_data(10)

@@ -1,4 +1,4 @@
-"""A number of bytes that all answers share which arrive and are read at the same time."""
+"""The memory for answers of session managers while they arrive and are read."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from contextlib import contextmanager
 from flamectl_operator.runtime.limits import Slots
 
 
-class Budget(Slots):
-    """Bytes that holders take in the order in which they asked."""
+class AnswerMemory(Slots):
+    """Bytes that answers take in the order in which they asked."""
 
     @contextmanager
     def share(self) -> Iterator[Share]:
@@ -22,15 +22,15 @@ class Budget(Slots):
 
 
 class Share:
-    """The bytes of one holder."""
+    """The bytes of one answer."""
 
-    def __init__(self, budget: Budget) -> None:
-        self._budget = budget
+    def __init__(self, memory: AnswerMemory) -> None:
+        self._memory = memory
         self.size = 0
         #: Bytes that have arrived or are announced.
         self.received = 0
 
     async def take(self, size: int) -> None:
         """Wait until there are so many more bytes."""
-        await self._budget.take(size)
+        await self._memory.take(size)
         self.size += size
