@@ -10,11 +10,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from flamectl_operator.api.component_status import (
-    ExecutorManagerStatus,
-    SessionManagerStatus,
-    TlsStatus,
-)
+from flamectl_operator.api.component_status import ExecutorManagerStatus, SessionManagerStatus, TlsStatus
 from flamectl_operator.api.constants import EXECUTOR_MANAGER
 from flamectl_operator.api.flamecluster import FlameClusterSpec
 from flamectl_operator.api.status import (
@@ -49,13 +45,7 @@ from flamectl_operator.status.conditions import (
     invalid_spec_conditions,
 )
 from flamectl_operator.status.durable_fields import autoscaling_status
-from flamectl_operator.status.flame import (
-    KINDS,
-    autoscaling_condition,
-    flame_conditions,
-    registered,
-    sessions,
-)
+from flamectl_operator.status.flame import KINDS, autoscaling_condition, flame_conditions, registered, sessions
 from flamectl_operator.status.health import Health, compute_health
 from flamectl_operator.status.object_cache import object_cache_status
 from flamectl_operator.status.paused_sessions import paused_sessions
@@ -117,9 +107,9 @@ def _with_valid_spec(given: StatusInput, effective: EffectiveSpec, writer: Condi
     before, observed, desired, now = given.before, given.observed, effective.desired, writer.now
     outcomes, midway = _outcomes(given, effective)
     problems = group_problems(observed, before.unhealthy_pods, now, desired)
-    recent = recent_failures(before, observed, effective, now)
+    recent = recent_failures(before, observed, desired, effective.group, now)
     flame = flame_conditions(writer, observed, desired.spec, effective.settings, before)
-    unheard = told_silence(flame, effective, now)
+    unheard = told_silence(flame, desired.spec, effective.group, now)
     health = compute_health(
         observed,
         effective,

@@ -13,13 +13,14 @@ from operator import attrgetter
 
 from flamectl_operator.api.status import MAX_RECENT_FAILURES, FlameClusterStatus, RecentFailure
 from flamectl_operator.desired import names
+from flamectl_operator.desired.cluster import DesiredCluster
 from flamectl_operator.desired.pod_template import ComponentTemplate
 from flamectl_operator.observed.cluster import ObservedCluster
 from flamectl_operator.observed.component import Component
 from flamectl_operator.observed.executor import Executor
 from flamectl_operator.observed.object_cache import ObjectCache
 from flamectl_operator.observed.pod_problem import OOM_KILLED
-from flamectl_operator.planning.effective_spec import EffectiveSpec
+from flamectl_operator.planning.effective_group import EffectiveGroup
 from flamectl_operator.settings.model import FlameSettings
 from flamectl_operator.status.reason import PODS_FAILING
 from flamectl_operator.status.remedies import explained, without_log
@@ -68,15 +69,19 @@ class FailureSummary:
 
 
 def recent_failures(
-    before: FlameClusterStatus, observed: ObservedCluster, effective: EffectiveSpec, now: datetime
+    before: FlameClusterStatus, observed: ObservedCluster, desired: DesiredCluster, group: EffectiveGroup, now: datetime
 ) -> tuple[RecentFailure, ...]:
     """Return the recent failures of Pods of the wanted revisions, by name.
 
     A new revision may be the remedy, and a suspended cluster has no Pods that fail, so both end the failures.
     """
-    if effective.suspended:
+    if group.suspended:
         return ()
-    wanted = _templates(effective)
+    wanted: dict[type[Component], ComponentTemplate | None] = {
+        Component: desired.session_manager,
+        Executor: group.desired.template if group.wanted_replicas else None,
+        ObjectCache: desired.object_cache,
+    }
     stored = {
         Component: before.session_manager.revision,
         Executor: before.executor_manager.revision,
@@ -99,7 +104,7 @@ def recent_failures(
     for name in known.keys() - seen.keys():
         told = known[name]
         known[name] = told.model_copy(update={"message": without_log(told.message) if told.message else None})
-    window = _window(effective.settings)
+    window = _window(group.settings)
     # A time far in the future comes from a clock that is wrong, or from a person.
     recent = [each for each in known.values() if abs(now - each.last) < window]
     last = sorted(recent, key=attrgetter("last", "name"))[-MAX_RECENT_FAILURES:]
@@ -124,15 +129,6 @@ def summaries(cluster: str, failures: Sequence[RecentFailure]) -> tuple[FailureS
 
 def _window(settings: FlameSettings) -> timedelta:
     return timedelta(seconds=settings.stable_after_seconds)
-
-
-def _templates(effective: EffectiveSpec) -> dict[type[Component], ComponentTemplate | None]:
-    desired = effective.desired
-    return {
-        Component: desired.session_manager,
-        Executor: desired.group.template if effective.group.wanted_replicas else None,
-        ObjectCache: desired.object_cache,
-    }
 
 
 def _is_of(template: ComponentTemplate | None, revision: str | None) -> bool:

@@ -8,9 +8,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from datetime import datetime, timedelta
 
+from flamectl_operator.api.flamecluster import FlameClusterSpec
 from flamectl_operator.api.status import Condition, ConditionType
 from flamectl_operator.planning.effective_group import EffectiveGroup
-from flamectl_operator.planning.effective_spec import EffectiveSpec, flame_can_be_asked
+from flamectl_operator.planning.effective_spec import flame_can_be_asked
 from flamectl_operator.runtime.text import joined
 from flamectl_operator.status.notice import Notice
 from flamectl_operator.status.reason import SESSION_MANAGER_NOT_REACHABLE
@@ -23,18 +24,13 @@ FIRST_ANSWER_TIMEOUT_SECONDS = 300.0
 _REACHABLE = ConditionType.SESSION_MANAGER_REACHABLE
 
 
-def silence(conditions: Iterable[Condition], effective: EffectiveSpec) -> Notice | None:
+def silence(conditions: Iterable[Condition], spec: FlameClusterSpec, group: EffectiveGroup) -> Notice | None:
     """Return since when the session manager does not answer; None when it does, or when nothing depends on its answers."""
     found = {each.type: each for each in conditions}
     reachable = found.get(_REACHABLE)
-    if (
-        reachable is None
-        or reachable.status != "False"
-        or not flame_can_be_asked(effective.desired.spec, effective.settings)
-    ):
+    if reachable is None or reachable.status != "False" or not flame_can_be_asked(spec, group.settings):
         return None
-    left_undone = _left_undone(effective)
-    if not left_undone:
+    if not (left_undone := list(_left_undone(spec, group))):
         return None
     # Only an answer brings this condition, or a Pod without an address, which cannot answer.
     patience = SILENT_AFTER_SECONDS if ConditionType.EXECUTORS_REGISTERED in found else FIRST_ANSWER_TIMEOUT_SECONDS
@@ -45,24 +41,21 @@ def silence(conditions: Iterable[Condition], effective: EffectiveSpec) -> Notice
     )
 
 
-def told_silence(conditions: Iterable[Condition], effective: EffectiveSpec, now: datetime) -> tuple[Notice, ...]:
+def told_silence(
+    conditions: Iterable[Condition], spec: FlameClusterSpec, group: EffectiveGroup, now: datetime
+) -> tuple[Notice, ...]:
     """Return the silence that has lasted long enough to be reported, if there is one; see `silence`."""
-    found = silence(conditions, effective)
+    found = silence(conditions, spec, group)
     return (found,) if found is not None and found.told_at <= now else ()
 
 
-def _left_undone(effective: EffectiveSpec) -> list[str]:
-    """Return what does not happen without answers, as clauses."""
-    found = list(_left_undone_of(effective.group))
-    if effective.desired.spec.idle is not None and not effective.suspended:
-        found.append("an idle cluster does not suspend itself")
-    return found
-
-
-def _left_undone_of(group: EffectiveGroup) -> Iterator[str]:
+def _left_undone(spec: FlameClusterSpec, group: EffectiveGroup) -> Iterator[str]:
+    """Yield what does not happen without answers, as clauses."""
     if group.replicas:
         yield "executors that do not register are not replaced"
         if group.drain_timeout:
             yield "executors are deleted without a drain"
     if group.scaling is not None:
         yield "the number of executors does not follow the demand"
+    if spec.idle is not None and not group.suspended:
+        yield "an idle cluster does not suspend itself"

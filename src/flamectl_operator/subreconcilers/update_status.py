@@ -29,7 +29,7 @@ class OpenStatus(Subreconciler):
 
     async def run(self, pass_: Pass, /) -> Outcome:
         """Write the status if one of its durable fields must change, or if the state has changed."""
-        if pass_.spec is None:
+        if (spec := pass_.spec) is None:
             pass_.report.recorded = True
             return DONE
         observed, now = pass_.observe(), pass_.now()
@@ -37,10 +37,10 @@ class OpenStatus(Subreconciler):
             return await pass_.status.refuse_spec(fields)
         needed = pass_.plan.ids_needed if pass_.may_act else 0
         ids = pass_.ids.missing(needed)
-        required = required_durable_fields(pass_.generation, observed, pass_.spec, ids.stop)
+        required = required_durable_fields(pass_.generation, observed, spec, ids.stop)
         stored = pass_.status.stored
         # A failed Pod is reported even if the process dies right after it deleted the Pod.
-        told = recent_failures(stored, observed, pass_.spec, now.wall) == stored.recent_failures
+        told = recent_failures(stored, observed, spec.desired, spec.group, now.wall) == stored.recent_failures
         if required != durable_fields(stored) or not told:
             status = compute_status(pass_.status_input(observed, ids.stop), now.wall)
             if (stopped := await pass_.status.record(status)) is not None:
@@ -48,7 +48,7 @@ class OpenStatus(Subreconciler):
         pass_.ids.reserve(ids)
         pass_.report.recorded = True
         # If no step acts, the closing UpdateStatus follows at once.
-        if pass_.may_act and present_state(observed, pass_.spec.group) != pass_.status.stored.state:
+        if pass_.may_act and present_state(observed, spec.group) != pass_.status.stored.state:
             status = compute_status(pass_.status_input(observed, pass_.ids.next_id), now.wall)
             return await pass_.status.write(status) or DONE
         return DONE
@@ -72,7 +72,7 @@ class UpdateStatus(Subreconciler):
 def _next_pass_without_event(pass_: Pass, observed: ObservedCluster, status: FlameClusterStatus) -> Outcome:
     """Return the wait until failures or fights are over, failures are reset, or something takes too long: there is no event."""
     now, spec = pass_.clock.now(), pass_.spec
-    unheard = None if spec is None else silence(status.conditions, spec)
+    unheard = None if spec is None else silence(status.conditions, spec.desired.spec, spec.group)
     slow = None if spec is None or spec.suspended else patience_ends(observed, now)
     silent = None if unheard is None or unheard.told_at <= now else unheard.told_at
     over = None if spec is None else failures_end(status.recent_failures, spec.settings)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -50,8 +49,7 @@ def _status(
     **effects: Any,
 ) -> FlameClusterStatus:
     spec = {**replicas(1), **(changes or {})}
-    wanted = effective(spec)
-    wanted = replace(wanted, **effects)
+    wanted = effective(spec, **effects)
     before = before or FlameClusterStatus(reason="Healthy", generations=Generations(reconciled=1))
     seen = (
         observed(SM, *pods, wanted=wanted)

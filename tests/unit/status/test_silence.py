@@ -44,7 +44,8 @@ def _silence(
     spec: Mapping[str, Any], condition: Condition | None = None, *, answered: bool = True, **changes: Any
 ) -> Notice | None:
     status = FlameClusterStatus(conditions=(condition or _reachable(), *[ANSWERED_BEFORE] * answered))
-    return silence(status.conditions, effective(spec, **changes))
+    wanted = effective(spec, **changes)
+    return silence(status.conditions, wanted.desired.spec, wanted.group)
 
 
 def test_silence_is_told_one_minute_after_the_condition_became_false() -> None:
