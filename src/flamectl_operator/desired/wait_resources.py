@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
+from flamectl_operator.api import quantity
 from flamectl_operator.api.constants import EXECUTOR_MANAGER, WAIT_CONTAINER
-from flamectl_operator.api.quantity import amount as value_of
 from flamectl_operator.desired.unvalidated import as_object, entries, entry
 
 
@@ -77,12 +77,12 @@ def _amount(resources: Any, part: str, name: str) -> Any:
 
 
 def _positive(amount: Any) -> Any:
-    return amount if value_of(amount) > 0 else None
+    return amount if quantity.amount(amount) > 0 else None
 
 
 def _smallest(amounts: Iterable[Any]) -> Any:
-    return min(amounts, key=value_of)
+    return min(amounts, key=quantity.amount)
 
 
 def _largest(amounts: Iterable[Any]) -> Any:
-    return max(amounts, key=value_of)
+    return max(amounts, key=quantity.amount)

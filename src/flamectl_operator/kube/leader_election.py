@@ -22,12 +22,7 @@ import structlog
 
 from flamectl_operator.kube import lease
 from flamectl_operator.kube.client import Client
-from flamectl_operator.kube.errors import (
-    AlreadyExistsError,
-    ConflictError,
-    KubernetesError,
-    NotFoundError,
-)
+from flamectl_operator.kube.errors import AlreadyExistsError, ConflictError, KubernetesError, NotFoundError
 from flamectl_operator.kube.fence import Fence
 from flamectl_operator.kube.resources import LEASES
 from flamectl_operator.kube.views import LeaseSpec, LeaseView

@@ -10,11 +10,7 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from flamectl_operator.api.constants import (
-    DO_NOT_DISRUPT_ANNOTATION,
-    PROTECTION_ANNOTATION,
-    SAFE_TO_EVICT_ANNOTATION,
-)
+from flamectl_operator.api.constants import DO_NOT_DISRUPT_ANNOTATION, PROTECTION_ANNOTATION, SAFE_TO_EVICT_ANNOTATION
 from flamectl_operator.flame.snapshot import Load
 from flamectl_operator.observed.executor import Executor
 from flamectl_operator.planning.part import Part

@@ -122,21 +122,21 @@ class SpecRenderer:
         self, owner: Identity, cluster: FlameClusterView, settings: FlameSettings, telemetry: Telemetry
     ) -> RenderedSpec:
         """Compute the desired objects, or the reason why the spec is invalid."""
-        rendered = partial(RenderedSpec, cluster.metadata.generation, settings, cluster.spec_digest)
+        result = partial(RenderedSpec, cluster.metadata.generation, settings, cluster.spec_digest)
         try:
             if problems := tuple(size_problems(cluster.spec_size)):
-                return rendered(None, str(InvalidSpecError(problems)))
+                return result(None, str(InvalidSpecError(problems)))
             raw = cluster.spec
             spec = parse_spec(raw, cluster.name)
             check_pod_policy(spec, settings.pod_policy, cluster.name)
             desired = DesiredCluster.of(owner, spec, settings, self._operator_namespace)
-            return rendered(desired, spec_size=cluster.spec_size, values=number_of_values(raw))
+            return result(desired, spec_size=cluster.spec_size, values=number_of_values(raw))
         except InvalidSpecError as error:
-            return rendered(None, str(error))
+            return result(None, str(error))
         except Exception as error:  # noqa: BLE001 - no step has run yet, so nothing else would tell users of it
             _LOG.exception("planning failed")
             telemetry.pass_crashed()
-            return rendered(
+            return result(
                 None,
                 f"the operator cannot process this spec, because the operator has a bug: {error!r}; "
                 "the operator's log has the details",

@@ -18,13 +18,7 @@ from flamectl_operator.kube.views import KubernetesObject, PersistentVolumeClaim
 from flamectl_operator.observed.flame_cluster import FlameClusterView, WholeFlameClusterView
 from flamectl_operator.planning import children
 from flamectl_operator.reconcile.claim_reservations import ClaimReservations
-from flamectl_operator.reconcile.transform import (
-    keep,
-    keep_config_map,
-    keep_network_policy,
-    keep_pod,
-    keep_service,
-)
+from flamectl_operator.reconcile.transform import keep, keep_config_map, keep_network_policy, keep_pod, keep_service
 from flamectl_operator.runtime.slow_start import Acceptances
 
 T = TypeVar("T", bound=KubernetesObject)

@@ -182,7 +182,7 @@ class Store(Generic[T]):
         elif current is not None:
             self._past.add_disappearance(current, version_of(obj))
         if self._selects(obj):
-            _notify(self._response_handlers, _changes(current, self._set(obj)))
+            _notify(self._response_handlers, _as_changes(current, self._set(obj)))
             return
         if current is not None:
             self._remove(current)
@@ -280,7 +280,7 @@ class Store(Generic[T]):
         current = self._objects.get(_key(obj))
         if not (news if current is None else self._supersedes(obj, current)):
             return []
-        return _changes(current, self._set(obj), initial=initial)
+        return _as_changes(current, self._set(obj), initial=initial)
 
     def _take_deletion(self, obj: T, *, news: bool) -> list[Change[T]]:
         if self._past.end(obj):
@@ -337,7 +337,7 @@ class Store(Generic[T]):
         self._by_index.update(key, obj, None)
 
 
-def _changes(old: T | None, new: T, *, initial: bool = False) -> list[Change[T]]:
+def _as_changes(old: T | None, new: T, *, initial: bool = False) -> list[Change[T]]:
     """Return the changes to a name when an object takes it."""
     if old is None or old.uid == new.uid:
         return [Change(old, new, initial)]
