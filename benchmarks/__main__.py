@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 import flamectl_operator
 from benchmarks import chart, clusters, in_process, peers, scaling, simulated, steady
 from benchmarks.bench import Bench
-from benchmarks.cost import Comparison, as_data, cost_table
+from benchmarks.cost import Comparison, as_data, cost_table, kinds_table
 from benchmarks.kuberay import KubeRay
 from benchmarks.loader import Loader
 from benchmarks.report import Row, as_json, table, thinned
@@ -127,7 +127,7 @@ def _write(folder: Path, rows: list[Row]) -> None:
 def _write_peers(folder: Path, comparisons: list[Comparison]) -> None:
     """Write the comparison with peers as a table, as JSON and as a chart."""
     folder.mkdir(parents=True, exist_ok=True)
-    (folder / "peers.md").write_text(f"{cost_table(comparisons)}\n", encoding="utf-8")
+    (folder / "peers.md").write_text(f"{cost_table(comparisons)}\n\n{kinds_table(comparisons)}\n", encoding="utf-8")
     (folder / "peers.json").write_text(as_data(comparisons), encoding="utf-8")
     (folder / "peers.svg").write_text(chart.ratios(comparisons), encoding="utf-8")
 
@@ -140,7 +140,8 @@ def _write_page(rows: list[Row], comparisons: list[Comparison]) -> None:
         charts = [("all rows", "goals"), *((row.name, row.chart) for row in rows if row.chart)]
         text = placed(text, RESULTS, [table(rows), *(f"![{name}](scaling/{file}.svg)" for name, file in charts)])
     if comparisons:
-        text = placed(text, PEERS, [cost_table(comparisons), "![seconds by the loader](scaling/peers.svg)"])
+        tables = [cost_table(comparisons), kinds_table(comparisons)]
+        text = placed(text, PEERS, [*tables, "![seconds by the loader](scaling/peers.svg)"])
     page.write_text(text, encoding="utf-8")
 
 

@@ -10,13 +10,17 @@ from dataclasses import asdict, dataclass, field, fields
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
 _REQUESTS = "apiserver_request_total{"
 _LABEL = re.compile(r'(\w+)="([^"]*)"')
 #: The writes of the controllers that follow the readiness of Pods behind a Service.
 _ENDPOINTS = ("PUT endpoints", "PUT endpointslices")
 _WRITES_OF_STATUS = ("PUT", "PATCH")
+#: What the table calls everybody's custom resource.
+_CUSTOM_RESOURCE = "custom resource"
+#: The share of all requests below which a kind is left out of the table.
+_RARE = 0.01
 
 
 @dataclass(frozen=True)
@@ -33,6 +37,7 @@ class Cost:
         requests: All requests to the API server, whoever sent them, without watches.
         endpoints: The updates of Endpoints and EndpointSlices among them.
         statuses: The writes of statuses of the custom resource among them.
+        kinds: The requests by verb and resource.
     """
 
     seconds: float = 0.0
@@ -44,6 +49,7 @@ class Cost:
     requests: float = 0.0
     endpoints: float = 0.0
     statuses: float = 0.0
+    kinds: Mapping[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -82,23 +88,32 @@ def requests_by_kind(metrics: str) -> Counter[str]:
     return found
 
 
-def counted(sent: Counter[str], plural: str) -> dict[str, float]:
+def counted(sent: Counter[str], plural: str) -> Cost:
     """Return the counts of a cost: all requests but watches, updates of Endpoints, and writes of statuses.
 
     Args:
         sent: The requests by verb and resource.
         plural: The custom resource.
     """
-    return {
-        "requests": sum(count for kind, count in sent.items() if not kind.startswith("WATCH ")),
-        "endpoints": sum(sent[kind] for kind in _ENDPOINTS),
-        "statuses": sum(sent[f"{verb} {plural}/status"] for verb in _WRITES_OF_STATUS),
+    kinds = {
+        kind.replace(f" {plural}", f" {_CUSTOM_RESOURCE}"): count
+        for kind, count in sent.items()
+        if not kind.startswith("WATCH ")
     }
+    return Cost(
+        requests=sum(kinds.values()),
+        endpoints=sum(kinds.get(kind, 0) for kind in _ENDPOINTS),
+        statuses=sum(kinds.get(f"{verb} {_CUSTOM_RESOURCE}/status", 0) for verb in _WRITES_OF_STATUS),
+        kinds=kinds,
+    )
 
 
 def median(costs: Sequence[Cost]) -> Cost:
     """Return the median of each figure."""
-    return Cost(**{each.name: statistics.median(getattr(cost, each.name) for cost in costs) for each in fields(Cost)})
+    figures = [each.name for each in fields(Cost) if each.name != "kinds"]
+    medians = {name: statistics.median(getattr(cost, name) for cost in costs) for name in figures}
+    kinds = {kind for cost in costs for kind in cost.kinds}
+    return Cost(**medians, kinds={kind: statistics.median(cost.kinds.get(kind, 0) for cost in costs) for kind in kinds})
 
 
 def cost_table(comparisons: Iterable[Comparison]) -> str:
@@ -120,6 +135,21 @@ def cost_table(comparisons: Iterable[Comparison]) -> str:
                 f"{of.memory:.0f} MiB",
             ]
             lines.append(f"| {comparison.work} | {name} | {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+def kinds_table(comparisons: Sequence[Comparison]) -> str:
+    """Return a table in Markdown: requests by verb and resource, medians over the turns. It leaves rare kinds out."""
+    names = list(dict.fromkeys(name for each in comparisons for name in each.costs))
+    lines = [f"| {' | '.join(['work', 'request', *names])} |", f"|---|---|{'---:|' * len(names)}"]
+    for comparison in comparisons:
+        of = {name: median(costs).kinds for name, costs in comparison.costs.items()}
+        most = {kind: max(each.get(kind, 0) for each in of.values()) for kinds in of.values() for kind in kinds}
+        rare = _RARE * max(sum(kinds.values()) for kinds in of.values())
+        for kind in sorted(most, key=lambda kind: (-most[kind], kind)):
+            if most[kind] >= rare:
+                cells = [f"{of[name].get(kind, 0):,.0f}" if name in of else "" for name in names]
+                lines.append(f"| {comparison.work} | {kind} | {' | '.join(cells)} |")
     return "\n".join(lines)
 
 

@@ -10,13 +10,13 @@ import asyncio
 import time
 from abc import ABC, abstractmethod
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from benchmarks.bench import Usage
 from benchmarks.clusters import model_status
-from benchmarks.cost import Comparison, Cost, cost_table, counted, requests_by_kind
+from benchmarks.cost import Comparison, Cost, cost_table, counted, kinds_table, requests_by_kind
 from benchmarks.kuberay import RAY_CLUSTERS, KubeRay, ray_cluster, ray_runs, ray_spec
 from benchmarks.objects import SMALL, Children, flame_cluster, spec
 from benchmarks.waits import in_flight, until_pods, until_seen
@@ -63,9 +63,9 @@ class Contender(ABC):
 
         async def cost(seconds: float) -> Cost:
             after = _usages(bench, pid)
-            cpu = {who: after[who].cpu - usage.cpu for who, usage in before.items()}
+            cpu: dict[str, Any] = {who: after[who].cpu - usage.cpu for who, usage in before.items()}
             counts = counted(await _requests(bench) - sent, self.resource.plural)
-            return Cost(seconds, **cpu, memory=after["operator"].rss, **counts)
+            return replace(counts, seconds=seconds, **cpu, memory=after["operator"].rss)
 
         yield cost
 
@@ -230,7 +230,7 @@ async def _compared(
             comparison.costs[contender.name].append(cost)
             await bench.drop(namespace)
             bench.report(f"  {work}, turn {turn + 1}, {contender.name}: {cost.seconds:.2f} s")
-    for line in cost_table([comparison]).splitlines():
+    for line in (*cost_table([comparison]).splitlines(), *kinds_table([comparison]).splitlines()):
         bench.report(line)
     return comparison
 

@@ -9,7 +9,7 @@ import pytest
 
 from benchmarks import chart
 from benchmarks.__main__ import DOCS, placed
-from benchmarks.cost import Comparison, Cost, as_data, cost_table, counted, requests_by_kind
+from benchmarks.cost import Comparison, Cost, as_data, cost_table, counted, kinds_table, requests_by_kind
 from benchmarks.kuberay import ray_cluster, ray_runs
 from benchmarks.peers import flame_runs
 
@@ -51,7 +51,28 @@ def test_requests_are_counted_by_verb_and_resource_whatever_their_result() -> No
 def test_watches_are_no_work_and_updates_of_endpoints_count_together() -> None:
     found = counted(requests_by_kind(METRICS), "flameclusters")
 
-    assert found == {"requests": 22, "endpoints": 7, "statuses": 2}
+    assert (found.requests, found.endpoints, found.statuses) == (22, 7, 2)
+
+
+def test_kinds_of_requests_name_the_custom_resource_alike_for_everybody_and_leave_watches_out() -> None:
+    kinds = counted(requests_by_kind(METRICS), "flameclusters").kinds
+
+    assert kinds == {
+        "PATCH pods/status": 13,
+        "PUT endpoints": 3,
+        "PUT endpointslices": 4,
+        "PUT custom resource/status": 2,
+    }
+
+
+def test_table_of_kinds_has_the_medians_of_each_and_leaves_rare_kinds_out() -> None:
+    often, rarely = {"POST pods": 600, "GET leases": 3}, {"POST pods": 800, "GET custom resource": 200}
+    work = Comparison("200 clusters", {"loader": [Cost(kinds=often)] * 3, "operator": [Cost(kinds=rarely)] * 3})
+
+    lines = kinds_table([work]).splitlines()
+
+    assert lines[0] == "| work | request | loader | operator |"
+    assert lines[2:] == ["| 200 clusters | POST pods | 600 | 800 |", "| 200 clusters | GET custom resource | 0 | 200 |"]
 
 
 def test_ratio_is_the_median_over_turns_and_not_that_of_medians() -> None:
