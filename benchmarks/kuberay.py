@@ -1,7 +1,8 @@
 """KubeRay beside this operator: a RayCluster of as many workers as a FlameCluster has executors.
 
 Nothing of KubeRay is part of this project: its operator and its CRDs are given by path. It runs with as many workers as this
-operator, and without its limit of requests, so that it is measured at its best.
+operator, and without its limit of requests, so that it is measured at its best. It has a ServiceAccount as this operator has,
+because the API server neither authorizes the requests of an administrator nor lets them wait.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import subprocess
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -17,7 +19,7 @@ from flamectl_operator.kube.resources import Resource
 from flamectl_operator.kube.views import KubernetesObject
 from flamectl_operator.settings.model import OperatorConfig
 from tools.controlplane.supervisor import bound_to_this_process
-from tools.controlplane.waiting import PATIENCE
+from tools.controlplane.waiting import PATIENCE, wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -27,6 +29,7 @@ if TYPE_CHECKING:
 
 _IMAGE = "rayproject/ray:2.46.0"
 _MOST_WORKERS = 10_000
+_ACCOUNT = "kuberay-operator"
 
 
 class RayClusterView(KubernetesObject, frozen=True):
@@ -55,8 +58,18 @@ class KubeRay:
         plane.kubectl("wait", "--for=condition=Established", "crd/rayclusters.ray.io", "--timeout=120s")
         plane.restart("kube-controller-manager")
 
+    def allow_in(self, plane: Plane, namespace: str) -> Path:
+        """Let a ServiceAccount do everything in one namespace, and return a kubeconfig for it."""
+        kubectl = partial(plane.kubectl, "-n", namespace)
+        kubectl("create", "serviceaccount", _ACCOUNT)
+        user = f"{namespace}:{_ACCOUNT}"
+        kubectl("create", "rolebinding", _ACCOUNT, "--clusterrole=cluster-admin", f"--serviceaccount={user}")
+        asked = ("auth", "can-i", "*", "*", f"--as=system:serviceaccount:{user}")
+        wait_until(lambda: kubectl(*asked, check=False).returncode == 0, "the permissions to be in force")
+        return plane.kubeconfig_for_service_account(namespace, _ACCOUNT)
+
     @contextmanager
-    def running(self, plane: Plane, namespace: str, log: Path) -> Iterator[int]:
+    def running(self, kubeconfig: Path, namespace: str, log: Path) -> Iterator[int]:
         """Run the operator for one namespace.
 
         Args:
@@ -67,7 +80,7 @@ class KubeRay:
         """
         with log.open("ab") as file:
             process = subprocess.Popen(
-                bound_to_this_process([str(self.binary), *_arguments(plane.kubeconfig, namespace)]),
+                bound_to_this_process([str(self.binary), *_arguments(kubeconfig, namespace)]),
                 stdin=subprocess.DEVNULL,
                 stdout=file,
                 stderr=file,

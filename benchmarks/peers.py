@@ -185,7 +185,8 @@ class KubeRayOperator(_OperatorContender):
 
     async def started(self, bench: Bench, namespace: str, stack: AsyncExitStack) -> int:
         """See `_OperatorContender`."""
-        return stack.enter_context(self.kuberay.running(bench.plane, namespace, bench.folder / f"{namespace}.log"))
+        kubeconfig = await asyncio.to_thread(self.kuberay.allow_in, bench.plane, namespace)
+        return stack.enter_context(self.kuberay.running(kubeconfig, namespace, bench.folder / f"{namespace}.log"))
 
     def manifest(self, namespace: str, name: str, count: int) -> dict[str, Any]:
         """See `_OperatorContender`."""

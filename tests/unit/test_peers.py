@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
+from subprocess import CompletedProcess
+from typing import TYPE_CHECKING, cast
 from xml.etree import ElementTree as ET
 
 import pytest
@@ -10,8 +13,11 @@ import pytest
 from benchmarks import chart
 from benchmarks.__main__ import DOCS, placed
 from benchmarks.cost import Comparison, Cost, as_data, cost_table, counted, kinds_table, requests_by_kind
-from benchmarks.kuberay import ray_cluster, ray_runs
+from benchmarks.kuberay import KubeRay, ray_cluster, ray_runs
 from benchmarks.peers import flame_runs
+
+if TYPE_CHECKING:
+    from tools.controlplane import Plane
 
 METRICS = """\
 # HELP apiserver_request_total Counter of apiserver requests.
@@ -129,6 +135,33 @@ def test_ray_cluster_has_as_many_workers_as_a_flame_cluster_has_executors() -> N
 
     assert group["replicas"] == 3
     assert group["maxReplicas"] > 2000
+
+
+class _Plane:
+    """Notes the command lines of kubectl, and allows something from the second question on."""
+
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+
+    def kubectl(self, *arguments: str, check: bool = True) -> CompletedProcess[str]:  # noqa: ARG002 - as the plane has it
+        self.lines.append(" ".join(arguments))
+        asked = sum("can-i" in line for line in self.lines)
+        return CompletedProcess(arguments, int(asked == 1))
+
+    def kubeconfig_for_service_account(self, namespace: str, name: str) -> Path:
+        return Path(f"{namespace}.{name}")
+
+
+def test_kuberay_sends_its_requests_as_a_service_account_whose_permissions_are_in_force(tmp_path: Path) -> None:
+    plane = _Plane()
+
+    kubeconfig = KubeRay(tmp_path, tmp_path).allow_in(cast("Plane", plane), "ns")
+
+    assert kubeconfig == Path("ns.kuberay-operator")
+    assert "-n ns create rolebinding kuberay-operator --clusterrole=cluster-admin" in plane.lines[1]
+    assert [line for line in plane.lines if "can-i" in line] == [
+        "-n ns auth can-i * * --as=system:serviceaccount:ns:kuberay-operator"
+    ] * 2
 
 
 def test_flame_cluster_without_executors_runs_too() -> None:
