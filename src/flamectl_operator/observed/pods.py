@@ -30,6 +30,14 @@ RESTARTED_IN_PLACE = "RestartedInPlace"
 UNSCHEDULABLE = "Unschedulable"
 #: The scheduler's words about preemption, which say nothing that a person could change.
 _PREEMPTION = re.compile(r"(?: no new claims to deallocate,)? preemption: .*", re.DOTALL)
+#: Words of the scheduler for what other Pods take, or keep away, and for what only another node or volume can give.
+_LACKS_ROOM = re.compile(
+    r"Insufficient |Too many pods|free ports|anti-affinity|topology spread|max volume count|allocate"
+)
+_LACKS_NODE = re.compile(
+    r"untolerated taint|node affinity|were unschedulable|PersistentVolumeClaims|persistentvolumeclaim |persistent volumes to bind"
+    r"|no nodes available"
+)
 #: Reason of the API server for a Pod with scheduling gates.
 GATED = "SchedulingGated"
 
@@ -257,6 +265,13 @@ def unschedulable_since(pod: PodView) -> datetime | None:
     if scheduled is None or problem is None or problem.reason != UNSCHEDULABLE:
         return None
     return scheduled.last_transition_time or pod.metadata.creation_timestamp
+
+
+def room_may_help(pod: PodView) -> bool:
+    """Return whether the end of other Pods may give an unschedulable Pod a node, as far as the scheduler's words tell."""
+    scheduled = condition(pod, "PodScheduled")
+    words = _PREEMPTION.sub("", scheduled.message) if scheduled is not None else ""
+    return _LACKS_ROOM.search(words) is not None or _LACKS_NODE.search(words) is None
 
 
 def last_restart(pod: PodView) -> tuple[PodProblem, datetime] | None:

@@ -78,8 +78,8 @@ def _without_session_manager(group: PlannedGroup) -> RolloutPlan:
     """Plan while the session manager is not ready, so that no executor serves a session.
 
     Executors that wait for the session manager only need its new incarnation, and they need it before it is ready, because then
-    they start. If the session manager is unschedulable or refused by a quota, executors that will be replaced anyway are deleted.
-    If that has not helped after a while, waiting executors are deleted as well.
+    they start. If the session manager lacks room on the nodes, or is refused by a quota, executors that will be replaced anyway
+    are deleted. If that has not helped after a while, waiting executors are deleted as well.
     """
     cluster, others = group.cluster, group.observed.unbound
     live = cluster.deletable(group.observed.live)
@@ -91,7 +91,7 @@ def _without_session_manager(group: PlannedGroup) -> RolloutPlan:
         return _make_room(started or deletion_order(live, group.effective)[:1], waits)
     manager = cluster.session_manager
     starting = manager if manager is not None and manager.live and manager.failure is None else None
-    since = None if starting is None else _unschedulable_since(cluster, starting, group.now)
+    since = None if starting is None else _without_room_since(cluster, starting, group.now)
     if since is None:
         fresh = tuple(each for each in others if not each.started and not group.effective.stale(each))
         return RolloutPlan(rebind=() if starting is None else fresh, waits=waits)
@@ -107,14 +107,14 @@ def _make_room(executors: Sequence[Executor], waits: tuple[Outcome, ...]) -> Rol
     return RolloutPlan(delete=tuple((executor, MAKE_ROOM) for executor in executors), waits=waits)
 
 
-def _unschedulable_since(observed: ObservedCluster, manager: Component, now: ClockReading) -> datetime | None:
-    """Return since when the scheduler has found no node for the session manager.
+def _without_room_since(observed: ObservedCluster, manager: Component, now: ClockReading) -> datetime | None:
+    """Return since when the scheduler has found no node for the session manager; None if room of executors would not help.
 
     Its condition may be older, because a Pod with scheduling gates has the same condition for another reason.
     """
     since = pods.unschedulable_since(manager.pod)
     seen = observed.first_seen.unschedulable.get(manager.pod.uid)
-    if since is None or seen is None:
+    if since is None or seen is None or not pods.room_may_help(manager.pod):
         return None
     return max(since, now.wall - timedelta(seconds=now.boottime - seen))
 

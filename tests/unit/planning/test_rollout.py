@@ -247,9 +247,9 @@ def test_waiting_executors_are_rebound_before_the_session_manager_is_ready(manag
     assert [executor.executor_id for executor in plan.rebind] == marked
 
 
-def _unscheduled(seconds: float, reason: str = "Unschedulable") -> PodView:
+def _unscheduled(seconds: float, reason: str = "Unschedulable", why: str = "") -> PodView:
     """Return a session manager that has been unschedulable for some seconds."""
-    scheduled = condition("PodScheduled", "False", reason, "0/20 nodes are available", since=ago(seconds))
+    scheduled = condition("PodScheduled", "False", reason, f"0/20 nodes are available{why}", since=ago(seconds))
     return session_manager("unschedulable", conditions=[scheduled])
 
 
@@ -283,6 +283,29 @@ def test_executors_make_room_for_an_unschedulable_session_manager(
     assert _deleted(plan) == gone
     assert {why for _, why in plan.delete} <= {"the session manager needs their room"}
     assert [deferral.reason for deferral in plan.waits] == ["WaitingForSessionManager"]
+
+
+@pytest.mark.parametrize(
+    ("why", "gone"),
+    [
+        pytest.param(": 20 Insufficient cpu.", [0, 1], id="cpu"),
+        pytest.param(": 1 Too many pods, 19 node(s) had untolerated taint(s).", [0, 1], id="Pods of one node"),
+        pytest.param(": 3 Insufficient memory, 17 node(s) had volume node affinity conflict.", [0, 1], id="memory"),
+        pytest.param(": 20 node(s) didn't match pod anti-affinity rules.", [0, 1], id="executors may stand in the way"),
+        pytest.param(": 1 node(s) were unschedulable, 19 node(s) had volume node affinity conflict.", [], id="drain"),
+        pytest.param(": 20 node(s) didn't match Pod's node affinity/selector.", [], id="no node has the label"),
+        pytest.param(": 20 node(s) had untolerated taint(s).", [], id="taint"),
+        pytest.param(": pod has unbound immediate PersistentVolumeClaims. not found", [], id="no volume"),
+        pytest.param(': persistentvolumeclaim "x" bound to non-existent persistentvolume "y".', [], id="lost"),
+    ],
+)
+def test_executors_make_no_room_that_does_not_help_the_session_manager(why: str, gone: list[int]) -> None:
+    preemption = " preemption: 0/20 nodes are available: 20 Preemption is not helpful for scheduling."
+    wanted = effective(replicas(2))
+    found = [executor_pod(0, incarnation="earlier.0"), executor_pod(1, "waiting", incarnation=INCARNATION)]
+    seen = observed(_unscheduled(600, why=why + preemption), *found, wanted=wanted, first_seen_ago=600)
+
+    assert _deleted(cluster_plan(seen, wanted, MOMENT).rollout) == gone
 
 
 @pytest.mark.parametrize(
