@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fcntl
+import gc
 import os
 import shutil
 import signal
@@ -16,7 +17,7 @@ from hypothesis import HealthCheck, settings
 from tests.image import dockerfile, replay, sandbox
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Generator, Iterator
 
     from tests.image.replay import Image
 
@@ -30,6 +31,17 @@ settings.load_profile("any machine")
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     # A shell ignores it for what runs in the background, and the processes of tests would inherit that.
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """Keep the collector of garbage away from modules and tests. Collecting tests takes a third less time without it."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
 
 
 @pytest.hookimpl(trylast=True)  # after all has been shuffled

@@ -16,14 +16,12 @@ if TYPE_CHECKING:
 
 
 @pytest.fixture(autouse=True)
-def only_worlds_are_collected() -> Iterator[None]:
-    """Keep the collector of garbage away from the modules, which no world changes, and let it look less often."""
+def worlds_are_collected_less_often() -> Iterator[None]:
+    """See `COLLECT_AFTER`."""
     thresholds = gc.get_threshold()
-    gc.freeze()
     gc.set_threshold(*COLLECT_AFTER)
     yield
     gc.set_threshold(*thresholds)
-    gc.unfreeze()
 
 
 @pytest.fixture(autouse=True)
