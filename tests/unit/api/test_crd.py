@@ -26,10 +26,12 @@ _FILE = _CONFIG / "crd" / "flame.xflops.io_flameclusters.yaml"
 _SAMPLES = sorted(path for path in (_CONFIG / "samples").rglob("*.yaml") if "kind: FlameCluster" in path.read_text())
 
 
-@cache
+#: The definition and its text are the same for all tests, and no test changes them.
+_definition, _text = cache(custom_resource_definition), cache(render)
+
+
 def _version() -> dict[str, Any]:
-    """Return the version of the definition, which is the same for all tests; no test changes it."""
-    (version,) = custom_resource_definition()["spec"]["versions"]
+    (version,) = _definition()["spec"]["versions"]
     assert isinstance(version, dict)
     return version
 
@@ -65,11 +67,11 @@ def _defaulted(schema: dict[str, Any], value: Any) -> Any:
 
 
 def test_crd_file_is_up_to_date() -> None:
-    assert _FILE.read_text() == render(), "run `make generate`"
+    assert _FILE.read_text() == _text(), "run `make generate`"
 
 
 def test_crd_file_reads_back_as_the_definition() -> None:
-    assert yaml.safe_load(render()) == custom_resource_definition()
+    assert yaml.safe_load(_text()) == _definition()
 
 
 def test_each_field_is_explained() -> None:
@@ -131,7 +133,7 @@ def test_objects_of_a_status_have_one_owner_each_and_the_status_has_several() ->
 
 
 def test_names_are_stable() -> None:
-    spec = custom_resource_definition()["spec"]
+    spec = _definition()["spec"]
 
     assert spec["names"]["shortNames"] == ["flc"]
     assert spec["names"]["categories"] == ["all", "flame"]
@@ -176,25 +178,21 @@ def test_samples_are_valid(sample: Path) -> None:
 
 
 def test_kubectl_explain_states_each_default_of_the_spec() -> None:
-    (version,) = custom_resource_definition()["spec"]["versions"]
-    schema = version["schema"]["openAPIV3Schema"]["properties"]
-
     def fields(part: dict[str, Any]) -> Iterator[dict[str, Any]]:
         yield part
         for each in part.get("properties", {}).values():
             yield from fields(each)
 
-    stated = [each for each in fields(schema["spec"]) if isinstance(each.get("default"), (str, int))]
+    stated = [each for each in fields(_property("spec")) if isinstance(each.get("default"), (str, int))]
     assert len(stated) > 5
     assert [each for each in stated if "Default: " not in each["description"]] == []
-    assert "Default: " not in str(schema["status"])
+    assert "Default: " not in str(_property("status"))
 
 
 def test_rules_for_quantities_stay_within_the_budget_of_kubernetes_1_30() -> None:
     """Its API server assumes 3 MB for such a value, and counts a tenth of that for each function that reads the value."""
     reading = re.compile(r"type\(self\) [!=]=|isQuantity\(self|quantity\(self|isLessThan|isGreaterThan|self\.\w+\(")
     one, budget = 314_573, 10_000_000
-    (version,) = custom_resource_definition()["spec"]["versions"]
 
     def rules(part: dict[str, Any], times: int) -> Iterator[tuple[str, int]]:
         if part.get("x-kubernetes-int-or-string"):
@@ -207,6 +205,6 @@ def test_rules_for_quantities_stay_within_the_budget_of_kubernetes_1_30() -> Non
         if isinstance(part.get("additionalProperties"), dict):
             yield from rules(part["additionalProperties"], times * part.get("maxProperties", 1))
 
-    found = list(rules(version["schema"]["openAPIV3Schema"]["properties"]["spec"], 1))
+    found = list(rules(_property("spec"), 1))
     assert max(times for _, times in found) == 256
     assert [rule for rule, times in found if len(reading.findall(rule)) * times * one > budget] == []
