@@ -1,8 +1,8 @@
 """What `flamectl-operator plan` says about a pass, compared with what the pass sends.
 
 Before some of the passes, the pipeline of `plan` runs on a copy of all that the operator knows, with its writes recorded. What it
-says must equal what the operator then sends to the FlameCluster's objects, in the same order. Services have an order of their
-own, because they are created beside the Pods. The passes that follow at once are compared as well, because the plan goes on after
+says must equal what the operator then sends to the FlameCluster's objects, in the same order. Each Service has an order of its
+own, because Services are written beside each other and beside the Pods. The passes that follow at once are compared as well, because the plan goes on after
 each recorded write.
 
 A comparison begins only where the caches show the objects as they are. It ends at the first of these, and what was sent before is
@@ -142,7 +142,7 @@ class Comparison:
         if self.over or plural in _SILENT:
             return None
         write = (verb, plural, name)
-        next_one = next((each for each in self._left if (each[1] == SERVICES) == (plural == SERVICES)), None)
+        next_one = next((each for each in self._left if _order(each) == _order(write)), None)
         if next_one == write:
             self._left.remove(write)
             return Asked()
@@ -180,6 +180,11 @@ class Comparison:
         if _writes(plan) != self._planned:
             return
         self._client.blame(f"{self._client.name} {what}, of {self._key[1]}")
+
+
+def _order(write: Written) -> str:
+    """Return the same for writes that have an order among each other."""
+    return write[2] if write[1] == SERVICES else ""
 
 
 def _concerns(cluster: Key, plural: str, key: Key) -> bool:

@@ -152,12 +152,15 @@ class Work(Check):
             self._idle_first(client, owner, pod, known, answers)
 
     def _idle_first(self, client: ModelClient, owner: Obj, pod: Obj, known: list[Obj], answers: list[Answer]) -> None:
-        """An executor with work is taken only if executors without work cannot make up the surplus, in any order."""
+        """A ready executor with work is taken only if ready ones without work cannot make up the surplus, in any order.
+
+        One that is not ready goes before those that are ready.
+        """
 
         def has_work(each: Obj) -> set[Load]:
             return {answer.snapshot.load(name_of(each))[0] for answer in answers}
 
-        if not answers or has_work(pod) != {Load.BUSY}:
+        if not answers or not ready(pod) or has_work(pod) != {Load.BUSY}:
             return
         idle: list[str] = []
         counted = [each for each in known if live(each) and uid_of(each) not in client.knowledge.leaving]
