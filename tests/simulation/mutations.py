@@ -385,7 +385,7 @@ def executors_of_an_earlier_session_manager_count_as_drained_at_once() -> None:
 
 @_mutation_of_marks
 def drains_that_somebody_else_ordered_go_below_the_budget() -> None:
-    _set(drain, "_held", lambda *_: set())
+    _set(planned_group.PlannedGroup, "serving_on", property(lambda _self: frozenset()))
 
 
 @_mutation_of_other_crd
@@ -1362,7 +1362,7 @@ def drains_end_by_a_clock_that_has_jumped() -> None:
 
 @_mutation_of_flame
 def marked_executors_serve_on_beyond_the_budget() -> None:
-    _set(drain, "floor", lambda *args: budget.floor(*args) + 1)
+    _set(planned_group, "floor", lambda *args: budget.floor(*args) + 1)
 
 
 @_mutation_of_flame

@@ -15,11 +15,9 @@ from datetime import datetime, timedelta
 
 from flamectl_operator.flame.knowledge import RECENT_SNAPSHOT_SECONDS, Phase
 from flamectl_operator.flame.snapshot import Load
-from flamectl_operator.observed import pods
 from flamectl_operator.observed.cluster import ObservedCluster
 from flamectl_operator.observed.executor import Executor
 from flamectl_operator.observed.group import ObservedGroup
-from flamectl_operator.planning.budget import floor
 from flamectl_operator.planning.effective_group import EffectiveGroup
 from flamectl_operator.planning.parts import Deletion, DrainPlan, DrainReason
 from flamectl_operator.planning.planned_group import PlannedGroup
@@ -89,7 +87,7 @@ def plan_drain(group: PlannedGroup, released_at: Mapping[str, float]) -> DrainPl
     """Decide about the executors that are being drained."""
     observed, now, snapshot = group.cluster, group.now, group.cluster.flame.snapshot
     release, delete, left, ends, looks, mend = [], [], [], [], [], []
-    held = _held(group)
+    held = group.serving_on
     for executor in group.observed.draining:
         since = now.counted_from(executor.draining_since or now.wall).replace(microsecond=0)
         end = _begin(executor, since, observed, now) + timedelta(seconds=group.effective.drain_timeout)
@@ -132,21 +130,6 @@ def _begin(executor: Executor, since: datetime, observed: ObservedCluster, now: 
         return since
     seen = now.wall - timedelta(seconds=now.boottime - changed)
     return seen if seen - since > CLOCKS_DIFFER else since
-
-
-def _held(group: PlannedGroup) -> set[str]:
-    """Return the executors that keep serving although they are marked, because too few others are ready.
-
-    The operator marks no more than the budget allows. Somebody may have written marks by hand, and executors may have failed
-    since. An executor whose node was released serves no more.
-    """
-    strategy, snapshot = group.effective.update_strategy, group.cluster.flame.snapshot
-    if strategy.type == "Recreate":
-        return set()
-    marked = [each for each in group.observed.draining if pods.is_ready(each.pod)]
-    serving = [each for each in marked if snapshot is None or each.name in snapshot.nodes]
-    ready = len(group.observed.serving) + len(serving)
-    return {each.name for each in serving[max(0, ready - floor(strategy, group.effective.replicas)) :]}
 
 
 def _deletion(

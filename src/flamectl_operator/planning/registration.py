@@ -14,6 +14,7 @@ from flamectl_operator.flame.snapshot import Load
 from flamectl_operator.observed.executor import Executor
 from flamectl_operator.planning.budget import Budget
 from flamectl_operator.planning.group_comparison import GroupComparison
+from flamectl_operator.planning.parts import DrainReason
 from flamectl_operator.planning.planned_group import PlannedGroup
 from flamectl_operator.planning.replacement_backoff import executor_uncounted
 from flamectl_operator.planning.unregistered import Unregistered
@@ -78,7 +79,9 @@ def unregistered_to_delete(group: PlannedGroup) -> tuple[Executor, ...]:
     at_once = 1 if in_doubt or restarted else max(1, Budget.of(wanted.update_strategy, wanted.replicas).unavailable)
     settled = registered.union(each.name for each in late)
     failing = sum(each.failure is not None and each.name not in settled for each in existing.live)
-    starting = max(0, wanted.replicas - len(settled) - failing)
+    # A stale executor that must serve on keeps its place, so that nothing starts there.
+    keep = sum(each.drain_reason == DrainReason.STALE and each.name in group.serving_on for each in existing.draining)
+    starting = max(0, wanted.replicas - len(settled) - failing - keep)
     given_up = wanted.backoff.repeated and _rolls_out(group)
     kept = {each.executor.name for each in group.unregistered if each.new(wanted)} if given_up else set()
     due = [executor for executor in late if executor.name not in kept]

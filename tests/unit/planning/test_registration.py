@@ -12,6 +12,8 @@ from flamectl_operator.flame.knowledge import Knowledge, Phase
 from flamectl_operator.flame.snapshot import ExecutorState, FlameExecutor, NodeState, SessionManagerSnapshot
 from flamectl_operator.observed.cluster import ObservedCluster
 from flamectl_operator.planning.deletion import deletion_order
+from flamectl_operator.planning.marks import drain_annotations
+from flamectl_operator.planning.parts import DrainReason
 from flamectl_operator.planning.registration import NOT_REGISTERED, of_no_use, superseded
 from flamectl_operator.planning.replacement_backoff import ReplacementBackoff
 from flamectl_operator.planning.unregistered import overdue, unregistered
@@ -207,6 +209,22 @@ def test_registered_executors_whose_sidecar_fails_take_no_place_of_executors_tha
         seen, wanted, ClockReading(NOW, BOOTTIME), accepted=frozenset({wanted.desired.group.template.rendered})
     )
     assert plan.scale.delete_unregistered == ()
+
+
+@pytest.mark.parametrize(("held", "taken"), [(True, [3]), (False, [])], ids=["serves on", "released"])
+def test_marked_executor_that_must_serve_on_takes_no_place_of_executors_that_may_still_register(
+    *, held: bool, taken: list[int]
+) -> None:
+    """Otherwise neither goes: the marked one waits for the budget, and no replacement restores it."""
+    marked = executor_pod(4, revision="old", annotations=drain_annotations(DrainReason.STALE, ago(200)))
+    pods = [*(executor_pod(each, revision="old") for each in (0, 1)), executor_pod(2), executor_pod(3), marked]
+    seen = _answered(*pods, registered=[0, 1, 2, 4] if held else [0, 1, 2], seen=121)
+    revision = pods[2].annotations[REVISION_ANNOTATION]
+    wanted = effective(rolling(5, 1, 0), executor_backoff=ReplacementBackoff(revision, failures=1, attempt_id=5))
+    plan = cluster_plan(
+        seen, wanted, ClockReading(NOW, BOOTTIME), accepted=frozenset({wanted.desired.group.template.rendered})
+    )
+    assert [each.executor_id for each in plan.scale.delete_unregistered] == taken
 
 
 @pytest.mark.parametrize("missing", ["silent", "unknown"])
