@@ -230,6 +230,10 @@ class Machines:
         # A kubelet counts from zero where it has neither a container of the Pod nor its logs any more.
         self._give_address(run)
         self.runs[uid] = run
+        if node.removed:
+            self._collect_later(run)
+        elif node.silent:
+            self._loop.call_later(NODE_GRACE, self._mark_not_ready, node, node.silent_since)
         if terminating(pod):
             self._stop_pod(uid, pod, "")
         else:
@@ -621,7 +625,10 @@ class Machines:
         node.held_back.clear()
         for run in self._on(node):
             self._end_process(run)
-            self._loop.call_later(20.0 + 20.0 * self._random.random(), self._collect, run)
+            self._collect_later(run)
+
+    def _collect_later(self, run: Run) -> None:
+        self._loop.call_later(20.0 + 20.0 * self._random.random(), self._collect, run)
 
     def _collect(self, run: Run) -> None:
         """The Pod garbage collector says what becomes of a Pod before it deletes it."""

@@ -1,9 +1,9 @@
 """What `flamectl-operator plan` says about a pass, compared with what the pass sends.
 
-Before some of the passes, the pipeline of `plan` runs on a copy of all that the operator knows, with its writes recorded. What it
-says must equal what the operator then sends to the FlameCluster's objects, in the same order. Each Service has an order of its
-own, because Services are written beside each other and beside the Pods. The passes that follow at once are compared as well, because the plan goes on after
-each recorded write.
+Before some of the passes, the pipeline of `plan` runs on a copy of all that the operator knows, with its writes recorded. What
+it says must equal what the operator then sends to the FlameCluster's objects, in the same order. Each Service has an order of
+its own, because Services are written beside each other and beside the Pods. The passes that follow at once are compared as
+well, because the plan goes on after each recorded write.
 
 A comparison begins only where the caches show the objects as they are. It ends at the first of these, and what was sent before is
 compared all the same:
