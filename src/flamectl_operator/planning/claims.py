@@ -109,6 +109,16 @@ def claim_wait(observed: ObservedCluster, desired: DesiredClaim | None) -> Outco
     return None if ready else wait("ClaimNotReady")
 
 
+def has_claim(observed: ObservedCluster, desired: DesiredClaim | None) -> bool:
+    """Return whether a new Pod would find its claim, so that the present Pod may be deleted for it.
+
+    Args:
+        desired: The claim; None when the Pod mounts none that the operator creates.
+    """
+    claim = None if desired is None else observed.claims.get(desired.name)
+    return desired is None or (claim is not None and is_ours(claim, desired.owner))
+
+
 def _surplus(observed: ObservedCluster, effective: EffectiveSpec) -> list[PersistentVolumeClaimView]:
     """Return the claims of object caches that the spec no longer asks for and that belong to the FlameCluster."""
     if _policy(effective) is None:

@@ -13,7 +13,7 @@ from functools import cached_property
 
 from flamectl_operator.flame.knowledge import SNAPSHOT_RECHECK_SECONDS
 from flamectl_operator.planning.budget import surge
-from flamectl_operator.planning.claims import claim_wait, plan_claims
+from flamectl_operator.planning.claims import claim_wait, has_claim, plan_claims
 from flamectl_operator.planning.comparison import Comparison
 from flamectl_operator.planning.drain import plan_drain
 from flamectl_operator.planning.kept_claims import KEEPS_CLAIM
@@ -156,6 +156,8 @@ class ClusterPlan(Comparison):
         if manager is not None and self.session_manager_to_replace and self._session_manager_replaceable:
             if manager.pod.uid in self.observed.kept:
                 return RolloutPlan(waits=(KEEPS_CLAIM,))
+            if not has_claim(self.observed, self.effective.desired.session_manager_claim):
+                return RolloutPlan(waits=(wait("ClaimNotReady"),))
             if self.update_wait is None:
                 work = self.observed.flame.fresh
                 waited = self.effective.update_pending_since is not None and manager.ready

@@ -13,7 +13,7 @@ from flamectl_operator.observed.cluster import ObservedCluster
 from flamectl_operator.observed.executor import terminal_since
 from flamectl_operator.observed.object_cache import ObjectCache
 from flamectl_operator.observed.pods import disrupted
-from flamectl_operator.planning.claims import claim_wait
+from flamectl_operator.planning.claims import claim_wait, has_claim
 from flamectl_operator.planning.comparison import Comparison
 from flamectl_operator.planning.deletion import awaited_end, given_up_at
 from flamectl_operator.planning.effective_spec import EffectiveSpec
@@ -70,7 +70,12 @@ def stale_to_replace(compared: Comparison) -> tuple[ObjectCache, ...]:
     observed = compared.observed
     if compared.session_manager_first:
         return ()
-    stale = tuple(each for each in compared.stale_object_caches if each.pod.uid not in observed.kept)
+    owner, spec = observed.owner, compared.effective.desired.spec
+    stale = tuple(
+        each
+        for each in compared.stale_object_caches
+        if each.pod.uid not in observed.kept and has_claim(observed, object_cache_claim(owner, spec, each.ordinal))
+    )
     broken = tuple(cache for cache in stale if not cache.ready)
     if broken or not stale:
         return broken

@@ -217,6 +217,35 @@ async def test_refusal_to_take_a_growth_back_is_reported_with_its_cause() -> Non
     assert world.status.reason == "Healthy"
 
 
+@pytest.mark.parametrize("obstacle", ["quota", "foreign"])
+@pytest.mark.parametrize(("persistence", "pod"), [(_session(), SM_NAME), (_cache(), cache_name(0))])
+async def test_pod_stays_until_the_claim_that_its_replacement_mounts_is_there(
+    persistence: dict[str, Any], pod: str, obstacle: str
+) -> None:
+    """Somebody adds `persistence` to a cluster that runs, and the claim cannot be made."""
+    world = await converged(cached(1))
+    if obstacle == "foreign":
+        world.squat(CLAIMS, pod)
+    else:
+        words = f'persistentvolumeclaims "{pod}" is forbidden: exceeded quota: q, requested: requests.storage=10Gi'
+        world.api.fail("create", CLAIMS, ForbiddenError(403, "Forbidden", words), times=9)
+    world.edit(persistence)
+
+    for _ in range(4):
+        await world.run_pass()
+
+    assert pod not in world.deleted
+    assert world.condition("Degraded")[1] == ("NameConflict" if obstacle == "foreign" else "QuotaExceeded")
+
+    world.api.faults.clear()
+    if obstacle == "foreign":
+        world.api.remove(CLAIMS, pod)
+    await world.converge()
+
+    assert pod in world.deleted
+    assert world.status.reason == "Healthy"
+
+
 async def test_a_claim_that_is_not_bound_does_not_grow_yet() -> None:
     world = await converged(_cache())
     world.edit(_cache(size="20Gi"))
