@@ -20,6 +20,7 @@ from flamectl_operator.api.images import tagged_version
 from flamectl_operator.api.object_cache import Eviction
 from flamectl_operator.api.problems import InvalidSpecError, Problem
 from flamectl_operator.desired import names, tls
+from flamectl_operator.runtime.merge_patch import merge
 
 #: The last release of Flame whose scheduler has the plugin `gang`.
 _LAST_WITH_GANG = (0, 6, 0)
@@ -65,20 +66,6 @@ def render(config: dict[str, Any]) -> str:
 def content_hash(text: str) -> str:
     """Return a short hash of the text, which detects changes for `configGeneration`."""
     return hashlib.sha256(text.encode()).hexdigest()[:16]
-
-
-def merge(base: dict[str, Any], overrides: dict[str, Any]) -> dict[str, Any]:
-    """Return `base` with `overrides` merged into it as in RFC 7386: objects merge, null removes, other values replace."""
-    merged = dict(base)
-    for key, value in overrides.items():
-        if value is None:
-            merged.pop(key, None)
-        elif isinstance(value, dict):
-            current = merged.get(key)
-            merged[key] = merge(current if isinstance(current, dict) else {}, value)
-        else:
-            merged[key] = value
-    return merged
 
 
 def _flat(name: str, spec: FlameClusterSpec) -> dict[str, Any]:

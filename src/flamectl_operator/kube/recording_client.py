@@ -20,6 +20,7 @@ from flamectl_operator.kube.pod_views import PodView
 from flamectl_operator.kube.resources import PODS, Resource
 from flamectl_operator.kube.views import KubernetesObject
 from flamectl_operator.runtime.clock import Clock
+from flamectl_operator.runtime.merge_patch import merge
 
 T = TypeVar("T", bound=KubernetesObject)
 
@@ -84,8 +85,8 @@ class RecordingClient:
     def changed(self, resource: Resource[T], obj: T, changes: JsonObject) -> T:
         """Hold an object with other fields and the next resourceVersion, and return it."""
         self._version += 1
-        data = merged(wire.to_json(obj), changes)
-        data = merged(data, {"metadata": {"resourceVersion": str(self._version)}})
+        data = merge(wire.to_json(obj), changes)
+        data = merge(data, {"metadata": {"resourceVersion": str(self._version)}})
         return self.hold(resource, wire.decode(type(obj), wire.encode(data)))
 
     # --- The verbs of `Client`
@@ -112,7 +113,7 @@ class RecordingClient:
         self._gone.discard((resource.kind, namespace, name))
         self._uids += 1
         given = {"uid": f"planned-{self._uids}", "creationTimestamp": self._now(), "generation": 1}
-        made = merged(body, {"metadata": {"namespace": namespace, **given}})
+        made = merge(body, {"metadata": {"namespace": namespace, **given}})
         return self.changed(resource, wire.decode(resource.view, wire.encode(made)), {})
 
     async def dry_run_create(self, resource: Resource[T], namespace: str, body: JsonObject) -> T:
@@ -212,20 +213,6 @@ class RecordingClient:
 
     def _now(self) -> str:
         return self._clock.now().isoformat(timespec="seconds")
-
-
-def merged(base: JsonObject, changes: JsonObject) -> dict[str, Any]:
-    """Return JSON data after a merge patch (RFC 7386)."""
-    result = dict(base)
-    for key, change in changes.items():
-        before = result.get(key)
-        if change is None:
-            result.pop(key, None)
-        elif isinstance(change, dict):
-            result[key] = merged(before if isinstance(before, dict) else {}, change)
-        else:
-            result[key] = change
-    return result
 
 
 def _grace(obj: KubernetesObject, asked: int | None) -> int:

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from flamectl_operator.api.problems import InvalidSpecError
 from flamectl_operator.desired import flame_config as module
 from flamectl_operator.desired.config_map import config_map
-from flamectl_operator.desired.flame_config import content_hash, flame_config, merge, render
+from flamectl_operator.desired.flame_config import content_hash, flame_config, render
 from tests.unit.builders import OWNER, desired, spec
 from tests.unit.support import rfc_7386
 
@@ -192,11 +192,6 @@ json_values = st.recursive(
     max_leaves=12,
 )
 json_objects = st.dictionaries(st.sampled_from("abcd"), json_values, max_size=4)
-
-
-@given(json_objects, json_objects)
-def test_overrides_merge_as_rfc_7386_says(base: dict[str, Any], overrides: dict[str, Any]) -> None:
-    assert merge(base, overrides) == rfc_7386(base, overrides)
 
 
 @given(json_objects)
