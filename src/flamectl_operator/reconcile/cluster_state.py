@@ -17,7 +17,6 @@ from flamectl_operator.observed.cluster import ObservedCluster
 from flamectl_operator.observed.flame_cluster import FlameClusterView
 from flamectl_operator.observed.incarnation import WantedSessionManager
 from flamectl_operator.planning.effective_spec import EffectiveSpec, resolve_effective_spec
-from flamectl_operator.planning.group_comparison import GroupComparison
 from flamectl_operator.planning.spec_changes import SpecChanges
 from flamectl_operator.planning.unregistered import overdue, unregistered
 from flamectl_operator.reconcile.cluster_io import ClusterIO
@@ -158,8 +157,7 @@ class ClusterState:
         spec = pass_.spec
         if spec is not None and pass_.may_act and not spec.session_manager_backoff.failures:
             observed = pass_.observe()
-            group = GroupComparison(observed.group, spec.group)
-            awaited = awaited_executors(self.status.computed, observed, group, result)
+            awaited = awaited_executors(self.status.computed, observed, spec.group, result)
         self._debounce = self._debounce.after_pass(awaited, self.status.counts_due, self._clock.monotonic())
 
     def pass_delay(self, change: Change[PodView]) -> float:

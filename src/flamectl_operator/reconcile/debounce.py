@@ -24,7 +24,7 @@ from flamectl_operator.observed import pods
 from flamectl_operator.observed.cluster import ObservedCluster
 from flamectl_operator.observed.component import Component
 from flamectl_operator.observed.executor import Executor
-from flamectl_operator.planning.group_comparison import GroupComparison
+from flamectl_operator.planning.effective_group import EffectiveGroup
 from flamectl_operator.planning.registration import NOT_REGISTERED
 from flamectl_operator.reconcile.throttle import PRECISION
 from flamectl_operator.runtime.outcome import Result
@@ -102,7 +102,7 @@ class Debounce:
 
 
 def awaited_executors(
-    status: FlameClusterStatus, observed: ObservedCluster, group: GroupComparison, result: Result
+    status: FlameClusterStatus, observed: ObservedCluster, wanted: EffectiveGroup, result: Result
 ) -> Awaited:
     """Return the executors that are awaited; none when something else may happen before.
 
@@ -114,13 +114,12 @@ def awaited_executors(
     calm = generations == Generations(
         reconciled=generations.reconciled, has_pending_removal=generations.has_pending_removal
     )
-    wanted = group.effective
     if not idle or not calm or wanted.backoff.failures or wanted.suspended or not observed.session_manager_ready:
         return NOTHING_AWAITED
     ending = observed.terminating
     if not all(isinstance(each, Executor) for each in ending) or _in_table(observed, ending):
         return NOTHING_AWAITED
-    ready = len(group.observed.ready)
+    ready = len(observed.group.ready)
     return Awaited(max(0, wanted.replicas - ready) if ready else min(1, wanted.replicas), len(ending))
 
 

@@ -16,7 +16,6 @@ from flamectl_operator.observed.component import Component
 from flamectl_operator.observed.pods import NODE_NOT_REPORTING
 from flamectl_operator.planning.effective_group import EffectiveGroup
 from flamectl_operator.planning.effective_spec import EffectiveSpec
-from flamectl_operator.planning.group_comparison import GroupComparison
 from flamectl_operator.planning.idle import Idleness
 from flamectl_operator.planning.needs import Needs
 from flamectl_operator.planning.registration import NOT_REGISTERED
@@ -75,7 +74,7 @@ def compute_health(
 
 def present_state(observed: ObservedCluster, group: EffectiveGroup) -> State:
     """Return the state that `compute_health` gives a FlameCluster with a valid spec, which costs much less than the rest."""
-    return State.PENDING if group.suspended else _state(observed, GroupComparison(observed.group, group))
+    return State.PENDING if group.suspended else _state(observed, group)
 
 
 def _suspended(observed: ObservedCluster, idleness: Idleness, outcomes: Sequence[Outcome]) -> Health:
@@ -94,62 +93,43 @@ def _unsuspended(
     recent: tuple[FailureSummary | Notice, ...],
     outcomes: Sequence[Outcome],
 ) -> Health:
-    group = GroupComparison(observed.group, effective.group)
-    executors_ready = len(group.observed.ready) >= group.effective.replicas
-    complete = (
-        observed.session_manager_ready and executors_ready and not object_cache_line(observed, effective.cache_replicas)
-    )
     # A terminal executor that is only kept for its logs does not count.
     ailing = any(component.live for component, _ in observed.unhealthy)
     blocked = any(outcome.attention or outcome.reason == NOT_REGISTERED for outcome in outcomes)
-    state = _state(observed, group)
+    state = _state(observed, effective.group)
     failing = {type(group.components[0]) for group in problems if group.reason in FAILING and not group.over}
     told = tuple(each for each in recent if each.kind not in failing)
-    if complete and not outstanding.work and not ailing and not blocked:
+    kinds = {each.kind for each in told}
+    standing = tuple(group for group in problems if not (group.over and type(group.components[0]) in kinds))
+    own = next((group for group in standing if group.components[0] is observed.session_manager), None)
+    hidden = (each for each in recent if isinstance(each, FailureSummary) and each not in told)
+    lines = (
+        _session_manager_line(observed, own, next((each for each in hidden if each.kind is Component), None)),
+        _executor_line(observed, effective.group),
+        object_cache_line(observed, effective.cache_replicas),
+    )
+    if not (any(lines) or outstanding.work or ailing or blocked):
         warnings = [f"warning: {warning}" for warning in near_names(effective.desired.spec)]
         message = shortened(joined([*(map(str, told) if told else [HEALTHY]), *warnings]))
         return Health(state, message, healthy=True, recent=told)
-    kinds = {each.kind for each in told}
-    standing = tuple(group for group in problems if not (group.over and type(group.components[0]) in kinds))
-    hidden = (each for each in recent if isinstance(each, FailureSummary) and each not in told)
-    manager = next((each for each in hidden if each.kind is Component), None)
-    message = _message(observed, effective, standing, (*map(str, told),), outcomes, manager)
+    # Advice comes first, because a long message is cut at its end. The most important problems come first.
+    parts = [outcome.message for outcome in outcomes if outcome.attention]
+    parts += lines
+    parts += list(map(str, (*told, *(group for group in standing if group is not own))))[:MAX_GROUPS]
+    parts += [outcome.message for outcome in outcomes if not outcome.attention]
+    message = shortened(joined(filter(None, parts)) or "Waiting for changes to take effect")
     return Health(state, message, problems=standing, recent=told)
 
 
-def _state(observed: ObservedCluster, group: GroupComparison) -> State:
+def _state(observed: ObservedCluster, group: EffectiveGroup) -> State:
     manager = observed.session_manager
     if manager is not None and not manager.terminating and manager.failed:
         return State.FAILED
-    if group.effective.replicas > 0 and group.observed.all_failed:
+    if group.replicas > 0 and observed.group.all_failed:
         return State.FAILED
-    if observed.session_manager_ready and (group.effective.replicas == 0 or group.observed.ready):
+    if observed.session_manager_ready and (group.replicas == 0 or observed.group.ready):
         return State.RUNNING
     return State.PENDING
-
-
-def _message(
-    observed: ObservedCluster,
-    effective: EffectiveSpec,
-    problems: tuple[ProblemGroup, ...],
-    told: tuple[str, ...],
-    outcomes: Sequence[Outcome],
-    failing: FailureSummary | None,
-) -> str:
-    """Return the headline, then the problems, the most important first."""
-    manager = observed.session_manager
-    own = next((group for group in problems if group.components[0] is manager), None)
-    lines = (
-        _session_manager_line(observed, own, failing),
-        _executor_line(GroupComparison(observed.group, effective.group)),
-        object_cache_line(observed, effective.cache_replicas),
-    )
-    # Advice comes first, because a long message is cut at its end.
-    parts = [outcome.message for outcome in outcomes if outcome.attention and outcome.message]
-    parts += [line for line in lines if line]
-    parts += [*told, *(str(group) for group in problems if group is not own)][:MAX_GROUPS]
-    parts += [outcome.message for outcome in outcomes if not outcome.attention and outcome.message]
-    return shortened(joined(parts) or "Waiting for changes to take effect")
 
 
 def _session_manager_line(observed: ObservedCluster, own: ProblemGroup | None, failing: FailureSummary | None) -> str:
@@ -169,6 +149,6 @@ def _session_manager_line(observed: ObservedCluster, own: ProblemGroup | None, f
     return f"Session manager {how}: {own.message if own.reason == UNSCHEDULABLE else own.what}"
 
 
-def _executor_line(group: GroupComparison) -> str:
-    ready, replicas = len(group.observed.ready), group.effective.replicas
+def _executor_line(observed: ObservedCluster, group: EffectiveGroup) -> str:
+    ready, replicas = len(observed.group.ready), group.replicas
     return f"{ready} of {replicas} executors ready" if ready < replicas else ""

@@ -9,7 +9,6 @@ from msgspec.structs import replace
 from flamectl_operator.api.status import FlameClusterStatus, Generations
 from flamectl_operator.flame.knowledge import Knowledge, Phase
 from flamectl_operator.flame.snapshot import ExecutorState, FlameExecutor, NodeState, SessionManagerSnapshot
-from flamectl_operator.planning.group_comparison import GroupComparison
 from flamectl_operator.reconcile.debounce import (
     FIRST_INTERVAL,
     LONGEST_INTERVAL,
@@ -199,7 +198,7 @@ def _awaited(*pods: PodView, wanted: int = 3, status: FlameClusterStatus = CALM,
     found = observed(given.get("manager", session_manager()), *pods, wanted=spec)
     flame = Knowledge(Phase.KNOWN, INCARNATION, snapshot=given.get("snapshot"), asked_at=BOOTTIME, said_at=BOOTTIME)
     found = with_(found, views=with_(found.views, flame=flame))
-    return awaited_executors(status, found, GroupComparison(found.group, spec.group), given.get("result", Result()))
+    return awaited_executors(status, found, spec.group, given.get("result", Result()))
 
 
 def _executors(ready: int, starting: int) -> list[PodView]:
