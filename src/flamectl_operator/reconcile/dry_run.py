@@ -20,7 +20,7 @@ from flamectl_operator.kube.errors import AlreadyExistsError, ForbiddenError
 from flamectl_operator.kube.pod_views import PodView
 from flamectl_operator.kube.resources import PODS
 from flamectl_operator.reconcile.cluster_io import ClusterIO
-from flamectl_operator.reconcile.refusals import REFUSALS, RefusedError
+from flamectl_operator.reconcile.refusals import REFUSALS, RefusedError, never_admits
 
 
 class DryRuns:
@@ -111,14 +111,14 @@ class DryRuns:
     ) -> None:
         """Send a dry run of a template unless one was accepted before.
 
-        A quota's refusal is inconclusive, because the old Pod still counts; so is a webhook that does not support dry runs.
+        A quota's refusal is inconclusive where it may end with the old Pod; so is a webhook that does not support dry runs.
         """
         try:
             # The API server checks the name last, after everything else that could be wrong with the Pod.
             with suppress(AlreadyExistsError):
                 check(await self._send(manifest), manifest)
         except REFUSALS as error:
-            quota = isinstance(error, ForbiddenError) and error.quota
+            quota = isinstance(error, ForbiddenError) and error.quota and not never_admits(error)
             if not quota and not error.knows_no_dry_run:
                 raise RefusedError.of(error, template) from error
             if (known := self._altered.get(template.rendered)) is not None:

@@ -6,6 +6,7 @@ import asyncio
 import re
 from collections.abc import Awaitable, Callable, Sequence
 
+from flamectl_operator.api.quantity import amount
 from flamectl_operator.desired.pod_template import ComponentTemplate
 from flamectl_operator.kube.errors import ApiError, BadRequestError, ForbiddenError, InvalidError, KubernetesError
 from flamectl_operator.reconcile.refusal_remedies import (
@@ -29,6 +30,9 @@ REFUSALS = (ForbiddenError, InvalidError, BadRequestError)
 _PREAMBLE = re.compile(r"^pods \"[^\"]*\" is forbidden: ")
 #: The binding of a policy, which says nothing more.
 _BINDING = re.compile(r"(AdmissionPolicy '[^']*') with binding '[^']*'")
+#: What a Pod asks for and what a quota has, of the resources that it lacks: `requested: pods=1, used: pods=3, limited: pods=3`.
+_AMOUNTS = re.compile(r"requested: (\S+), used: \S+, limited: (\S+)")
+_AMOUNT = re.compile(r"([\w./-]+)=([\w.]+)")
 #: A peer of the second rule of a NetworkPolicy, which has the clients of the FlameCluster.
 _CLIENT = re.compile(r"\bspec\.ingress\[1\]\.from(\[\d+\])")
 _PERMISSION = re.compile(r"\bUser \"[^\"]*\" cannot |can't set finalizers on|\(RBAC\)|attempting to grant RBAC")
@@ -79,6 +83,13 @@ def _reason(error: ApiError, words: str) -> str:
     if isinstance(error, ForbiddenError):
         return PERMISSION_DENIED if _PERMISSION.search(words) else ADMISSION_DENIED
     return REJECTED
+
+
+def never_admits(error: ApiError) -> bool:
+    """Return whether a quota refuses a Pod that asks for more than the quota has, whatever else ends."""
+    found = _AMOUNTS.search(str(error))
+    asked, most = (dict(_AMOUNT.findall(part)) for part in found.groups()) if found is not None else ({}, {})
+    return any(amount(quantity) > amount(most[name]) for name, quantity in asked.items() if name in most)
 
 
 Failure = RefusedError | KubernetesError

@@ -14,9 +14,9 @@ from flamectl_operator.api.constants import (
     SESSION_MANAGER_ANNOTATION,
     SESSION_STORE_ANNOTATION,
 )
-from flamectl_operator.kube.errors import BadRequestError
+from flamectl_operator.kube.errors import BadRequestError, ForbiddenError
 from flamectl_operator.kube.resources import CLAIMS, PODS
-from flamectl_operator.reconcile.refusals import RefusedError
+from flamectl_operator.reconcile.refusals import RefusedError, never_admits
 from flamectl_operator.subreconcilers.replace_stale_pods import ReplaceStalePods
 from tests.unit.builders import (
     NOW,
@@ -393,6 +393,35 @@ async def test_exhausted_quota_does_not_stop_a_rollout() -> None:
     await world.run_pass()
 
     assert world.leaving_ids == [0, 1]
+
+
+async def test_pod_stays_whose_replacement_asks_for_more_than_its_quota_ever_has() -> None:
+    world = await converged(rolling(2, 1, 0))
+    words = "exceeded quota: q, requested: limits.memory=9Gi,pods=1, used: limits.memory=4Gi,pods=3"
+    refused = ForbiddenError(403, "Forbidden", f'pods "x" is forbidden: {words}, limited: limits.memory=8Gi,pods=3')
+    world.api.fail("dry run", "pods", refused, times=10)
+    world.edit({"sessionManager": {"resources": {"limits": {"memory": "9Gi"}}}})
+
+    await world.run_pass()
+
+    assert world.deleted == []
+    status, reason, message = world.condition("Degraded")
+    assert (status, reason) == ("True", "QuotaExceeded")
+    assert "lower spec.sessionManager.resources.limits.memory, or raise the quota" in message
+
+
+@pytest.mark.parametrize(
+    ("said", "never"),
+    [
+        ("requested: pods=1, used: pods=3, limited: pods=3", False),
+        ("requested: cpu=2, used: cpu=9, limited: cpu=10", False),
+        ("requested: cpu=2500m, used: cpu=0, limited: cpu=2", True),
+        ("requested: cpu=1,limits.memory=9Gi, used: cpu=1,limits.memory=0, limited: cpu=2,limits.memory=8G", True),
+        ("requested: pods=1, used: pods=3", False),
+    ],
+)
+def test_quota_that_could_never_admit_a_pod_is_told_from_one_that_is_used_up(said: str, *, never: bool) -> None:
+    assert never_admits(ForbiddenError(403, "Forbidden", f"exceeded quota: q, {said}")) is never
 
 
 async def test_accepted_template_is_not_dry_run_again() -> None:
