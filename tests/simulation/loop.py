@@ -29,8 +29,8 @@ class LivelockError(Exception):
     """Somebody is busy without end."""
 
 
-#: FairQueue of the loop that no world needs; most need some ten thousand.
-MAX_TURNS = 60_000
+#: Turns of the loop that no world needs; most need some ten thousand.
+MAX_TURNS = 120_000
 
 
 #: Seconds that a call in a thread takes, such as the planning of a large spec.
