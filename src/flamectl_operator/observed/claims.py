@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from flamectl_operator.api.constants import CLAIM_ANNOTATION
 from flamectl_operator.kube.pod_views import PodView
 from flamectl_operator.kube.views import PersistentVolumeClaimView
+from flamectl_operator.observed.pods import condition
 
 #: The phase of a claim whose volume is gone.
 LOST = "Lost"
@@ -51,9 +52,13 @@ class KnownClaims:
     def made_anew(self, pod: PodView) -> PersistentVolumeClaimView | None:
         """Return the claim that has the name of the one that a Pod mounts, and is another one; None when its loss is confirmed.
 
-        The Pod records the uid of its claim. Only a claim that is younger than the Pod counts, because marks may be edited.
+        The Pod records the uid of its claim. Only a claim counts that was made after the Pod got its node, because marks may be
+        edited, and a Pod whose claim does not exist gets no node before the claim is made anew.
         """
         mounted, born = pod.annotations.get(CLAIM_ANNOTATION), pod.metadata.creation_timestamp
+        scheduled = condition(pod, "PodScheduled")
+        if scheduled is not None and scheduled.status == "True":
+            born = scheduled.last_transition_time or born
         claims = [claim for name in pod.claim_names if (claim := self.find(name)) is not None]
         if mounted is None or born is None or any(claim.uid == mounted for claim in claims):
             return None
