@@ -8,25 +8,22 @@ import urllib.parse
 import urllib.request
 import uuid
 from collections import Counter
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from prometheus_client.parser import text_string_to_metric_families
 
+from benchmarks.kuberay import KubeRay
+from benchmarks.loader import Loader
 from benchmarks.waits import PATIENCE
+from flamectl_operator.kube.api_server_client import ApiServerClient
+from flamectl_operator.observed.flame_cluster import FlameClusterView
 from flamectl_operator.reconcile.stores import FLAME_CLUSTERS
+from tools.controlplane import Plane
 from tools.installation import WITH_FREE_PORTS, OperatorProcess, allow_in
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Iterator
-
-    from benchmarks.kuberay import KubeRay
-    from benchmarks.loader import Loader
-    from flamectl_operator.kube.api_server_client import ApiServerClient
-    from flamectl_operator.observed.flame_cluster import FlameClusterView
-    from tools.controlplane import Plane
 
 #: Nobody answers as a session manager here, and an operator that asks in vain would write what it found.
 SETTINGS = 'flame: {sessionManagerEndpoint: ""}\n'

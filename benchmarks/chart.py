@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from html import escape
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from benchmarks.cost import Comparison
-    from benchmarks.report import Curve, Row
+from benchmarks.cost import Comparison
+from benchmarks.report import Curve, Row
 
 _WIDTH, _HEIGHT = 720, 360
 _LEFT, _RIGHT, _TOP, _BOTTOM = 70, 20, 40, 50

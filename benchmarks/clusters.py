@@ -7,15 +7,13 @@ import statistics
 import time
 from contextlib import AsyncExitStack
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from benchmarks.bench import Bench
 from benchmarks.objects import SMALL, flame_cluster
 from benchmarks.report import Row
 from benchmarks.waits import in_flight, until_clusters, until_pods
 from flamectl_operator.reconcile.stores import FLAME_CLUSTERS
-
-if TYPE_CHECKING:
-    from benchmarks.bench import Bench
 
 #: Rounds with many FlameClusters, each with both loaders and with the operator; the round with the median ratio counts.
 ROUNDS = 5

@@ -6,11 +6,8 @@ import json
 import re
 import statistics
 from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
 
 _REQUESTS = "apiserver_request_total{"
 _LABEL = re.compile(r'(\w+)="([^"]*)"')

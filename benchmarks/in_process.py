@@ -8,25 +8,22 @@ import random
 import time
 import tracemalloc
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from benchmarks.bench import Bench
 from benchmarks.objects import flame_cluster
 from benchmarks.report import Row
 from benchmarks.scaling import NAME, all_say
 from benchmarks.waits import until_clusters
 from flamectl_operator.api.constants import CLUSTER_LABEL
 from flamectl_operator.controller import Controller
+from flamectl_operator.kube.cache.store import Store
 from flamectl_operator.kube.events import EventRecorder
-from flamectl_operator.kube.resources import CONFIG_MAPS, PODS, SERVICES
+from flamectl_operator.kube.resources import CONFIG_MAPS, PODS, SERVICES, Resource
 from flamectl_operator.reconcile.spec_renderer import SpecRenderer
 from flamectl_operator.reconcile.stores import FLAME_CLUSTERS, Stores
 from flamectl_operator.runtime.clock import SystemClock
 from flamectl_operator.settings.model import OperatorConfig
-
-if TYPE_CHECKING:
-    from benchmarks.bench import Bench
-    from flamectl_operator.kube.cache.store import Store
-    from flamectl_operator.kube.resources import Resource
 
 #: Passes of which the fastest counts, because other processes disturb the others.
 PASSES = 300

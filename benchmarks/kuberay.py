@@ -8,24 +8,21 @@ because the API server neither authorizes the requests of an administrator nor l
 from __future__ import annotations
 
 import subprocess
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import msgspec
 
 from flamectl_operator.kube.resources import Resource
 from flamectl_operator.kube.views import KubernetesObject
 from flamectl_operator.settings.model import OperatorConfig
+from tools.controlplane import Plane
 from tools.controlplane.supervisor import bound_to_this_process
 from tools.controlplane.waiting import PATIENCE, wait_until
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from tools.controlplane import Plane
 
 _IMAGE = "rayproject/ray:2.46.0"
 _MOST_WORKERS = 10_000

@@ -9,34 +9,29 @@ from __future__ import annotations
 import asyncio
 import os
 from collections import Counter
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
 from functools import partial
 from multiprocessing import get_context
+from pathlib import Path
 from random import SystemRandom
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 from benchmarks.objects import SMALL, Children, spec
 from benchmarks.waits import IN_FLIGHT, PATIENCE, in_flight, until_pods
 from flamectl_operator.api.constants import CLUSTER_LABEL
 from flamectl_operator.kube.api_server_client import ApiServerClient
-from flamectl_operator.kube.client import EventType
+from flamectl_operator.kube.client import EventType, WatchEvent
 from flamectl_operator.kube.http.connection import connect
 from flamectl_operator.kube.http.retrying import RetryingTransport
-from flamectl_operator.kube.resources import PODS
+from flamectl_operator.kube.resources import PODS, Resource
 from flamectl_operator.kube.views import KubernetesObject
+from flamectl_operator.observed.flame_cluster import FlameClusterView
 from flamectl_operator.observed.pods import is_ready
 from flamectl_operator.process.memory import collect_rarely
 from flamectl_operator.reconcile.stores import FLAME_CLUSTERS
 from flamectl_operator.runtime.clock import SystemClock
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-    from pathlib import Path
-
-    from flamectl_operator.kube.client import WatchEvent
-    from flamectl_operator.kube.resources import Resource
-    from flamectl_operator.observed.flame_cluster import FlameClusterView
 
 T = TypeVar("T", bound=KubernetesObject)
 

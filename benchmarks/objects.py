@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from flamectl_operator.api.validation import parse_spec
 from flamectl_operator.desired import names
@@ -11,12 +11,9 @@ from flamectl_operator.desired.cluster import DesiredCluster
 from flamectl_operator.desired.config_map import config_map
 from flamectl_operator.desired.metadata import Identity
 from flamectl_operator.desired.pods import executor_annotations
-from flamectl_operator.kube.resources import CONFIG_MAPS, PODS, SERVICES
+from flamectl_operator.kube.resources import CONFIG_MAPS, PODS, SERVICES, Resource
+from flamectl_operator.observed.flame_cluster import FlameClusterView
 from flamectl_operator.settings.model import FlameSettings
-
-if TYPE_CHECKING:
-    from flamectl_operator.kube.resources import Resource
-    from flamectl_operator.observed.flame_cluster import FlameClusterView
 
 IMAGE = "xflops/flame-executor-manager:v0.6.0"
 #: Executors of a small FlameCluster.

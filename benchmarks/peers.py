@@ -9,26 +9,22 @@ from __future__ import annotations
 import asyncio
 import time
 from abc import ABC, abstractmethod
+from collections import Counter
+from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from benchmarks.bench import Usage
+from benchmarks.bench import Bench, Usage
 from benchmarks.clusters import model_status
 from benchmarks.cost import Comparison, Cost, cost_table, counted, kinds_table, requests_by_kind
 from benchmarks.kuberay import RAY_CLUSTERS, KubeRay, ray_cluster, ray_runs, ray_spec
 from benchmarks.objects import SMALL, Children, flame_cluster, spec
 from benchmarks.waits import in_flight, until_pods, until_seen
 from flamectl_operator.kube.client import EventType
+from flamectl_operator.kube.resources import Resource
 from flamectl_operator.reconcile.stores import FLAME_CLUSTERS
-
-if TYPE_CHECKING:
-    from collections import Counter
-    from collections.abc import AsyncIterator, Callable, Coroutine
-
-    from benchmarks.bench import Bench
-    from flamectl_operator.kube.resources import Resource
 
 #: Turns of each work; medians count.
 TURNS = 3

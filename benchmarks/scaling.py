@@ -6,20 +6,16 @@ import asyncio
 import statistics
 import time
 from collections import Counter
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from benchmarks.bench import Bench
 from benchmarks.objects import IMAGE, Children, flame_cluster, spec
-from benchmarks.report import Row
+from benchmarks.report import Curve, Row
 from benchmarks.waits import until_clusters, until_pods
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-
-    from benchmarks.bench import Bench
-    from benchmarks.report import Curve
 
 NAME = "bench"
 #: Rounds of each size; the median counts.

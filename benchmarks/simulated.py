@@ -8,25 +8,21 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
+from collections.abc import Mapping
 from random import Random
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 import structlog
 
+from benchmarks.bench import Bench
 from benchmarks.objects import flame_cluster
 from benchmarks.report import Row
-from flamectl_operator.kube.resources import PODS
+from flamectl_operator.kube.resources import PODS, Resource
 from flamectl_operator.kube.views import KubernetesObject
 from flamectl_operator.operator import Operator
 from flamectl_operator.settings.model import OperatorConfig
 from tests.unit.runtime.virtual_time import VirtualClock, virtually
 from tests.unit.subreconcilers.fake_api import FakeApi
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from benchmarks.bench import Bench
-    from flamectl_operator.kube.resources import Resource
 
 T = TypeVar("T", bound=KubernetesObject)
 

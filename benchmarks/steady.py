@@ -4,22 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections import Counter
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from benchmarks.bench import Usage
+from benchmarks.bench import Bench, Operator, Usage
 from benchmarks.objects import SMALL, flame_cluster
 from benchmarks.report import Row
 from benchmarks.waits import in_flight, until_pods
 from flamectl_operator.kube.client import EventType
 from flamectl_operator.kube.resources import PODS
+from flamectl_operator.observed.flame_cluster import FlameClusterView
 from flamectl_operator.reconcile.stores import FLAME_CLUSTERS
-
-if TYPE_CHECKING:
-    from collections import Counter
-
-    from benchmarks.bench import Bench, Operator
-    from flamectl_operator.observed.flame_cluster import FlameClusterView
 
 #: FlameClusters of four Pods each.
 CLUSTERS = 1000

@@ -4,21 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import time
-from typing import TYPE_CHECKING, Any
+from collections.abc import Awaitable, Callable, Iterable
+from typing import Any
 
+from benchmarks.report import Curve
 from flamectl_operator.api.constants import CLUSTER_LABEL
+from flamectl_operator.kube.api_server_client import ApiServerClient
 from flamectl_operator.kube.client import EventType
-from flamectl_operator.kube.resources import PODS
+from flamectl_operator.kube.resources import PODS, Resource
+from flamectl_operator.observed.flame_cluster import FlameClusterView
 from flamectl_operator.observed.pods import is_ready
 from flamectl_operator.reconcile.stores import FLAME_CLUSTERS
-
-if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterable
-
-    from benchmarks.report import Curve
-    from flamectl_operator.kube.api_server_client import ApiServerClient
-    from flamectl_operator.kube.resources import Resource
-    from flamectl_operator.observed.flame_cluster import FlameClusterView
 
 #: Requests that a bare loader has in flight, as the operator may have for one FlameCluster.
 IN_FLIGHT = 64

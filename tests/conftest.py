@@ -7,19 +7,15 @@ import gc
 import os
 import shutil
 import signal
+from collections.abc import Generator, Iterator
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import HealthCheck, settings
 
 from tests.image import dockerfile, replay, sandbox
-
-if TYPE_CHECKING:
-    from collections.abc import Generator, Iterator
-
-    from tests.image.replay import Image
+from tests.image.replay import Image
 
 ROOT = Path(__file__).resolve().parent.parent
 

@@ -7,14 +7,10 @@ from __future__ import annotations
 
 import operator
 import re
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterable, Mapping
 
 import promql_parser as promql
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
-
-    from prometheus_client.samples import Sample
+from prometheus_client.samples import Sample
 
 #: Series with the labels that tell them apart, and the name if it is still known.
 Vector = dict[frozenset[tuple[str, str]], float]

@@ -5,14 +5,12 @@ from __future__ import annotations
 import base64
 import json
 import re
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from typing import Any
 
 import yaml
 
 from tools.chart import CHART, WHOLE
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 README = CHART / "README.md"
 

@@ -11,20 +11,16 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from types import TracebackType
+from typing import IO, Any, Self
 
 import yaml
 
+from tools.controlplane import Plane
 from tools.controlplane.supervisor import bound_to_this_process
 from tools.controlplane.waiting import PATIENCE, wait_until
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from types import TracebackType
-    from typing import IO
-
-    from tools.controlplane import Plane
 
 ROOT = Path(__file__).resolve().parent.parent
 CRD = ROOT / "config" / "crd"

@@ -15,15 +15,12 @@ import subprocess
 import sys
 import tempfile
 import tomllib
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from tools.sbom import SBOM
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
 
 ROOT = Path(__file__).resolve().parents[1]
 _NAME = "flamectl-operator"

@@ -12,13 +12,11 @@ import json
 import subprocess
 import sys
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    import pytest
+import pytest
 
 #: The tests that are known to be flaky, one a line; a line that begins with # is a comment.
 KNOWN = Path("tests/flaky.txt")

@@ -11,12 +11,10 @@ import json
 import re
 import tomllib
 import uuid
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
+from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
 LOCK = ROOT / "requirements" / "run.txt"

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import inspect
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from flamectl_operator.runtime.workflow_graph import as_mermaid, as_text
 from flamectl_operator.subreconcilers import PIPELINE
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGE = ROOT / "docs" / "subreconcilers.md"

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import uuid
-from typing import TYPE_CHECKING
 
 from tests.e2e.namespace import E2ENamespace, Object, flame_cluster
+from tools.controlplane import Plane
 from tools.controlplane.waiting import wait_until
 from tools.installation import ROOT
-
-if TYPE_CHECKING:
-    from tools.controlplane import Plane
 
 ADMISSION = ROOT / "config" / "admission"
 #: Of executors about whose limits there is nothing to warn of.

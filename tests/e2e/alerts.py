@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import yaml
 from prometheus_client.samples import Sample
 
+from tests.e2e.namespace import E2ENamespace
 from tests.e2e.scraping import scrape
 from tests.promql import firing
-from tools.installation import NAMESPACE, ROOT
-
-if TYPE_CHECKING:
-    from tests.e2e.namespace import E2ENamespace
-    from tools.installation import OperatorProcess
+from tools.installation import NAMESPACE, ROOT, OperatorProcess
 
 #: They ask for the present alone, and need no FlameCluster that an operator has seen.
 OF_AN_ABSENT_OPERATOR = ("FlamectlOperatorDown", "FlamectlNoLeader", "FlameClusterNotObserved")

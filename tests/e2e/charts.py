@@ -4,20 +4,17 @@ from __future__ import annotations
 
 import os
 import subprocess
+from collections.abc import Mapping
 from copy import deepcopy
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import yaml
 
+from tests.e2e.namespace import Object
 from tools.chart import CHART
+from tools.controlplane import Plane
 from tools.installation import NAMESPACE
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from pathlib import Path
-
-    from tests.e2e.namespace import Object
-    from tools.controlplane import Plane
 
 RELEASE = "flamectl-operator"
 #: Labels and annotations that Helm asks for, and that config/ does without.

@@ -5,8 +5,9 @@ from __future__ import annotations
 import fcntl
 import os
 import uuid
+from collections.abc import Iterator
 from contextlib import suppress
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
@@ -15,13 +16,7 @@ from tests.e2e.namespace import E2ENamespace, operator_with
 from tools.controlplane import ControlPlane, Plane
 from tools.controlplane.errors import ToolchainError, UnavailableError
 from tools.helm import ensure_helm
-from tools.installation import install
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from tools.installation import OperatorProcess
+from tools.installation import OperatorProcess, install
 
 
 @pytest.fixture(scope="session")

@@ -5,18 +5,13 @@ from __future__ import annotations
 import json
 import urllib.error
 import urllib.request
+from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from pathlib import Path
 
-from tests.e2e.namespace import flame_cluster, supervised
+from tests.e2e.namespace import E2ENamespace, flame_cluster, supervised
 from tools.controlplane.waiting import PATIENCE
 from tools.installation import WITH_FREE_PORTS, OperatorProcess
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from tests.e2e.namespace import E2ENamespace
 
 
 @contextmanager

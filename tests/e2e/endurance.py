@@ -13,24 +13,18 @@ import sys
 import tempfile
 import time
 from collections import Counter
+from collections.abc import Sequence
 from contextlib import redirect_stdout
 from dataclasses import dataclass, field
 from io import StringIO
 from pathlib import Path
 from random import Random
-from typing import TYPE_CHECKING
 
 from tests.e2e.namespace import E2ENamespace, condition, flame_cluster, operator_with, uids
 from tests.e2e.proxy import Proxy, kubeconfig_through
-from tools.controlplane import ControlPlane
+from tools.controlplane import ControlPlane, Plane
 from tools.controlplane.waiting import wait_until
-from tools.installation import allow_in, install
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from tools.controlplane import Plane
-    from tools.installation import OperatorProcess
+from tools.installation import OperatorProcess, allow_in, install
 
 NAMESPACE = "endurance"
 EXECUTORS = 12

@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import ssl
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from random import SystemRandom
 from threading import Event, Thread
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
 from flamectl_operator.api.constants import FRONTEND_PORT
+from tests.e2e.namespace import E2ENamespace
 from tests.flame.model import FlameModel
 from tests.flame.server import LOOPBACK, FlameServer
 from tools.controlplane.errors import ControlPlaneError
-
-if TYPE_CHECKING:
-    import ssl
-    from collections.abc import Callable, Iterator
-
-    from tests.e2e.namespace import E2ENamespace
 
 R = TypeVar("R")
 

@@ -4,11 +4,8 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 #: Connects as fast as it can from many addresses, says nothing, and keeps the last connections open. It has as much right to the
 #: processor as the operator has.

@@ -20,16 +20,13 @@ import signal
 import socket
 import subprocess
 import sys
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import IO, Any
 
 from flamectl_operator import entry, lean_imports
 from tools.controlplane.launch import PR_SET_PDEATHSIG
 from tools.controlplane.supervisor import bound_to_this_process
 from tools.installation import OperatorProcess
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from typing import IO
 
 #: The most bytes of an order: a command line and an environment.
 _LARGEST = 1 << 20

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
 from flamectl_operator.api.constants import API_VERSION, CLUSTER_LABEL, KIND
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from tests.e2e.namespace import E2ENamespace
+from tests.e2e.namespace import E2ENamespace
 
 #: Bytes of a hostile spec, just below what the API server stores.
 SIZE = 1_200_000

@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import yaml
 
+from tests.e2e.kubelet import PodProcess
 from tests.e2e.namespace import MISHAPS, Object, flame_cluster
+from tools.controlplane import Plane
 from tools.installation import ROOT
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from tests.e2e.kubelet import PodProcess
-    from tools.controlplane import Plane
 
 DEPLOYMENT = "deployment/flamectl-operator"
 PROBES = ("startupProbe", "livenessProbe", "readinessProbe")

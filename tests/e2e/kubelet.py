@@ -10,22 +10,19 @@ from __future__ import annotations
 import re
 import socket
 import threading
+from collections.abc import Mapping
 from contextlib import suppress
 from http.client import HTTPConnection
+from pathlib import Path
 from signal import Signals
-from typing import TYPE_CHECKING, Any, Self
+from types import TracebackType
+from typing import Any, Self
 
+from tests.image.replay import Image
 from tests.image.sandbox import Container, Mount, Running, lay_out
+from tools.controlplane import Plane
 from tools.controlplane.ports import LOOPBACK
 from tools.controlplane.waiting import PATIENCE, wait_until
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from pathlib import Path
-    from types import TracebackType
-
-    from tests.image.replay import Image
-    from tools.controlplane import Plane
 
 Object = dict[str, Any]
 

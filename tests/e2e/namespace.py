@@ -8,29 +8,26 @@ import socket
 import ssl
 import time
 import uuid
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property, partial
 from http import HTTPStatus
 from http.client import HTTPException, HTTPResponse, HTTPSConnection
+from pathlib import Path
 from threading import Lock, Thread
-from typing import TYPE_CHECKING, Any, Self
+from types import TracebackType
+from typing import Any, Self
 
 import yaml
 
 from tests.e2e.forked import ForkedOperator
+from tools.controlplane import Plane
 from tools.controlplane.errors import KubectlError
 from tools.controlplane.ports import LOOPBACK
 from tools.controlplane.waiting import PATIENCE, wait_until
 from tools.installation import SERVICE_ACCOUNT, WITH_FREE_PORTS, OperatorProcess, allow_in
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
-    from pathlib import Path
-    from types import TracebackType
-
-    from tools.controlplane import Plane
 
 Object = dict[str, Any]
 

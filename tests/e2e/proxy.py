@@ -9,23 +9,20 @@ import asyncio
 import shutil
 import socket
 import struct
+from collections.abc import Coroutine
 from contextlib import suppress
 from dataclasses import dataclass
+from pathlib import Path
+from random import Random
 from threading import Thread
-from typing import TYPE_CHECKING, Any, Self, TypeVar
+from types import TracebackType
+from typing import Any, Self, TypeVar
 
 import yaml
 
+from tools.controlplane import Plane
 from tools.controlplane.ports import LOOPBACK
 from tools.controlplane.waiting import PATIENCE
-
-if TYPE_CHECKING:
-    from collections.abc import Coroutine
-    from pathlib import Path
-    from random import Random
-    from types import TracebackType
-
-    from tools.controlplane import Plane
 
 T = TypeVar("T")
 

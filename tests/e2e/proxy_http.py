@@ -11,19 +11,15 @@ import socket
 import ssl
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import aiohttp
 from aiohttp import web
 from yarl import URL
 
 from tests.e2e.proxy import LoopThread
+from tools.controlplane import Plane
 from tools.controlplane.ports import LOOPBACK
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from tools.controlplane import Plane
 
 #: Headers that concern one connection only.
 _OF_A_CONNECTION = frozenset({"connection", "content-length", "host", "keep-alive", "transfer-encoding"})

@@ -4,16 +4,12 @@ from __future__ import annotations
 
 import urllib.error
 import urllib.request
-from typing import TYPE_CHECKING
 
 from prometheus_client.parser import text_string_to_metric_families
+from prometheus_client.samples import Sample
 
 from tools.controlplane.waiting import PATIENCE
-
-if TYPE_CHECKING:
-    from prometheus_client.samples import Sample
-
-    from tools.installation import OperatorProcess
+from tools.installation import OperatorProcess
 
 
 def get(address: str, path: str) -> tuple[int, str]:

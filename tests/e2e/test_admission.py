@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import uuid
+from collections.abc import Iterator
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
@@ -20,15 +22,9 @@ from flamectl_operator.api.validation import parse_spec
 from tests.e2e.admission import ADMISSION, LIMITED, PROTECTION, complaints, protected, put_in_force, refusal
 from tests.e2e.components import COMPONENTS, one_of_each
 from tests.e2e.namespace import E2ENamespace, flame_cluster
-from tools.controlplane import ControlPlane
+from tools.controlplane import ControlPlane, Plane
 from tools.controlplane.errors import KubectlError
 from tools.installation import CRD, CRD_NAME, wait_for_crd
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from tools.controlplane import Plane
 
 ADVICE = f"take off its annotation {PROTECTION} first"
 NOT_DELETED = "is protected and cannot be deleted: " + ADVICE

@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tests.e2e.flame import Flame, flame_in
-from tests.e2e.namespace import flame_cluster, operator_with
+from tests.e2e.namespace import E2ENamespace, flame_cluster, operator_with
 from tools.controlplane.errors import KubectlError
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from tests.e2e.namespace import E2ENamespace
 
 PATIENCE = 180.0
 LIMITS = {"limits": {"cpu": "1", "memory": "1Gi"}}

@@ -4,18 +4,15 @@ from __future__ import annotations
 
 import re
 from http import HTTPStatus
-from typing import TYPE_CHECKING
 
 import pytest
 import yaml
 
 from tests.e2e.namespace import E2ENamespace, Object, condition, flame_cluster
 from tests.unit.api.rejections import ACCEPTANCES, OPERATOR_REJECTIONS, REJECTIONS, Acceptance, Rejection
+from tools.controlplane import Plane
 from tools.controlplane.errors import KubectlError
-
-if TYPE_CHECKING:
-    from tools.controlplane import Plane
-    from tools.installation import OperatorProcess
+from tools.installation import OperatorProcess
 
 #: What `kubectl apply` sends, but for storing the result.
 _DRY_RUN = "/apis/flame.xflops.io/v1alpha1/namespaces/default/flameclusters?dryRun=All&fieldValidation=Strict"

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from tests.e2e.namespace import (
     HOLD,
+    E2ENamespace,
     annotated,
     condition,
     container_status,
@@ -21,13 +23,7 @@ from tests.e2e.namespace import (
 from tests.e2e.test_refusals import allow_everything_but
 from tests.e2e.test_told_fully import kill, whole
 from tests.e2e.volumes import add_volumes
-from tools.installation import NAMESPACE, SERVICE_ACCOUNT
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from tests.e2e.namespace import E2ENamespace
-    from tools.installation import OperatorProcess
+from tools.installation import NAMESPACE, SERVICE_ACCOUNT, OperatorProcess
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "troubleshooting.md"
 MANAGER = "my-flame-session-manager"

@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import os
 import re
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
@@ -17,17 +18,12 @@ from tests.e2e.charts import RELEASE, bare, kustomized, run, start, template
 from tests.e2e.installed import assert_ends_well, assert_well, overlay, pods_of, restricted
 from tests.e2e.kubelet import PodProcess
 from tests.e2e.namespace import E2ENamespace, flame_cluster
+from tests.image.replay import Image
 from tests.unit.api.rejections import changed
 from tools.chart import CHART
-from tools.controlplane import ControlPlane
+from tools.controlplane import ControlPlane, Plane
 from tools.controlplane.waiting import wait_until
 from tools.installation import CRD_NAME, NAMESPACE, ROOT, wait_for_crd
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from tests.image.replay import Image
-    from tools.controlplane import Plane
 
 Object = dict[str, Any]
 

@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
 
 from tests.e2e.charts import bare, kustomized, template
 from tests.e2e.installed import overlay
+from tools.controlplane import Plane
 from tools.installation import NAMESPACE, ROOT
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from pathlib import Path
-
-    from tools.controlplane import Plane
 
 # The first time Helm is built.
 pytestmark = pytest.mark.timeout(1800)

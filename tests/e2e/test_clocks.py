@@ -3,18 +3,13 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
 from tests.e2e.flame import Flame, flame_in
-from tests.e2e.namespace import condition, flame_cluster, operator_with
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from tests.e2e.namespace import E2ENamespace
+from tests.e2e.namespace import E2ENamespace, condition, flame_cluster, operator_with
 
 PATIENCE = 180.0
 #: Seconds.

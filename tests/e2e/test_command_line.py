@@ -7,20 +7,17 @@ import signal
 import socket
 import subprocess
 import sys
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
 
 from tests.e2e.namespace import E2ENamespace, flame_cluster, supervised
+from tools.controlplane import Plane
 from tools.controlplane.waiting import PATIENCE, wait_until
 from tools.installation import WITHOUT_PORTS, OperatorProcess
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-    from tools.controlplane import Plane
 
 
 def _run(*arguments: str | Path) -> subprocess.CompletedProcess[str]:

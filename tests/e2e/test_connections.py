@@ -5,15 +5,12 @@ from __future__ import annotations
 import asyncio
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
 from flamectl_operator.kube.http.connection import connect
 from flamectl_operator.kube.resources import PODS
-
-if TYPE_CHECKING:
-    from tools.controlplane import Plane
+from tools.controlplane import Plane
 
 FILE_DESCRIPTORS = Path("/proc/self/fd")
 

@@ -6,10 +6,11 @@ import json
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator
 from contextlib import suppress
 from datetime import datetime, timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from uuid import uuid4
 
 import pytest
@@ -17,12 +18,8 @@ import pytest
 from tests.e2e.namespace import HOLD, NEVER_READY
 from tools.controlplane import ComponentError, ControlPlane, KubectlError, NotRunningError, Plane
 from tools.controlplane.components import NAMES
+from tools.controlplane.ports import Ports
 from tools.controlplane.waiting import PATIENCE, wait_until
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from tools.controlplane.ports import Ports
 
 READY_AFTER = "flamectl.test/ready-after"
 

@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import signal
 from collections import Counter
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from http import HTTPStatus
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 import yaml
 
 from tests.e2e.namespace import (
+    E2ENamespace,
+    Recording,
+    Request,
     annotated,
     condition,
     count_ready,
@@ -24,12 +28,6 @@ from tests.e2e.namespace import (
     uids,
 )
 from tools.installation import OperatorProcess, allow_in
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from tests.e2e.namespace import E2ENamespace, Recording, Request
 
 LOCK = "my-flame-lock"
 #: Seconds that the lock lasts: shorter than the default, because tests wait for it, or longer than any test waits.

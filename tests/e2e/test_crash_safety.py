@@ -4,15 +4,10 @@ from __future__ import annotations
 
 from collections import Counter
 from functools import partial
-from typing import TYPE_CHECKING
+from pathlib import Path
 
-from tests.e2e.namespace import annotated, executor_id, flame_cluster, uids
+from tests.e2e.namespace import E2ENamespace, Recording, annotated, executor_id, flame_cluster, uids
 from tools.installation import OperatorProcess, allow_in
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from tests.e2e.namespace import E2ENamespace, Recording
 
 
 def assert_no_name_twice(recording: Recording) -> None:

@@ -9,14 +9,12 @@ import shutil
 import subprocess
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from tests.e2e.namespace import E2ENamespace, flame_cluster
-
-if TYPE_CHECKING:
-    from tools.installation import OperatorProcess
+from tools.installation import OperatorProcess
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "troubleshooting.md"
 

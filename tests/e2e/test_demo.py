@@ -10,10 +10,10 @@ import subprocess
 import sys
 import tempfile
 import urllib.request
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -21,9 +21,6 @@ from tools.controlplane.binaries import ensure_binaries
 from tools.controlplane.waiting import wait_until
 from tools.demo.story import chapters
 from tools.installation import ROOT
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 pytestmark = pytest.mark.timeout(1200)
 

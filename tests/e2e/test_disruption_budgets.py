@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 from http import HTTPStatus
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from tests.e2e.namespace import flame_cluster
-
-if TYPE_CHECKING:
-    from tests.e2e.namespace import E2ENamespace
-    from tools.installation import OperatorProcess
+from tests.e2e.namespace import E2ENamespace, flame_cluster
+from tools.installation import OperatorProcess
 
 CLUSTER = {"flame.xflops.io/cluster": "my-flame"}
 EXECUTORS = {"app": "flame-executor-manager", **CLUSTER}

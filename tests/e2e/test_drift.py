@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
 
 import pytest
 
 from tests.e2e.namespace import E2ENamespace, Object, condition, executor_id, flame_cluster, provoke_a_pass
 from tests.service_fields import PORT_FIELDS, SPEC_FIELDS, Owner
-
-if TYPE_CHECKING:
-    from tools.installation import OperatorProcess
+from tools.installation import OperatorProcess
 
 SERVICE = "my-flame-session-manager"
 CONFIG = "my-flame-config"

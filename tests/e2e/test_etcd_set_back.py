@@ -4,19 +4,15 @@ from __future__ import annotations
 
 import shutil
 import uuid
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tests.e2e.namespace import E2ENamespace, flame_cluster, operator_with, uids
-from tools.controlplane import ControlPlane
+from tools.controlplane import ControlPlane, Plane
 from tools.installation import install
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from tools.controlplane import Plane
 
 COMPONENTS = ("etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "kwok")
 #: The API server starts again, and the operator's process may have to be started again as well.

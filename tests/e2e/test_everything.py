@@ -4,16 +4,14 @@ from __future__ import annotations
 
 from functools import partial
 from http import HTTPStatus
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 import yaml
 
 from tests.e2e.namespace import E2ENamespace, condition, flame_cluster, is_ready, uids
 from tests.e2e.volumes import add_volumes
-
-if TYPE_CHECKING:
-    from tools.installation import OperatorProcess
+from tools.installation import OperatorProcess
 
 MANAGER = "my-flame-session-manager"
 CLUSTER_TLS, CACHE_TLS = "/etc/flame-tls/cluster", "/etc/flame-tls/cache"

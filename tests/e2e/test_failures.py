@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 from functools import partial
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from tests.e2e.namespace import (
     HOLD,
     NEVER_READY,
+    E2ENamespace,
+    Object,
     assert_idle,
     condition,
     container_status,
@@ -22,12 +24,7 @@ from tests.e2e.namespace import (
     revision_of,
     uids,
 )
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from tests.e2e.namespace import E2ENamespace, Object
-    from tools.installation import OperatorProcess
+from tools.installation import OperatorProcess
 
 MANAGER = "my-flame-session-manager"
 BOUND_TO = "flame.xflops.io/session-manager"

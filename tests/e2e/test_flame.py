@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
 
 from tests.e2e.flame import Flame, flame_in
-from tests.e2e.namespace import flame_cluster, operator_with
+from tests.e2e.namespace import E2ENamespace, flame_cluster, operator_with
 from tests.flame.certified import served_as_localhost
 from tests.flame.model import FlameModel
 from tests.unit.kube.certificates import AUTHORITY
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from tests.e2e.namespace import E2ENamespace
 
 PATIENCE = 180.0
 

@@ -5,24 +5,19 @@ from __future__ import annotations
 import random
 import re
 import signal
+from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
 from http import HTTPStatus
 from itertools import chain
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 import yaml
 
-from tests.e2e.namespace import flame_cluster, supervised
+from tests.e2e.namespace import E2ENamespace, Object, Recording, Request, flame_cluster, supervised
 from tools.installation import OperatorProcess, allow_in
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from tests.e2e.namespace import E2ENamespace, Object, Recording, Request
 
 LEASE = "flamectl-operator"
 #: Shorter than the defaults, and in the same proportions: what is shown here does not depend on their length. A loaded machine

@@ -3,26 +3,21 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import partial
+from pathlib import Path
 from threading import Event, Thread
-from typing import TYPE_CHECKING
 
 import pytest
 
 from flamectl_operator.api.constants import FRONTEND_PORT
 from tests.e2e.flame import flame_in, give_address
-from tests.e2e.namespace import flame_cluster, operator_with
+from tests.e2e.namespace import E2ENamespace, flame_cluster, operator_with
 from tests.e2e.scraping import get, scrape, value
 from tests.flame.hostile import MODES, hostile_session_managers
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from tests.e2e.namespace import E2ENamespace
-    from tools.installation import OperatorProcess
+from tools.installation import OperatorProcess
 
 #: Session managers of each of the eight modes: more than sixty together.
 OF_EACH = 8

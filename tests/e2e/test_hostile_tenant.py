@@ -7,10 +7,12 @@ import os
 import socket
 import urllib.error
 import urllib.request
+from collections.abc import Iterator
 from contextlib import ExitStack, suppress
 from datetime import datetime
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
@@ -23,10 +25,6 @@ from tests.e2e.namespace import E2ENamespace, flame_cluster, supervised
 from tests.e2e.scraping import get, scrape, value
 from tools.controlplane.waiting import PATIENCE
 from tools.installation import WITH_FREE_PORTS, OperatorProcess, allow_in
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
 
 #: Bytes of memory that the operator may use; its container has 512 MiB.
 MEMORY = 200_000_000

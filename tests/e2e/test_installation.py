@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 from contextlib import ExitStack
 from itertools import product
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
@@ -13,15 +14,10 @@ import yaml
 from tests.e2e.installed import assert_ends_well, assert_well, overlay, pods_of, restricted
 from tests.e2e.kubelet import PodProcess
 from tests.e2e.namespace import E2ENamespace, flame_cluster, operator_with, uids
-from tools.controlplane import ControlPlane
+from tests.image.replay import Image
+from tools.controlplane import ControlPlane, Plane
 from tools.controlplane.waiting import wait_until
 from tools.installation import CRD_NAME, NAMESPACE, ROOT, SERVICE_ACCOUNT, wait_for_crd
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from tests.image.replay import Image
-    from tools.controlplane import Plane
 
 Object = dict[str, Any]
 

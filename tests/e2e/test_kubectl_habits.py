@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import yaml
 
-from tests.e2e.namespace import Object, flame_cluster, provoke_a_pass, uids
-
-if TYPE_CHECKING:
-    from tests.e2e.namespace import E2ENamespace
-    from tools.installation import OperatorProcess
+from tests.e2e.namespace import E2ENamespace, Object, flame_cluster, provoke_a_pass, uids
+from tools.installation import OperatorProcess
 
 
 def apply_as(world: E2ENamespace, manager: str, manifest: Object) -> None:

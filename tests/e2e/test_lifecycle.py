@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import time
 from functools import partial
-from typing import TYPE_CHECKING
 
 import yaml
 
 from tests.e2e.namespace import E2ENamespace, condition, executor_id, flame_cluster
-
-if TYPE_CHECKING:
-    from tools.installation import OperatorProcess
+from tools.installation import OperatorProcess
 
 #: How long nothing may be written when all is well, in seconds.
 QUIET = 20.0

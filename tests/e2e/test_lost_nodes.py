@@ -3,21 +3,15 @@
 from __future__ import annotations
 
 import uuid
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
-from tests.e2e.namespace import E2ENamespace, flame_cluster, is_ready, operator_with, uids
-from tools.controlplane import ControlPlane
+from tests.e2e.namespace import E2ENamespace, Object, Recording, flame_cluster, is_ready, operator_with, uids
+from tools.controlplane import ControlPlane, Plane
 from tools.controlplane.waiting import PATIENCE
 from tools.installation import install
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from tests.e2e.namespace import Object, Recording
-    from tools.controlplane import Plane
 
 MANAGER = "my-flame-session-manager"
 #: Puts each executor on a Node of its own.

@@ -4,25 +4,20 @@ from __future__ import annotations
 
 import json
 import socket
+from collections.abc import Iterator
 from functools import partial
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 import yaml
+from prometheus_client.samples import Sample
 
 from tests.e2e.namespace import E2ENamespace, flame_cluster, supervised
 from tests.e2e.scraping import get, scrape, value
 from tests.unit.process.monitoring.everything import everything
+from tools.controlplane import Plane
 from tools.controlplane.waiting import PATIENCE, wait_until
 from tools.installation import NAMESPACE, ROOT, WITH_FREE_PORTS, OperatorProcess, allow_in
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from prometheus_client.samples import Sample
-
-    from tools.controlplane import Plane
 
 CLUSTER = {"cluster": "my-flame"}
 

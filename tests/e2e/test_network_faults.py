@@ -3,25 +3,19 @@
 from __future__ import annotations
 
 import subprocess
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from flamectl_operator.kube.cache.reflector import READ_TIMEOUT
-from tests.e2e.namespace import annotated, executor_id, flame_cluster, operator_with, uids
+from tests.e2e.namespace import E2ENamespace, Recording, annotated, executor_id, flame_cluster, operator_with, uids
 from tests.e2e.proxy import Proxy, in_files, kubeconfig_through, put_in_place
 from tests.e2e.proxy_http import HttpProxy
-from tools.installation import SERVICE_ACCOUNT, allow_in
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from tests.e2e.namespace import E2ENamespace, Recording
-    from tools.installation import OperatorProcess
+from tools.installation import SERVICE_ACCOUNT, OperatorProcess, allow_in
 
 #: Seconds for what has to wait for pauses that have grown.
 LONG = 300.0

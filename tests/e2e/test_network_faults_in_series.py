@@ -5,33 +5,29 @@ from __future__ import annotations
 import asyncio
 import base64
 import json
+from collections.abc import Iterator
 from http.client import HTTPConnection
+from pathlib import Path
 from random import Random
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from flamectl_operator.kube.api_server_client import ApiServerClient
 from flamectl_operator.kube.cache.reflector import Reflector
 from flamectl_operator.kube.cache.store import Store
+from flamectl_operator.kube.client import Page
 from flamectl_operator.kube.errors import GoneError
 from flamectl_operator.kube.http.connection import connect
+from flamectl_operator.kube.http.transport import Transport
 from flamectl_operator.kube.resources import CONFIG_MAPS
+from flamectl_operator.kube.views import ConfigMapView
 from flamectl_operator.runtime.clock import SystemClock
 from tests.e2e.endurance import Rounds, endure
 from tests.e2e.namespace import E2ENamespace
-from tools.controlplane import ControlPlane
+from tools.controlplane import ControlPlane, Plane
 from tools.controlplane.ports import LOOPBACK
 from tools.controlplane.waiting import PATIENCE
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from flamectl_operator.kube.client import Page
-    from flamectl_operator.kube.http.transport import Transport
-    from flamectl_operator.kube.views import ConfigMapView
-    from tools.controlplane import Plane
 
 
 @pytest.fixture(scope="module")

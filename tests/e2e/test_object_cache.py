@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from tests.e2e.namespace import E2ENamespace, flame_cluster, is_ready
-
-if TYPE_CHECKING:
-    from tools.installation import OperatorProcess
+from tools.installation import OperatorProcess
 
 IMAGE = "xflops/flame-object-cache:v0.6.0"
 

@@ -4,21 +4,18 @@ from __future__ import annotations
 
 import re
 import uuid
+from collections.abc import Iterator
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 import yaml
 
 from flamectl_operator.api.crd import custom_resource_definition
 from tests.e2e.namespace import E2ENamespace, Object, flame_cluster
+from tools.controlplane import Plane
 from tools.controlplane.errors import KubectlError
 from tools.installation import ROOT, OperatorProcess, allow_in
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from tools.controlplane import Plane
 
 #: flame-cluster.yaml of the HLD's example, section 5.4, and the keys that Flame 0.6 reads in their place.
 HLD_CONFIG = """

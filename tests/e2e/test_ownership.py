@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import pytest
 
 from tests.e2e.namespace import HOLD, E2ENamespace, Object, condition, executor_id, flame_cluster, uids
-
-if TYPE_CHECKING:
-    from tools.installation import OperatorProcess
+from tools.installation import OperatorProcess
 
 CONFIG = "my-flame-config"
 MANAGER = "my-flame-session-manager"

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from tests.e2e.namespace import E2ENamespace, condition, flame_cluster, uids
 from tests.e2e.volumes import add_volumes
-
-if TYPE_CHECKING:
-    from tools.installation import OperatorProcess
+from tools.installation import OperatorProcess
 
 IMAGE = "xflops/flame-object-cache:v0.6.0"
 

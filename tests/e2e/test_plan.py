@@ -5,19 +5,16 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
 import yaml
 
 from flamectl_operator.reconcile.stores import CHILDREN
 from tests.e2e.namespace import E2ENamespace, annotated, flame_cluster
 from tools.controlplane.waiting import PATIENCE
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-    from tools.installation import OperatorProcess
+from tools.installation import OperatorProcess
 
 #: The kinds of children, by resource. No plan shows other writes.
 KINDS = {each.plural: each.kind for each in CHILDREN}

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import partial
 from http import HTTPStatus
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import yaml
 
 from tests.e2e.namespace import E2ENamespace, condition, flame_cluster
 from tests.e2e.volumes import add_volumes
 from tools.installation import NAMESPACE, RBAC, ROLE, SERVICE_ACCOUNT, OperatorProcess, allow_in
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
 
 CONFIG = "my-flame-config"
 MANAGER = "my-flame-session-manager"

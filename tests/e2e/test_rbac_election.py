@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 import uuid
+from collections.abc import Iterator
 from http import HTTPStatus
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 import yaml
 
 from tests.e2e.namespace import E2ENamespace, flame_cluster, supervised
+from tools.controlplane import Plane
 from tools.installation import RBAC, OperatorProcess, allow_in
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from tools.controlplane import Plane
 
 ROLE = "flamectl-operator-election"
 

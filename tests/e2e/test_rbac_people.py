@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import pytest
 import yaml
 
-from tests.e2e.namespace import flame_cluster
+from tests.e2e.namespace import E2ENamespace, flame_cluster
 from tools.controlplane.errors import KubectlError
-
-if TYPE_CHECKING:
-    from tests.e2e.namespace import E2ENamespace
 
 ALICE = "--as=alice"
 

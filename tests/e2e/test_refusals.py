@@ -2,24 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import datetime
 from functools import partial
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
 
-from tests.e2e.namespace import condition, flame_cluster, operator_with, uids
-from tools.installation import ROLE, SERVICE_ACCOUNT
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from tests.e2e.namespace import E2ENamespace, Object
-    from tools.installation import OperatorProcess
+from tests.e2e.namespace import E2ENamespace, Object, condition, flame_cluster, operator_with, uids
+from tools.installation import ROLE, SERVICE_ACCOUNT, OperatorProcess
 
 NOT_ROOT = {"podTemplate": {"spec": {"securityContext": {"runAsNonRoot": True, "runAsUser": 1000, "fsGroup": 1000}}}}
 

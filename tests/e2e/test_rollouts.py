@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from tests.e2e.namespace import (
     NEVER_READY,
+    E2ENamespace,
+    Object,
     annotated,
     condition,
     container_status,
@@ -20,12 +22,7 @@ from tests.e2e.namespace import (
     revision_of,
     uids,
 )
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from tests.e2e.namespace import E2ENamespace, Object
-    from tools.installation import OperatorProcess
+from tools.installation import OperatorProcess
 
 REVISION = "flame.xflops.io/revision"
 RESTARTED_AT = "flame.xflops.io/restarted-at"

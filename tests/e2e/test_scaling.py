@@ -4,13 +4,9 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from typing import TYPE_CHECKING
 
 from tests.e2e.namespace import E2ENamespace, flame_cluster
-from tools.installation import ROOT
-
-if TYPE_CHECKING:
-    from tools.installation import OperatorProcess
+from tools.installation import ROOT, OperatorProcess
 
 SAMPLE = ROOT / "config" / "samples" / "priority-and-fairness.yaml"
 #: Executors of the scale-up: many enough that a write of the status for each would show.

@@ -3,19 +3,14 @@
 from __future__ import annotations
 
 import uuid
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
 from tests.e2e.namespace import E2ENamespace, flame_cluster, supervised
-from tools.controlplane import ControlPlane
+from tools.controlplane import ControlPlane, Plane
 from tools.installation import NAMESPACE, SERVICE_ACCOUNT, OperatorProcess, allow_in, install
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from tools.controlplane import Plane
 
 
 @pytest.fixture

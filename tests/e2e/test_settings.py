@@ -5,21 +5,18 @@ from __future__ import annotations
 import subprocess
 import sys
 import uuid
+from collections.abc import Iterator
 from http import HTTPStatus
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
 
 from tests.e2e.namespace import E2ENamespace, Request, executor_id, flame_cluster, supervised, uids
+from tools.controlplane import Plane
 from tools.controlplane.waiting import PATIENCE
 from tools.installation import RBAC, OperatorProcess, allow_in
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from tools.controlplane import Plane
 
 CONFIG_MAP = "flamectl-operator-config"
 

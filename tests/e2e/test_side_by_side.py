@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import os
 import re
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import yaml
 
+from tools.controlplane import Plane
 from tools.installation import CRD_NAME, NAMESPACE, ROOT
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from tools.controlplane import Plane
 
 PAGE = ROOT / "docs" / "coordination.md"
 DEFAULT = ROOT / "config" / "default"

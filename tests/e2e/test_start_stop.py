@@ -5,25 +5,19 @@ from __future__ import annotations
 import json
 import shutil
 import signal
+from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from tests.e2e.early import early, wait_for_word, warnings
-from tests.e2e.namespace import annotated, flame_cluster, operator_with, uids
+from tests.e2e.namespace import E2ENamespace, annotated, flame_cluster, operator_with, uids
 from tests.e2e.proxy import Proxy, in_files, kubeconfig_through, put_in_place
 from tests.e2e.scraping import scrape, value
 from tools.controlplane.waiting import PATIENCE
-from tools.installation import SERVICE_ACCOUNT, allow_in
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from tests.e2e.namespace import E2ENamespace
-    from tools.installation import OperatorProcess
+from tools.installation import SERVICE_ACCOUNT, OperatorProcess, allow_in
 
 #: Seconds that the kubelet gives a Pod to end.
 GRACE = 30

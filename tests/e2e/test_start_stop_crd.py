@@ -4,22 +4,18 @@ from __future__ import annotations
 
 import json
 import uuid
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
 
 from tests.e2e.early import early, wait_for_word, warnings
 from tests.e2e.namespace import E2ENamespace, condition, executor_id, flame_cluster, operator_with, uids
-from tools.controlplane import ControlPlane
+from tools.controlplane import ControlPlane, Plane
 from tools.controlplane.waiting import wait_until
 from tools.installation import CRD, CRD_NAME, allow_in, install, wait_for_crd
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from pathlib import Path
-
-    from tools.controlplane import Plane
 
 Schema = dict[str, Any]
 

@@ -3,13 +3,9 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING
 
-from tests.e2e.namespace import HOLD, condition, flame_cluster, provoke_a_pass, revision_of, uids
-
-if TYPE_CHECKING:
-    from tests.e2e.namespace import E2ENamespace, Object
-    from tools.installation import OperatorProcess
+from tests.e2e.namespace import HOLD, E2ENamespace, Object, condition, flame_cluster, provoke_a_pass, revision_of, uids
+from tools.installation import OperatorProcess
 
 MANAGER = "my-flame-session-manager"
 

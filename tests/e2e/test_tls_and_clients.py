@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import yaml
 
 from tests.e2e.namespace import E2ENamespace, flame_cluster
-
-if TYPE_CHECKING:
-    from tools.installation import OperatorProcess
+from tools.installation import OperatorProcess
 
 
 def _file(world: E2ENamespace, config_map: str, file: str) -> Any:

@@ -4,24 +4,21 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import yaml
 
 from tests.e2e.alerts import raised
 from tests.e2e.namespace import (
     HOLD,
+    E2ENamespace,
     condition,
     container_status,
     flame_cluster,
     operator_with,
 )
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from tests.e2e.namespace import E2ENamespace
-    from tools.installation import OperatorProcess
+from tools.installation import OperatorProcess
 
 MANAGER = "my-flame-session-manager"
 

@@ -6,15 +6,12 @@ The messages are those of containerd and CRI-O; `tests/unit/observed/test_pod_pr
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from tests.e2e.components import COMPONENTS, cluster_of, one_of_each, pod_of
-from tests.e2e.namespace import annotated, container_status, provoke_a_pass
+from tests.e2e.namespace import E2ENamespace, annotated, container_status, provoke_a_pass
 from tests.e2e.test_told_fully import told
-
-if TYPE_CHECKING:
-    from tests.e2e.namespace import E2ENamespace
-    from tools.installation import OperatorProcess
+from tools.installation import OperatorProcess
 
 IMAGE = "registry.example.com/team/flame:v9"
 _FAILED = f'failed to pull and unpack image "{IMAGE}": failed to resolve reference "{IMAGE}": '

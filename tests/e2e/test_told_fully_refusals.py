@@ -6,19 +6,16 @@ Each test names the object, the field of the FlameCluster and the remedy.
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 import yaml
 
 from tests.e2e.components import COMPONENTS, cluster_of, elsewhere, one_of_each
-from tests.e2e.namespace import flame_cluster
+from tests.e2e.namespace import E2ENamespace, Object, flame_cluster
 from tests.e2e.test_told_fully import told
 from tests.e2e.volumes import add_volumes
-
-if TYPE_CHECKING:
-    from tests.e2e.namespace import E2ENamespace, Object
-    from tools.installation import OperatorProcess
+from tools.installation import OperatorProcess
 
 
 def all_told(world: E2ENamespace, reason: str, *words: str) -> None:

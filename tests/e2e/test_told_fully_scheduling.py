@@ -7,15 +7,12 @@ from __future__ import annotations
 
 from functools import partial
 from itertools import cycle
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from tests.e2e.components import COMPONENTS, cluster_of, one_of_each, pod_of
-from tests.e2e.namespace import flame_cluster
+from tests.e2e.namespace import E2ENamespace, flame_cluster
 from tests.e2e.test_told_fully import glance, told
-
-if TYPE_CHECKING:
-    from tests.e2e.namespace import E2ENamespace
-    from tools.installation import OperatorProcess
+from tools.installation import OperatorProcess
 
 SPREAD = [
     {

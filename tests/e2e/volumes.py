@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from tests.e2e.namespace import E2ENamespace
+from tests.e2e.namespace import E2ENamespace
 
 
 def add_volumes(world: E2ENamespace, count: int, size: str = "10Gi", *, growing: bool = True) -> str:

@@ -5,13 +5,10 @@ from __future__ import annotations
 import json
 import re
 import shlex
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from fnmatch import fnmatch
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-    from pathlib import Path
+from pathlib import Path
 
 _VARIABLE = re.compile(r"\$(?:(\w+)|\{(\w+)\})")
 

@@ -10,18 +10,13 @@ import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from tests.image import dockerfile
-from tests.image.dockerfile import Copy, Run
+from tests.image.dockerfile import Copy, Run, Stage
 from tests.image.sandbox import Container, Mount, lay_out, python, run
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from tests.image.dockerfile import Stage
 
 #: Where the base of an image has its Python, and its PATH.
 _BASE = "/base"

@@ -9,21 +9,18 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import signal
 import socket
 import subprocess
 import sys
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Self
+from types import TracebackType
+from typing import IO, Self
 
 from tools.controlplane.supervisor import bound_to_this_process
-
-if TYPE_CHECKING:
-    import signal
-    from collections.abc import Mapping, Sequence
-    from types import TracebackType
-    from typing import IO
 
 _INSIDE = Path(__file__).with_name("inside.py")
 

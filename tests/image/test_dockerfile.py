@@ -10,16 +10,13 @@ import subprocess
 import sys
 import tomllib
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
 from tests.image import dockerfile, replay
 from tests.image.dockerfile import Copy, DockerfileError, Run
+from tests.image.replay import Image
 from tests.image.sandbox import Container, run
-
-if TYPE_CHECKING:
-    from tests.image.replay import Image
 
 ROOT = Path(__file__).resolve().parents[2]
 TEXT = (ROOT / "Dockerfile").read_text(encoding="utf-8")

@@ -2,14 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from tests.e2e.namespace import E2ENamespace
+from tests.e2e.namespace import E2ENamespace, Object
 from tools.node.images import FLAME
 from tools.node.node import ctr
-
-if TYPE_CHECKING:
-    from tests.e2e.namespace import Object
 
 #: An image that is on the node and has a shell, Python, and a client of Flame.
 TOOLS_IMAGE = FLAME["session-manager"]

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from tools.controlplane import Plane
 from tools.controlplane.waiting import wait_until
 from tools.installation import NAMESPACE, ROOT, wait_for_crd
-
-if TYPE_CHECKING:
-    from tools.controlplane import Plane
 
 DEPLOYMENT = "flamectl-operator"
 LEASE = "flamectl-operator"

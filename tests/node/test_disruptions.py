@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterator
 
 import pytest
 
@@ -15,14 +15,10 @@ from flamectl_operator.flame.snapshot import Load
 from tests.e2e.namespace import flame_cluster
 from tests.flame.bench import Bench
 from tests.node import operator as installed
+from tests.node.namespace import NodeNamespace
+from tools.controlplane import Plane
 from tools.installation import NAMESPACE
 from tools.node.images import disrupted_images
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from tests.node.namespace import NodeNamespace
-    from tools.controlplane import Plane
 
 _MANAGER = "my-flame-session-manager"
 _SESSION = "work"

@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
 from tests.e2e.namespace import condition, flame_cluster, is_ready, uids
-from tests.node.namespace import TOOLS_IMAGE, container_state, kill_container
+from tests.node.namespace import TOOLS_IMAGE, NodeNamespace, container_state, kill_container
+from tools.controlplane import Plane
 from tools.controlplane.waiting import wait_until
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from tests.node.namespace import NodeNamespace
-    from tools.controlplane import Plane
 
 
 def test_killed_executor_is_replaced_under_a_new_name(world: NodeNamespace) -> None:

@@ -4,20 +4,16 @@ from __future__ import annotations
 
 import os
 import subprocess
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import yaml
 
 from tests.e2e.namespace import flame_cluster, uids
 from tests.node import operator as installed
+from tests.node.namespace import NodeNamespace
+from tools.controlplane import Plane
 from tools.helm import ensure_helm
 from tools.installation import NAMESPACE, ROOT, wait_for_crd
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from tests.node.namespace import NodeNamespace
-    from tools.controlplane import Plane
 
 _CHART = ROOT / "charts" / "flamectl-operator"
 

@@ -2,15 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import pytest
 
 from tests.e2e.namespace import flame_cluster, uids
-from tests.node.namespace import CLIENT
-
-if TYPE_CHECKING:
-    from tests.node.namespace import NodeNamespace
+from tests.node.namespace import CLIENT, NodeNamespace
 
 _USER = {"runAsNonRoot": True, "runAsUser": 1000, "fsGroup": 1000}
 _RESTRICTED = {"podTemplate": {"spec": {"securityContext": _USER}}}

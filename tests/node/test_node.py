@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from tests.node.namespace import NodeNamespace
+from tests.node.namespace import NodeNamespace
 
 _ASK_API_SERVER = (
     "import ssl, urllib.request as r; d='/var/run/secrets/kubernetes.io/serviceaccount/';"

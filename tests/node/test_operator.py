@@ -5,17 +5,13 @@ from __future__ import annotations
 import json
 import tarfile
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
 
 from tests.e2e.hostile import hostile_overrides, in_state
-from tests.e2e.namespace import executor_id, flame_cluster, uids
+from tests.e2e.namespace import Object, executor_id, flame_cluster, uids
 from tests.node import operator as installed
 from tests.node.namespace import NodeNamespace, container_state, kill_container
+from tools.controlplane import Plane
 from tools.installation import NAMESPACE
-
-if TYPE_CHECKING:
-    from tests.e2e.namespace import Object
-    from tools.controlplane import Plane
 
 _MIB = 1024 * 1024
 #: Of the container, in config/manager.

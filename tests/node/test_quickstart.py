@@ -5,17 +5,13 @@ from __future__ import annotations
 import shlex
 import subprocess
 import sys
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from tests.node.namespace import CLIENT, NodeNamespace
+from tools.controlplane import Plane
 from tools.installation import ROOT
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from tools.controlplane import Plane
 
 _PAGE = ROOT / "docs" / "quickstart.md"
 _FORWARD = "kubectl port-forward "

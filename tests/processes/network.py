@@ -7,13 +7,11 @@ import shutil
 import subprocess
 from contextlib import ExitStack
 from functools import cache
-from typing import TYPE_CHECKING, Self
+from types import TracebackType
+from typing import Self
 
 from tests.image import sandbox
 from tools.controlplane.supervisor import bound_to_this_process
-
-if TYPE_CHECKING:
-    from types import TracebackType
 
 _BRIDGE = "bridge0"
 

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Mapping
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from types import TracebackType
+from typing import Any, Self
 
 from tests.image.sandbox import Container, Mount, Running, lay_out
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from types import TracebackType
 
 Object = dict[str, Any]
 

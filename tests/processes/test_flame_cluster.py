@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from contextlib import ExitStack
 from copy import deepcopy
 from dataclasses import replace
 from functools import partial, reduce
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
 
 from flamectl_operator.desired import names
+from flamectl_operator.desired.cluster import DesiredCluster
 from tests.processes import network as network_module
 from tests.processes.certificates import AUTHORITY, CERTIFICATE, KEY
 from tests.processes.network import Network
@@ -19,12 +22,6 @@ from tests.processes.pod import Files, PodProcesses
 from tests.unit.builders import OWNER, desired, merged
 from tests.unit.kube.certificates import AUTHORITY as OTHER_AUTHORITY
 from tools.controlplane.waiting import wait_until
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from flamectl_operator.desired.cluster import DesiredCluster
 
 pytestmark = pytest.mark.skipif(
     network_module.why_not() is not None, reason=f"processes of Pods: {network_module.why_not()}"

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Iterable, Mapping
 from copy import deepcopy
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any, Literal, TypeVar
+from typing import Any, Literal, TypeVar
 
 import msgspec
 
@@ -20,6 +21,7 @@ from flamectl_operator.api.constants import (
     SESSION_MANAGER_ANNOTATION,
     WAIT_CONTAINER,
 )
+from flamectl_operator.api.flamecluster import FlameClusterSpec
 from flamectl_operator.api.validation import parse_spec
 from flamectl_operator.desired.cluster import DesiredCluster
 from flamectl_operator.desired.config_map import config_map as config_map_manifest
@@ -47,6 +49,7 @@ from flamectl_operator.observed.cluster import ObservedCluster
 from flamectl_operator.observed.executor import Executor
 from flamectl_operator.observed.flame_cluster import FlameClusterView
 from flamectl_operator.observed.views import Views
+from flamectl_operator.planning.autoscaling import Scaling
 from flamectl_operator.planning.cluster_plan import ClusterPlan, PassFacts
 from flamectl_operator.planning.effective_group import EffectiveGroup
 from flamectl_operator.planning.effective_spec import EffectiveSpec
@@ -54,12 +57,6 @@ from flamectl_operator.planning.idle import IN_USE, Idleness
 from flamectl_operator.planning.replacement_backoff import ReplacementBackoff
 from flamectl_operator.runtime.clock_reading import ClockReading
 from flamectl_operator.settings.model import FlameSettings
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-
-    from flamectl_operator.api.flamecluster import FlameClusterSpec
-    from flamectl_operator.planning.autoscaling import Scaling
 
 V = TypeVar("V", bound=KubernetesObject)
 

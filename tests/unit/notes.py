@@ -2,13 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from flamectl_operator.runtime.telemetry import Telemetry
-
-if TYPE_CHECKING:
-    from flamectl_operator.runtime.telemetry import Ended
-    from flamectl_operator.runtime.workflow import Place
+from flamectl_operator.runtime.telemetry import Ended, Telemetry
+from flamectl_operator.runtime.workflow import Place
 
 
 class Notes(Telemetry):

@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import re
 import tomllib
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from typing import Any
 
 import pytest
 import yaml
@@ -14,9 +15,6 @@ from flamectl_operator.api.validation import parse_spec
 from flamectl_operator.settings.model import OperatorConfig
 from tools import chart_readme
 from tools.chart import CHART, ROOT, WHOLE, generated
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 SCHEMA = json.loads((CHART / "values.schema.json").read_text(encoding="utf-8"))
 VALUES = yaml.safe_load((CHART / "values.yaml").read_text(encoding="utf-8"))

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
 
 import msgspec
 import pytest
@@ -12,10 +13,12 @@ import structlog
 from flamectl_operator import controller as controller_module
 from flamectl_operator.api.status import find
 from flamectl_operator.desired.cluster import DesiredCluster
+from flamectl_operator.kube.errors import KubernetesError
 from flamectl_operator.kube.http import wire
 from flamectl_operator.observed.flame_cluster import FlameClusterView
 from flamectl_operator.reconcile.base import Subreconciler
 from flamectl_operator.reconcile.failing import FAILING_AFTER_SECONDS
+from flamectl_operator.reconcile.reconcile_pass import Pass
 from flamectl_operator.runtime.logs import add_context, set_level
 from flamectl_operator.runtime.outcome import DONE, Outcome, stop, wait
 from flamectl_operator.runtime.workflow import Always, If, InOrder, Stage
@@ -33,12 +36,6 @@ from tests.unit.builders import (
 )
 from tests.unit.subreconcilers.errors import broken, conflict, forbidden, not_found, refusal_of
 from tests.unit.subreconcilers.harness import CACHE_NAME, KEY, SM_NAME, StepHarness, converged
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
-
-    from flamectl_operator.kube.errors import KubernetesError
-    from flamectl_operator.reconcile.reconcile_pass import Pass
 
 
 @pytest.fixture(autouse=True)

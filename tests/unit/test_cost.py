@@ -7,10 +7,11 @@ import gc
 import sys
 import tracemalloc
 from collections import Counter
+from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import asynccontextmanager
 from copy import deepcopy
 from random import Random
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 import msgspec
 import pytest
@@ -18,6 +19,7 @@ import structlog
 
 from flamectl_operator.kube.http import wire
 from flamectl_operator.kube.pod_views import PodView
+from flamectl_operator.kube.resources import Resource
 from flamectl_operator.kube.views import KubernetesObject
 from flamectl_operator.operator import Operator
 from flamectl_operator.reconcile.stores import Stores
@@ -28,11 +30,6 @@ from tests.unit.notes import Notes
 from tests.unit.runtime.virtual_time import VirtualClock, virtually
 from tests.unit.subreconcilers.fake_api import FakeApi
 from tests.unit.subreconcilers.harness import KEY, SM_NAME, StepHarness, executor_name
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterator, Mapping
-
-    from flamectl_operator.kube.resources import Resource
 
 T = TypeVar("T", bound=KubernetesObject)
 

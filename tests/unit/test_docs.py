@@ -10,12 +10,14 @@ import json
 import re
 import subprocess
 import tomllib
+from collections.abc import Collection, Iterator
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 import yaml
+from prometheus_client.core import Metric
 from pydantic import BaseModel
 
 from flamectl_operator.api.crd import custom_resource_definition
@@ -38,11 +40,6 @@ from tests.simulation.mutations import MUTATIONS
 from tests.unit.process.monitoring.everything import everything
 from tests.unit.runtime.virtual_time import VirtualClock, VirtualTimeLoop
 from tools import steps_page
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator
-
-    from prometheus_client.core import Metric
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCS = ROOT / "docs"

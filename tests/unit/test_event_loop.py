@@ -10,16 +10,20 @@ import asyncio
 import inspect
 import sys
 from collections import Counter
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from functools import wraps
 from random import Random
-from typing import TYPE_CHECKING, Any
+from types import FrameType
+from typing import Any
 
 import pytest
 import structlog
+from pytest_mock import MockerFixture
 
 from flamectl_operator.api.constants import CLUSTER_LABEL
 from flamectl_operator.api.limits import MAX_SPEC_SIZE
+from flamectl_operator.controller import Key
 from flamectl_operator.operator import Operator
 from flamectl_operator.reconcile import spec_renderer
 from flamectl_operator.runtime.outcome import Result
@@ -28,14 +32,6 @@ from tests.e2e.hostile import hostile_overrides
 from tests.unit.builders import executor_template, merged, raw_spec, replicas, session_template
 from tests.unit.runtime.virtual_time import VirtualClock, VirtualTimeLoop, virtually
 from tests.unit.subreconcilers.fake_api import FakeApi
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Iterator
-    from types import FrameType
-
-    from pytest_mock import MockerFixture
-
-    from flamectl_operator.controller import Key
 
 #: The most calls of one callback, some milliseconds. A pass over a small FlameCluster takes 4,700.
 MOST = 6000

@@ -5,13 +5,14 @@ from __future__ import annotations
 import asyncio
 import gc
 import tracemalloc
+from collections.abc import Iterator
 from contextlib import contextmanager
 from random import Random
-from typing import TYPE_CHECKING
 
 import msgspec
 
 from flamectl_operator.api.limits import MAX_SPEC_SIZE
+from flamectl_operator.controller import Key
 from flamectl_operator.desired.metadata import Identity
 from flamectl_operator.kube.client import EventType, WatchEvent
 from flamectl_operator.observed.flame_cluster import FlameClusterView
@@ -25,11 +26,6 @@ from flamectl_operator.settings.model import OperatorConfig
 from tests.unit.builders import SETTINGS, raw_spec
 from tests.unit.runtime.virtual_time import VirtualClock
 from tests.unit.subreconcilers.fake_api import FakeApi
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from flamectl_operator.controller import Key
 
 CROWD = 10_000
 #: FlameClusters whose memory is measured, and how many of the largest. Measuring 10,000 takes seconds, and each takes as much.

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable, Coroutine, Iterator, MutableMapping
 from random import Random
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 import pytest
 import structlog
 from msgspec.structs import replace
 
+from flamectl_operator.controller import Key
+from flamectl_operator.flame.snapshot import SessionManagerSnapshot
 from flamectl_operator.flame.watcher import Target
 from flamectl_operator.kube.client import EventType, Page, WatchEvent
 from flamectl_operator.kube.errors import ApiError, ForbiddenError, ServerError
@@ -22,21 +25,13 @@ from flamectl_operator.reconcile.stores import FLAME_CLUSTERS
 from flamectl_operator.runtime.logs import add_context, set_level
 from flamectl_operator.runtime.outcome import Result, wait
 from flamectl_operator.runtime.tasks import TaskDiedError
-from flamectl_operator.runtime.telemetry import UNMEASURED
+from flamectl_operator.runtime.telemetry import UNMEASURED, Telemetry
 from flamectl_operator.settings.model import OperatorConfig
 from tests.unit.builders import controller_reference, flame_cluster, raw_spec, replicas, session_manager
 from tests.unit.notes import Notes
 from tests.unit.runtime.virtual_time import VirtualClock
 from tests.unit.subreconcilers.errors import broken, quota
 from tests.unit.subreconcilers.fake_api import FakeApi
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine, Iterator, MutableMapping
-
-    from flamectl_operator.controller import Key
-    from flamectl_operator.flame.snapshot import SessionManagerSnapshot
-    from flamectl_operator.kube.resources import Resource
-    from flamectl_operator.runtime.telemetry import Telemetry
 
 T = TypeVar("T", bound=KubernetesObject)
 LABEL = "flame.xflops.io/cluster"

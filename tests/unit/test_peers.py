@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 from subprocess import CompletedProcess
-from typing import TYPE_CHECKING, cast
+from typing import cast
 from xml.etree import ElementTree as ET
 
 import pytest
@@ -15,9 +15,7 @@ from benchmarks.__main__ import DOCS, placed
 from benchmarks.cost import Comparison, Cost, as_data, cost_table, counted, kinds_table, requests_by_kind
 from benchmarks.kuberay import KubeRay, ray_cluster, ray_runs
 from benchmarks.peers import flame_runs
-
-if TYPE_CHECKING:
-    from tools.controlplane import Plane
+from tools.controlplane import Plane
 
 METRICS = """\
 # HELP apiserver_request_total Counter of apiserver requests.

@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from typing import Any
 
 import pytest
 import structlog
 
+from flamectl_operator.kube.resources import Resource
 from flamectl_operator.runtime.logs import add_context, set_level
 from tests.unit.builders import merged, replicas
 from tests.unit.subreconcilers.errors import bad_request, broken, forbidden, invalid, lost
 from tests.unit.subreconcilers.harness import CACHE_NAME, SM_NAME, StepHarness, executor_name
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from flamectl_operator.kube.resources import Resource
 
 EXECUTORS = [executor_name(0), executor_name(1)]
 

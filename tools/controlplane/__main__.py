@@ -6,15 +6,12 @@ import argparse
 import os
 import signal
 import sys
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from tools.controlplane.binaries import ensure_binaries
 from tools.controlplane.command_line import call, exit_code
 from tools.controlplane.controlplane import ControlPlane
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -9,21 +9,17 @@ import fcntl
 import os
 import shutil
 import time
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, TextIO
+from typing import TextIO
 
 from tools.controlplane.build import TARGETS, build
 from tools.controlplane.errors import BinariesError
-from tools.controlplane.progress import STDERR, clock
+from tools.controlplane.progress import STDERR, Reporter, clock
 from tools.controlplane.toolchain import cache_root
 from tools.controlplane.versions import Versions, cache_key, chosen_module, read_versions
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-
-    from tools.controlplane.progress import Reporter
 
 NAMES = tuple(TARGETS)
 #: Seconds between two looks at the lock of somebody else.

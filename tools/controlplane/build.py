@@ -7,19 +7,14 @@ import re
 import shutil
 import tempfile
 import time
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from tools.controlplane.errors import BuildError, tail
-from tools.controlplane.progress import about, clock, run_with_progress
+from tools.controlplane.progress import Reporter, about, clock, run_with_progress
 from tools.controlplane.toolchain import build_environment, find_go
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from tools.controlplane.progress import Reporter
-    from tools.controlplane.versions import Versions
+from tools.controlplane.versions import Versions
 
 __all__ = ["TARGETS", "Target", "build", "build_command", "build_environment", "find_go"]
 

@@ -5,15 +5,13 @@ from __future__ import annotations
 import signal
 import subprocess
 import sys
-from typing import TYPE_CHECKING, NoReturn
+from argparse import Namespace
+from collections.abc import Mapping, Sequence
+from types import FrameType
+from typing import NoReturn
 
 from tools.controlplane.errors import ControlPlaneError
 from tools.controlplane.supervisor import bound_to_this_process
-
-if TYPE_CHECKING:
-    from argparse import Namespace
-    from collections.abc import Mapping, Sequence
-    from types import FrameType
 
 _FAILURE = 1
 _SIGNALLED = 128  # what shells add to the number of the signal that ended a command

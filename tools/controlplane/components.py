@@ -2,18 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from tools.controlplane.ports import LOOPBACK
-from tools.controlplane.state import CONTROLLER_MANAGER, KWOK, SCHEDULER
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from tools.controlplane.ports import Ports
-    from tools.controlplane.state import StateFiles
+from tools.controlplane.ports import LOOPBACK, Ports
+from tools.controlplane.state import CONTROLLER_MANAGER, KWOK, SCHEDULER, StateFiles
 
 ETCD = "etcd"
 APISERVER = "kube-apiserver"

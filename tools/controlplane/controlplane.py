@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import shutil
 import tempfile
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Self
+from types import TracebackType
+from typing import Self
 
 from tools.controlplane import components
 from tools.controlplane.binaries import ensure_binaries
@@ -13,16 +15,10 @@ from tools.controlplane.errors import ComponentError, NotRunningError, StartErro
 from tools.controlplane.nodes import is_schedulable, node
 from tools.controlplane.plane import Connection, Plane
 from tools.controlplane.ports import pick_ports
-from tools.controlplane.progress import STDERR
+from tools.controlplane.progress import STDERR, Reporter
 from tools.controlplane.state import ADMIN, CONTROLLER_MANAGER, KWOK, SCHEDULER, StateFiles, prepare, write_kubeconfig
 from tools.controlplane.supervisor import Supervisor
 from tools.controlplane.waiting import wait_until
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from types import TracebackType
-
-    from tools.controlplane.progress import Reporter
 
 # A free port may be taken by somebody else before its component binds it. Twice in a row is unlikely enough.
 _ATTEMPTS = 3

@@ -4,11 +4,8 @@ from __future__ import annotations
 
 import re
 import shlex
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    import subprocess
-    from pathlib import Path
+import subprocess
+from pathlib import Path
 
 
 class ControlPlaneError(Exception):

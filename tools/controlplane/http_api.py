@@ -9,18 +9,15 @@ import http.client
 import json
 import ssl
 import threading
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from http import HTTPStatus
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
+from tools.controlplane.components import Probe
 from tools.controlplane.ports import LOOPBACK
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from pathlib import Path
-
-    from tools.controlplane.components import Probe
 
 # Seconds for one request. A loaded machine may stand still for a while; a probe is repeated anyway.
 _TIMEOUT = 60.0

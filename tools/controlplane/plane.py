@@ -6,12 +6,13 @@ import json
 import os
 import ssl
 import subprocess
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import timedelta
 from http import HTTPStatus
 from http.client import HTTPException
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 from tools.controlplane import components, http_api
 from tools.controlplane.errors import ControlPlaneError, KubectlError, NotRunningError, StartError, UnavailableError
@@ -19,9 +20,6 @@ from tools.controlplane.ports import LOOPBACK, Ports
 from tools.controlplane.state import StateFiles, write_kubeconfig
 from tools.controlplane.supervisor import Address, Orders
 from tools.controlplane.waiting import wait_until
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
 
 # Seconds. A component is ready in one or two; a loaded machine may take much longer.
 _READY_TIMEOUT = 120.0

@@ -4,11 +4,8 @@ from __future__ import annotations
 
 import random
 import socket
+from collections.abc import Callable
 from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 LOOPBACK = "127.0.0.1"
 

@@ -5,12 +5,10 @@ from __future__ import annotations
 import subprocess
 import sys
 import time
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, TextIO
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-    from pathlib import Path
+from pathlib import Path
+from typing import TextIO
 
 COLUMNS = 80
 _PREFIX = "controlplane: "

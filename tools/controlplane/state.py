@@ -7,12 +7,9 @@ import csv
 import secrets
 import shutil
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import yaml
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 ADMIN = "admin"
 CONTROLLER_MANAGER = "system:kube-controller-manager"

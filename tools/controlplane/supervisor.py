@@ -17,20 +17,17 @@ import signal
 import subprocess
 import sys
 import threading
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from multiprocessing import AuthenticationError
 from multiprocessing.connection import Client, Connection, Listener
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from tools.controlplane.errors import ComponentError, NotRunningError
 from tools.controlplane.ports import LOOPBACK
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-
-    from tools.controlplane.state import StateFiles
+from tools.controlplane.state import StateFiles
 
 # Seconds between TERM and KILL. The API server lets requests in flight finish, which takes it some seconds.
 _GRACE = 20.0

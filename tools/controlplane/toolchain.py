@@ -10,17 +10,12 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from tools.controlplane.errors import ToolchainError, tail
-from tools.controlplane.progress import STDERR, clock, run_with_progress
+from tools.controlplane.progress import STDERR, Reporter, clock, run_with_progress
 from tools.controlplane.versions import host_platform
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from tools.controlplane.progress import Reporter
 
 #: Generated from the dependency group `go` of pyproject.toml.
 LOCK = Path(__file__).resolve().parents[2] / "requirements" / "go.txt"

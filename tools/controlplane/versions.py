@@ -6,14 +6,11 @@ import hashlib
 import os
 import platform
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from tools.controlplane.errors import BinariesError
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 _HERE = Path(__file__).parent
 #: The Go module that builds everything, with the newest Kubernetes that the operator is tested on.

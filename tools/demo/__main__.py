@@ -9,7 +9,9 @@ import os
 import signal
 import sys
 import time
-from typing import TYPE_CHECKING, NoReturn
+from collections.abc import Sequence
+from types import FrameType
+from typing import NoReturn
 
 import yaml
 from rich.console import Console
@@ -18,19 +20,12 @@ from tools.controlplane import ControlPlaneError
 from tools.controlplane.errors import tail
 from tools.demo.lines import Lines, timed
 from tools.demo.player import ChapterFailedError, Player
-from tools.demo.stage import stage
-from tools.demo.story import chapters, to_try
+from tools.demo.scene import Audience
+from tools.demo.stage import Stage, stage
+from tools.demo.story import Chapter, chapters, to_try
 from tools.demo.terminal import foreground
 from tools.demo.view import Screen
 from tools.installation import ROOT
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from types import FrameType
-
-    from tools.demo.scene import Audience
-    from tools.demo.stage import Stage
-    from tools.demo.story import Chapter
 
 _FAILURE = 1
 _SIGNALLED = 128  # what shells add to the number of the signal that ended a command

@@ -4,17 +4,11 @@ from __future__ import annotations
 
 import textwrap
 from collections import Counter
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
-from tools.demo.scene import Act
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from tools.demo.model import Pod, Snapshot
-    from tools.demo.scene import Scene
-
+from tools.demo.model import Pod, Snapshot
+from tools.demo.scene import Act, Scene
 
 #: Of a terminal, which breaks a longer line in the middle of a word.
 _COLUMNS = 80

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from flamectl_operator.api.constants import (
     COMPONENT_LABEL,
@@ -14,9 +15,6 @@ from flamectl_operator.api.constants import (
     REVISION_ANNOTATION,
     SESSION_MANAGER,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
 
 Object = dict[str, Any]
 

@@ -7,19 +7,16 @@ The Node of this Pod has the address where kwok listens.
 from __future__ import annotations
 
 import threading
+from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import yaml
 
+from tools.controlplane import Plane
 from tools.installation import NAMESPACE
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from tools.controlplane import Plane
 
 NAME = "flamectl-operator"
 _CONTAINER = "operator"

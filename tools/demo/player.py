@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 from tools.controlplane import KubectlError
-from tools.demo.scene import Act, Scene
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-    from concurrent.futures import Future
-
-    from tools.demo.model import Snapshot
-    from tools.demo.scene import Audience
-    from tools.demo.story import Chapter
+from tools.demo.model import Snapshot
+from tools.demo.scene import Act, Audience, Scene
+from tools.demo.story import Chapter
 
 #: Seconds between two looks at the cluster.
 INTERVAL = 0.2

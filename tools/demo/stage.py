@@ -4,25 +4,19 @@ from __future__ import annotations
 
 import shutil
 import tempfile
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from tools.controlplane import ControlPlane
+from tools.controlplane import ControlPlane, Plane
 from tools.controlplane.binaries import ensure_binaries
 from tools.demo import model, operator_pod
 from tools.demo.story import NAMESPACE
 from tools.installation import NAMESPACE as OPERATOR_NAMESPACE
 from tools.installation import SERVICE_ACCOUNT, WITH_FREE_PORTS, OperatorProcess, install
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
-    from concurrent.futures import Future
-
-    from tools.controlplane import Plane
 
 _CLUSTERS = f"/apis/flame.xflops.io/v1alpha1/namespaces/{NAMESPACE}/flameclusters"
 _CORE = f"/api/v1/namespaces/{NAMESPACE}"

@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import json
 import shlex
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from tools.controlplane.waiting import PATIENCE
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from tools.demo.model import Snapshot
+from tools.demo.model import Snapshot
 
 NAMESPACE = "demo"
 NAME = "my-flame"

@@ -7,8 +7,10 @@ bottom, and the Pods have what lies between.
 from __future__ import annotations
 
 import textwrap
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Self
+from types import TracebackType
+from typing import Self
 
 from rich.console import Console, Group, RenderableType
 from rich.live import Live
@@ -16,14 +18,8 @@ from rich.rule import Rule
 from rich.text import Text
 
 from tools.demo.lines import others
-from tools.demo.scene import Act
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from types import TracebackType
-
-    from tools.demo.model import Cluster, Event, Pod, Snapshot
-    from tools.demo.scene import Scene
+from tools.demo.model import Cluster, Event, Pod, Snapshot
+from tools.demo.scene import Act, Scene
 
 #: Lines that a command may take; the longest one needs two on 80 columns.
 _COMMAND_LINES = 2

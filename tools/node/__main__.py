@@ -15,9 +15,9 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from tools.controlplane.binaries import ensure_binaries as ensure_plane_binaries
 from tools.controlplane.command_line import call, exit_code
@@ -32,9 +32,6 @@ from tools.node.images import ensure_images
 from tools.node.inside import furnish
 from tools.node.machine import missing_packages, why_not
 from tools.node.node import RealNode
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
 
 _FAILURE = 1
 _INIT = Path(__file__).with_name("init.py")

@@ -8,14 +8,11 @@ import subprocess
 import tempfile
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from tools.controlplane.errors import BuildError, tail
+from tools.controlplane.progress import Reporter
 from tools.controlplane.toolchain import build_environment, cache_root, find_go
 from tools.controlplane.versions import host_platform
-
-if TYPE_CHECKING:
-    from tools.controlplane.progress import Reporter
 
 MODULES = Path(__file__).parent / "go"
 

@@ -3,21 +3,17 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
 
 import yaml
 
 from tools.controlplane.components import Probe
-from tools.node.files import ADDRESS, CLUSTER_DOMAIN, NAME, PODS, SOCKET
+from tools.controlplane.state import StateFiles
+from tools.node.files import ADDRESS, CLUSTER_DOMAIN, NAME, PODS, SOCKET, NodeFiles
 from tools.node.images import PAUSE
 from tools.node.machine import plugin_directory
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from pathlib import Path
-
-    from tools.controlplane.state import StateFiles
-    from tools.node.files import NodeFiles
 
 #: In the order of their start.
 NAMES = ("containerd", "kubelet", "kube-proxy", "coredns")

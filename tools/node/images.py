@@ -17,16 +17,13 @@ import os
 import shutil
 import subprocess
 import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from tools.node.binaries import cache_directory
 from tools.node.errors import ImageError
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 STANDINS = ROOT / "tests" / "node" / "standins"

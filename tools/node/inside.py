@@ -4,13 +4,9 @@ from __future__ import annotations
 
 import subprocess
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from tools.node.errors import CommandError
-from tools.node.files import ADDRESS
-
-if TYPE_CHECKING:
-    from tools.node.files import NodeFiles
+from tools.node.files import ADDRESS, NodeFiles
 
 # A kubelet sets these for the whole machine when it starts (setupKernelTunables in pkg/kubelet/cm). With the values that it
 # wants in files of ours over them, the machine keeps its own.

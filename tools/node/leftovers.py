@@ -8,15 +8,12 @@ from __future__ import annotations
 
 import fcntl
 import shutil
+from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from tools.node import cgroups
 from tools.node.errors import NodeError
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
 
 _LOCK = ".lock"
 

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import subprocess
-from typing import TYPE_CHECKING, Self
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Self
 
 from tools.controlplane import components as plane_components
 from tools.controlplane import http_api
@@ -17,11 +20,6 @@ from tools.controlplane.waiting import wait_until
 from tools.node import components
 from tools.node.errors import CommandError
 from tools.node.files import ADDRESS, CLUSTER_DOMAIN, CONTAINERD_NAMESPACE, SOCKET, NodeFiles
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-    from pathlib import Path
-    from types import TracebackType
 
 _CONTROLLER_MANAGER = "kube-controller-manager"
 _SCHEDULER = "kube-scheduler"

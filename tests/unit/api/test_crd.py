@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 import yaml
@@ -17,9 +18,6 @@ from flamectl_operator.api.schema import structural
 from flamectl_operator.api.status import FlameClusterStatus
 from flamectl_operator.api.validation import parse_spec
 from flamectl_operator.status.reason import NOT_OBSERVED
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 _CONFIG = Path(__file__).parents[3] / "config"
 _FILE = _CONFIG / "crd" / "flame.xflops.io_flameclusters.yaml"

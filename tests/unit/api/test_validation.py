@@ -3,24 +3,20 @@
 from __future__ import annotations
 
 import tracemalloc
+from collections.abc import Callable
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pytest_mock import MockerFixture
 
+from flamectl_operator.api.flamecluster import FlameClusterSpec
 from flamectl_operator.api.limits import MAX_DEPTH
 from flamectl_operator.api.problems import InvalidSpecError
 from flamectl_operator.api.validation import parse_spec
 from tests.unit.api.rejections import MINIMAL, changed
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from pytest_mock import MockerFixture
-
-    from flamectl_operator.api.flamecluster import FlameClusterSpec
 
 _JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8),

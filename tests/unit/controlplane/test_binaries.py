@@ -7,7 +7,7 @@ import io
 import os
 import threading
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
@@ -15,9 +15,6 @@ from tools.controlplane.binaries import NAMES, cache_directory, choose, ensure_b
 from tools.controlplane.errors import BinariesError, BuildError
 from tools.controlplane.progress import Reporter
 from tools.controlplane.versions import MODULES, read_versions
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 # Answers `go version`, logs what it builds, and fails at the package that the file `fail-at` names, half-way through.
 FAKE_GO = """#!/bin/sh

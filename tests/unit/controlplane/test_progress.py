@@ -5,12 +5,9 @@ from __future__ import annotations
 import io
 import os
 import sys
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from tools.controlplane.progress import Reporter, run_with_progress
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 class Terminal(io.StringIO):

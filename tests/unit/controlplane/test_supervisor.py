@@ -7,8 +7,8 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -19,9 +19,6 @@ from tools.controlplane.progress import Reporter
 from tools.controlplane.state import StateFiles, prepare
 from tools.controlplane.supervisor import Address, Orders, Supervisor, bound_to_this_process
 from tools.controlplane.waiting import wait_until
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 # Writes its name at the end, so that the order of the ends can be seen.
 SCRIPT = "trap 'echo {name} >> ended; exit' TERM; echo started; while :; do sleep 0.01; done"

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import pytest
 
 from tools.demo.__main__ import _Demo, _EndedError, _parser
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    import pytest
 
 
 def _kept(tmp_path: Path, *, code: int | None, ctrl_c: bool) -> int:

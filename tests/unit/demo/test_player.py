@@ -3,22 +3,18 @@
 from __future__ import annotations
 
 import subprocess
+from collections.abc import Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 import pytest
 
 from tests.unit.demo.objects import NOTHING, healthy
 from tools.controlplane import KubectlError
+from tools.demo.model import Snapshot
 from tools.demo.player import INTERVAL, ChapterFailedError, Player
 from tools.demo.scene import Act, Scene
 from tools.demo.story import Chapter
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from tools.demo.model import Snapshot
 
 THREE = healthy(0, 1, 2)
 CHAPTER = Chapter(

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import pytest
 
 from tests.unit.demo.objects import CHILDREN, NEW, NOTHING, cluster, executor, healthy, manager, seen
+from tools.demo.model import Snapshot
 from tools.demo.story import Chapter, chapters
-
-if TYPE_CHECKING:
-    from tools.demo.model import Snapshot
 
 UP, SCALED, HEALED, ROLLED, ZERO, SUSPENDED, RESUMED, DELETED = chapters()
 

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import io
-from typing import TYPE_CHECKING
 
 import pytest
 from rich.console import Console
 
 from tests.unit.demo.objects import NEW, NOTHING, cluster, event, executor, healthy, manager, scene, seen
+from tools.demo.model import Snapshot
 from tools.demo.scene import Act, Scene
 from tools.demo.view import Screen, paint
-
-if TYPE_CHECKING:
-    from tools.demo.model import Snapshot
 
 LONG = (
     'kubectl -n demo patch flamecluster my-flame --type=merge -p \'{"spec":{"executorManager":{"maxExecutors":20}}}\''

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 import yaml
 
 from flamectl_operator.desired.metadata import Identity
 from flamectl_operator.desired.network_policy import MAX_OPERATORS, operators, operators_rule
+from flamectl_operator.desired.pod_template import ComponentTemplate
 from tests.unit.builders import desired
-
-if TYPE_CHECKING:
-    from flamectl_operator.desired.pod_template import ComponentTemplate
 
 ROOT = Path(__file__).parents[3]
 SAMPLE = yaml.safe_load((ROOT / "config" / "samples" / "network-policy.yaml").read_text(encoding="utf-8"))

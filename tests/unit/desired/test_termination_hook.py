@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import shutil
 import subprocess
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -13,9 +14,6 @@ from flamectl_operator.api.drain import OnTermination
 from flamectl_operator.desired.termination_hook import termination_hook
 from flamectl_operator.settings.model import FlameSettings
 from tests.unit.builders import desired, merged
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 REAL_TIME = True  # the shells are processes, but each of their seconds is counted by the test's own `sleep`
 

@@ -6,17 +6,15 @@ import shutil
 import socket
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from flamectl_operator.desired.wait_container import wait_command
 from flamectl_operator.settings.model import FlameSettings
 from tests.unit.builders import desired
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 _NC_THAT_CHECKS = f"#!/bin/sh\nexec {sys.executable} -c \"import socket; socket.create_connection(('$4', $5), 2)\"\n"
 _NC_WITHOUT_Z = "#!/bin/sh\necho 'nc: invalid option -- z\nUsage: nc HOST PORT' >&2\nexit 1\n"

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import ssl
 import threading
-from typing import TYPE_CHECKING, Any
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
 
 import pytest
 from grpclib.const import Status
 from grpclib.exceptions import ProtocolError
+from pytest_mock import MockerFixture
 
 from flamectl_operator.flame import answers
 from flamectl_operator.flame.answer_memory import AnswerMemory
@@ -20,13 +24,6 @@ from tests.flame.certified import served_as_localhost
 from tests.flame.model import FlameModel
 from tests.flame.server import LOOPBACK, FlameServer, two_free_ports
 from tests.unit.kube.certificates import AUTHORITY, LOCALHOST
-
-if TYPE_CHECKING:
-    import ssl
-    from collections.abc import AsyncIterator
-    from pathlib import Path
-
-    from pytest_mock import MockerFixture
 
 REAL_TIME = True
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterator
 from dataclasses import replace
 from random import Random
-from typing import TYPE_CHECKING
 
 import pytest
 import structlog
@@ -15,9 +15,6 @@ from flamectl_operator.flame.session_manager import TOO_LARGE, FlameError
 from flamectl_operator.flame.snapshot import ExecutorState, FlameExecutor, NodeState, Session, SessionManagerSnapshot
 from flamectl_operator.flame.watcher import Key, NotAsked, Target, Watcher
 from tests.unit.runtime.virtual_time import VirtualClock
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 KEY = ("default", "a")
 TARGET = Target("host", 8080, "incarnation-1")

@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any
+from collections.abc import AsyncGenerator
+from typing import Any
 
-from flamectl_operator.kube.client import Page
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator
-
-    from flamectl_operator.kube.client import WatchEvent
-    from flamectl_operator.kube.errors import KubernetesError
-    from flamectl_operator.kube.pod_views import PodView
+from flamectl_operator.kube.client import Page, WatchEvent
+from flamectl_operator.kube.errors import KubernetesError
+from flamectl_operator.kube.pod_views import PodView
 
 
 class ScriptedClient:

@@ -1,26 +1,21 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import aclosing, asynccontextmanager
 from dataclasses import fields
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 import pytest
+from pytest_mock import MockerFixture
 
 from flamectl_operator.kube.api_server_client import MAX_PAGE_SIZE, ApiServerClient
+from flamectl_operator.kube.client import WatchEvent
 from flamectl_operator.kube.errors import AnswerTooLargeError, UndecodableError
-from flamectl_operator.kube.http.request import MAX_ANSWER_SIZE
+from flamectl_operator.kube.http.request import MAX_ANSWER_SIZE, Request
 from flamectl_operator.kube.pages import list_pages
 from flamectl_operator.kube.resources import CONFIG_MAPS, PODS
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Awaitable, Callable
-
-    from pytest_mock import MockerFixture
-
-    from flamectl_operator.kube.client import WatchEvent
-    from flamectl_operator.kube.http.request import Request
 
 
 class RecordingTransport:

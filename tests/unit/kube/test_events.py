@@ -1,8 +1,9 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, MutableMapping
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import pytest
 from structlog.testing import capture_logs
@@ -19,9 +20,6 @@ from flamectl_operator.kube.events import LONGEST_DELAY, EventRecorder, ObjectRe
 from flamectl_operator.kube.views import KubernetesObject
 from flamectl_operator.runtime.text import LONGEST_MESSAGE
 from tests.unit.runtime.virtual_time import VirtualClock
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, MutableMapping
 
 ABOUT = ObjectReference("flame.xflops.io/v1alpha1", "FlameCluster", "default", "my-flame", "uid-1")
 

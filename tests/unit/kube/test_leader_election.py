@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator
 from random import Random
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from structlog.testing import capture_logs
@@ -14,17 +15,13 @@ from flamectl_operator.kube.errors import (
     ConnectionFailedError,
     ConnectionLostError,
     ForbiddenError,
+    KubernetesError,
     NotLeadingError,
 )
 from flamectl_operator.kube.fence import Fence
 from flamectl_operator.kube.leader_election import Candidate, LeaderElector, LeaseTiming
 from tests.unit.runtime.virtual_time import VirtualClock
 from tests.unit.subreconcilers.fake_api import FakeApi
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-
-    from flamectl_operator.kube.errors import KubernetesError
 
 LEASE = {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease"}
 

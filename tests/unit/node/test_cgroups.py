@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
+
+import pytest
 
 from tools.node import cgroups
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    import pytest
 
 
 def _hierarchy(root: Path, name: str) -> Path:

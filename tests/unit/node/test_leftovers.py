@@ -5,15 +5,12 @@ from __future__ import annotations
 import signal
 import subprocess
 import sys
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from tools.node import cgroups, leftovers
 from tools.node.errors import NodeError
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 _OWNER = """
 import pathlib, sys

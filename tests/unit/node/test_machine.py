@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING
+from pathlib import Path
+
+import pytest
 
 from tools.node import __main__ as command_line
 from tools.node import machine
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    import pytest
 
 
 def test_packages_of_missing_commands_are_named_once_each(monkeypatch: pytest.MonkeyPatch) -> None:

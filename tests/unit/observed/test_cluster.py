@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from datetime import datetime
 
 import pytest
 
 from flamectl_operator.api.constants import CLUSTER_LABEL, REBOUND_ANNOTATION, SESSION_STORE_ANNOTATION
-from flamectl_operator.kube.pod_views import ContainerState, ContainerStateRunning, ContainerStatus
+from flamectl_operator.kube.pod_views import ContainerState, ContainerStateRunning, ContainerStatus, PodView
 from flamectl_operator.observed.cluster import ObservedCluster
+from flamectl_operator.observed.component import Component
 from flamectl_operator.observed.executor import terminal_since
 from flamectl_operator.observed.views import Views
 from tests.unit.builders import (
@@ -32,12 +33,6 @@ from tests.unit.builders import (
     terminating,
     text,
 )
-
-if TYPE_CHECKING:
-    from datetime import datetime
-
-    from flamectl_operator.kube.pod_views import PodView
-    from flamectl_operator.observed.component import Component
 
 FOREIGN = controller_reference("somebody", "ReplicaSet", "web")
 EARLIER = controller_reference("earlier-uid")

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from datetime import datetime
+from typing import Any
 
 import pytest
 
 from flamectl_operator.observed import pods
 from flamectl_operator.observed.pod_problem import PodProblem
 from tests.unit.builders import NOW, UNSCHEDULABLE, ago, condition, ended, later, pod, running, waiting
-
-if TYPE_CHECKING:
-    from datetime import datetime
 
 READY = condition("Ready", "True", since=ago(100))
 MAIN = "executor-manager"

@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 import pytest
 
+from flamectl_operator.kube.pod_views import PodView
 from flamectl_operator.kube.views import PersistentVolumeClaimView
 from flamectl_operator.planning.claims import claim_wait, plan_claims
+from flamectl_operator.planning.effective_spec import EffectiveSpec
+from flamectl_operator.planning.parts import ClaimPlan
 from tests.unit.builders import OWNER, effective, merged, object_cache_pod, observed
-
-if TYPE_CHECKING:
-    from flamectl_operator.kube.pod_views import PodView
-    from flamectl_operator.planning.effective_spec import EffectiveSpec
-    from flamectl_operator.planning.parts import ClaimPlan
 
 CACHE = {"objectCache": {"image": "xflops/flame-object-cache:v0.6.0", "replicas": 1, "persistence": {"size": "10Gi"}}}
 CLAIM = f"{OWNER.name}-object-cache-0"

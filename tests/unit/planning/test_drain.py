@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from datetime import timedelta
-from typing import TYPE_CHECKING
+from datetime import datetime, timedelta
 
 import pytest
 
@@ -12,7 +11,9 @@ from flamectl_operator.api.constants import DRAINING_ANNOTATION, DRAINING_SINCE_
 from flamectl_operator.flame.knowledge import Knowledge, Phase
 from flamectl_operator.flame.snapshot import ExecutorState, FlameExecutor, NodeState, SessionManagerSnapshot
 from flamectl_operator.observed.cluster import ObservedCluster
+from flamectl_operator.observed.executor import Executor
 from flamectl_operator.planning.drain import CONFIRM_AFTER, RETURN_SECONDS, drainable
+from flamectl_operator.planning.effective_spec import EffectiveSpec
 from flamectl_operator.planning.marks import drain_annotations
 from flamectl_operator.planning.parts import Deletion, DrainPlan, DrainReason
 from flamectl_operator.runtime.clock_reading import ClockReading
@@ -33,12 +34,6 @@ from tests.unit.builders import (
     session_manager,
 )
 from tests.unit.subreconcilers.harness import executor_name
-
-if TYPE_CHECKING:
-    from datetime import datetime
-
-    from flamectl_operator.observed.executor import Executor
-    from flamectl_operator.planning.effective_spec import EffectiveSpec
 
 NODE = executor_name(0)
 _BUSY = FlameExecutor(NODE, ExecutorState.BOUND, "s")

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from typing import Any
 
 import msgspec
 import pytest
@@ -12,9 +13,6 @@ from flamectl_operator.planning.drift import config_map_patch, metadata_patch, s
 from tests.service_fields import PORT_FIELDS, SPEC_FIELDS, Owner
 from tests.unit.builders import desired, effective, merged, session_manager, view
 from tests.unit.support import rfc_7386
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 CONFIG_MAP = effective().config_map
 SERVICE = desired().services[0]

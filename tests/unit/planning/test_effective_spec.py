@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import pytest
 
+from flamectl_operator.kube.pod_views import PodView
 from flamectl_operator.planning.comparison import Comparison
 from flamectl_operator.planning.effective_spec import config_generation
 from tests.unit.builders import (
@@ -16,9 +15,6 @@ from tests.unit.builders import (
     session_manager,
     terminating,
 )
-
-if TYPE_CHECKING:
-    from flamectl_operator.kube.pod_views import PodView
 
 
 @pytest.mark.parametrize(

@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from flamectl_operator.api.component_status import IdleStatus
 from flamectl_operator.flame.knowledge import RECENT_SNAPSHOT_SECONDS, Knowledge, Phase
 from flamectl_operator.flame.snapshot import Session, SessionManagerSnapshot
+from flamectl_operator.observed.cluster import ObservedCluster
 from flamectl_operator.planning.idle import Idleness, plan_idle
 from flamectl_operator.runtime.clock_reading import ClockReading
 from tests.unit.builders import BOOTTIME, INCARNATION, MOMENT, NOW, ago, later, observed, session_manager, spec
-
-if TYPE_CHECKING:
-    from flamectl_operator.observed.cluster import ObservedCluster
 
 GENERATION = 7
 EMPTY = SessionManagerSnapshot({})

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import Any
 
 import msgspec
 import pytest
@@ -13,6 +13,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 
 from flamectl_operator.api.flamecluster import LockOptions
 from flamectl_operator.kube import lease as leases
+from flamectl_operator.kube.pod_views import PodView
 from flamectl_operator.kube.views import LeaseView
 from flamectl_operator.planning.lock import (
     Foreign,
@@ -37,11 +38,6 @@ from tests.unit.builders import (
     terminating,
     view,
 )
-
-if TYPE_CHECKING:
-    from typing import Any
-
-    from flamectl_operator.kube.pod_views import PodView
 
 DURATION = 60.0
 #: A moment of the clock's boottime.

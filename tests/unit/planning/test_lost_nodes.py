@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from flamectl_operator.flame.knowledge import Knowledge, Phase
 from flamectl_operator.flame.snapshot import ExecutorState, FlameExecutor, NodeState, SessionManagerSnapshot
+from flamectl_operator.kube.pod_views import PodView
+from flamectl_operator.planning.cluster_plan import ClusterPlan
 from flamectl_operator.planning.lost_nodes import NODE_REPORT_INTERVAL_SECONDS
 from tests.unit.builders import (
     BOOTTIME,
@@ -23,10 +25,6 @@ from tests.unit.builders import (
     terminating,
 )
 from tests.unit.subreconcilers.harness import executor_name
-
-if TYPE_CHECKING:
-    from flamectl_operator.kube.pod_views import PodView
-    from flamectl_operator.planning.cluster_plan import ClusterPlan
 
 WANTED = effective(replicas(1))
 

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
+from flamectl_operator.observed.cluster import ObservedCluster
+from flamectl_operator.planning.needs import Needs
 from tests.unit.builders import (
     cluster_plan,
     config_map_view,
@@ -19,10 +21,6 @@ from tests.unit.builders import (
     session_manager,
     terminating,
 )
-
-if TYPE_CHECKING:
-    from flamectl_operator.observed.cluster import ObservedCluster
-    from flamectl_operator.planning.needs import Needs
 
 WELL = (session_manager(), executor_pod(0))
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import pytest
 
+from flamectl_operator.kube.pod_views import PodView
+from flamectl_operator.planning.cluster_plan import ClusterPlan
 from tests.unit.builders import (
     SETTINGS,
     ago,
@@ -17,10 +17,6 @@ from tests.unit.builders import (
     session_manager,
     terminating,
 )
-
-if TYPE_CHECKING:
-    from flamectl_operator.kube.pod_views import PodView
-    from flamectl_operator.planning.cluster_plan import ClusterPlan
 
 WANTED = effective(cached(2))
 FORCED = SETTINGS.force_delete_after_seconds + SETTINGS.termination_grace_period_seconds

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from datetime import datetime
+from typing import Any
 
 import pytest
 
 from flamectl_operator.flame.knowledge import Knowledge, Phase
 from flamectl_operator.flame.snapshot import ExecutorState, FlameExecutor, NodeState, SessionManagerSnapshot
+from flamectl_operator.kube.pod_views import PodView
 from flamectl_operator.planning.protection import ProtectionPlan
 from tests.unit.builders import (
     BOOTTIME,
@@ -26,11 +28,6 @@ from tests.unit.builders import (
     terminating,
 )
 from tests.unit.subreconcilers.harness import executor_name
-
-if TYPE_CHECKING:
-    from datetime import datetime
-
-    from flamectl_operator.kube.pod_views import PodView
 
 EVICT, DISRUPT, MARK = (
     "cluster-autoscaler.kubernetes.io/safe-to-evict",

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import pytest
 
 from flamectl_operator.api.constants import DELETION_COST_ANNOTATION, EXECUTOR_MANAGER, REVISION_ANNOTATION
 from flamectl_operator.flame.knowledge import Knowledge, Phase
 from flamectl_operator.flame.snapshot import ExecutorState, FlameExecutor, NodeState, SessionManagerSnapshot
+from flamectl_operator.kube.pod_views import PodView
 from flamectl_operator.observed.cluster import ObservedCluster
+from flamectl_operator.observed.executor import Executor
 from flamectl_operator.planning.deletion import deletion_order
 from flamectl_operator.planning.marks import drain_annotations
 from flamectl_operator.planning.parts import DrainReason
@@ -36,12 +38,6 @@ from tests.unit.builders import (
     session_manager,
     waiting,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from flamectl_operator.kube.pod_views import PodView
-    from flamectl_operator.observed.executor import Executor
 
 _SETTINGS = FlameSettings(registration_deadline_seconds=120)
 

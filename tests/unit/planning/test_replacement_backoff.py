@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
+from flamectl_operator.kube.pod_views import PodView
+from flamectl_operator.observed.cluster import ObservedCluster
 from flamectl_operator.observed.component import Component
 from flamectl_operator.planning.replacement_backoff import (
     ReplacementBackoff,
@@ -16,6 +18,7 @@ from flamectl_operator.planning.replacement_backoff import (
     executors_reset_at,
     session_manager_reset_at,
 )
+from flamectl_operator.settings.model import FlameSettings
 from tests.unit.builders import (
     NOW,
     SETTINGS,
@@ -30,11 +33,6 @@ from tests.unit.builders import (
     terminating,
     waiting,
 )
-
-if TYPE_CHECKING:
-    from flamectl_operator.kube.pod_views import PodView
-    from flamectl_operator.observed.cluster import ObservedCluster
-    from flamectl_operator.settings.model import FlameSettings
 
 SM_REVISION = desired().session_manager.revision
 EX_REVISION = desired().group.template.revision

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -13,8 +13,11 @@ from flamectl_operator.api.constants import EXECUTOR_MANAGER, SESSION_MANAGER
 from flamectl_operator.desired import names
 from flamectl_operator.flame.knowledge import Knowledge, Phase
 from flamectl_operator.flame.snapshot import NodeState, SessionManagerSnapshot
-from flamectl_operator.kube.pod_views import ContainerState, ContainerStateRunning, ContainerStatus
+from flamectl_operator.kube.pod_views import ContainerState, ContainerStateRunning, ContainerStatus, PodView
+from flamectl_operator.observed.cluster import ObservedCluster
 from flamectl_operator.planning.budget import Budget
+from flamectl_operator.planning.effective_spec import EffectiveSpec
+from flamectl_operator.planning.parts import RolloutPlan
 from flamectl_operator.planning.replacement_backoff import ReplacementBackoff
 from tests.unit.builders import (
     BOOTTIME,
@@ -34,12 +37,6 @@ from tests.unit.builders import (
     terminating,
     text,
 )
-
-if TYPE_CHECKING:
-    from flamectl_operator.kube.pod_views import PodView
-    from flamectl_operator.observed.cluster import ObservedCluster
-    from flamectl_operator.planning.effective_spec import EffectiveSpec
-    from flamectl_operator.planning.parts import RolloutPlan
 
 OLD = "old"
 

@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Literal
+from datetime import datetime
+from typing import Any, Literal
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from flamectl_operator.api.constants import DELETION_COST_ANNOTATION
+from flamectl_operator.kube.pod_views import PodView
+from flamectl_operator.observed.executor import Executor
 from flamectl_operator.planning.budget import Budget
 from flamectl_operator.planning.deletion import deletion_order
+from flamectl_operator.planning.effective_spec import EffectiveSpec
+from flamectl_operator.planning.parts import ScalePlan
 from flamectl_operator.planning.replacement_backoff import ReplacementBackoff
 from flamectl_operator.planning.scale import creation_wait
 from flamectl_operator.settings.model import FlameSettings
@@ -35,15 +41,6 @@ from tests.unit.builders import (
     spec,
     terminating,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-    from datetime import datetime
-
-    from flamectl_operator.kube.pod_views import PodView
-    from flamectl_operator.observed.executor import Executor
-    from flamectl_operator.planning.effective_spec import EffectiveSpec
-    from flamectl_operator.planning.parts import ScalePlan
 
 LIMIT = 500
 GRACE = SETTINGS.termination_grace_period_seconds

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from datetime import datetime
+from typing import Any
 
 import pytest
 
+from flamectl_operator.kube.pod_views import PodView
+from flamectl_operator.planning.effective_spec import EffectiveSpec
 from flamectl_operator.planning.parts import SessionManagerAction, SessionManagerPlan
 from flamectl_operator.planning.repairs import session_manager_repair
 from flamectl_operator.planning.replacement_backoff import ReplacementBackoff
@@ -27,12 +30,6 @@ from tests.unit.builders import (
     session_template,
     terminating,
 )
-
-if TYPE_CHECKING:
-    from datetime import datetime
-
-    from flamectl_operator.kube.pod_views import PodView
-    from flamectl_operator.planning.effective_spec import EffectiveSpec
 
 FOREIGN = controller_reference("somebody", "ReplicaSet", "web")
 EARLIER = controller_reference("earlier-uid")

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from datetime import datetime
+from typing import Any
 
 import pytest
 
 from flamectl_operator.api.constants import SESSION_MANAGER, SHARED_ANNOTATION
 from flamectl_operator.flame.knowledge import RECENT_SNAPSHOT_SECONDS, Knowledge, Phase
 from flamectl_operator.flame.snapshot import ExecutorState, FlameExecutor, Session, SessionManagerSnapshot
+from flamectl_operator.planning.cluster_plan import ClusterPlan
 from flamectl_operator.planning.session_manager_update import pending_since
 from flamectl_operator.runtime.clock_reading import ClockReading
 from tests.unit.builders import (
@@ -30,11 +32,6 @@ from tests.unit.builders import (
     session_manager,
     waiting,
 )
-
-if TYPE_CHECKING:
-    from datetime import datetime
-
-    from flamectl_operator.planning.cluster_plan import ClusterPlan
 
 IDLE = SessionManagerSnapshot({}, sessions=(Session("open"),))
 BUSY = SessionManagerSnapshot({}, sessions=(Session("s", running=1),))

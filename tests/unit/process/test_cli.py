@@ -8,14 +8,16 @@ import logging
 import os
 import re
 import socket
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
 
 import pytest
 import structlog
 import yaml
 from typer.core import TyperGroup
 from typer.main import get_command
-from typer.testing import CliRunner
+from typer.testing import CliRunner, Result
 
 from flamectl_operator.api.crd import render
 from flamectl_operator.process import cli, options
@@ -25,12 +27,6 @@ from flamectl_operator.settings.catalogue import ENVIRONMENT_PREFIX
 from flamectl_operator.settings.layers import SettingsError
 from flamectl_operator.subreconcilers import PIPELINE
 from tools.installation import WITHOUT_PORTS
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-    from pathlib import Path
-
-    from typer.testing import Result
 
 KUBECONFIG = {
     "apiVersion": "v1",

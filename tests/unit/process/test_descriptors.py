@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import resource
-from typing import TYPE_CHECKING
 
 import pytest
+from pytest_mock import MockerFixture
 
 from flamectl_operator.process.descriptors import MOST, raise_descriptor_limit
-
-if TYPE_CHECKING:
-    from pytest_mock import MockerFixture
 
 INFINITE = resource.RLIM_INFINITY
 

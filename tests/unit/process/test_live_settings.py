@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator, MutableMapping
+from pathlib import Path
+from typing import Any
 
 import pytest
 import structlog
@@ -20,18 +22,12 @@ from flamectl_operator.kube.errors import (
 from flamectl_operator.process.live_settings import RELOAD_INTERVAL, LiveConfig
 from flamectl_operator.process.settings_sources import CONFIG_MAP, KEY, ConfigMapSource, FileSource
 from flamectl_operator.settings.environment import environment_layer
-from flamectl_operator.settings.layers import SettingsError, layer_of
+from flamectl_operator.settings.layers import Layer, SettingsError, layer_of
 from flamectl_operator.settings.model import OperatorConfig
 from tests.unit.builders import NOW
 from tests.unit.runtime.virtual_time import VirtualClock, VirtualTimeLoop
 from tests.unit.subreconcilers.fake_api import FakeApi, ManualClock
 from tests.unit.subreconcilers.harness import Recorded
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, MutableMapping
-    from pathlib import Path
-
-    from flamectl_operator.settings.layers import Layer
 
 NAMESPACE = "flamectl-system"
 FORBIDDEN = ForbiddenError(403, "Forbidden", "you may not")

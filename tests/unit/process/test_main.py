@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Coroutine, Mapping
+from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
 
+from flamectl_operator.kube.client import Client
+from flamectl_operator.kube.http.request import Guard, Request
 from flamectl_operator.kube.resources import LEASES, PODS
 from flamectl_operator.process import main as process
 from flamectl_operator.process.live_settings import RELOAD_INTERVAL
@@ -15,13 +19,6 @@ from flamectl_operator.process.options import config_locations
 from flamectl_operator.runtime.log_writer import LogWriter
 from flamectl_operator.settings.model import OperatorConfig
 from tests.unit.runtime.virtual_time import VirtualClock, virtually
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine, Mapping
-    from pathlib import Path
-
-    from flamectl_operator.kube.client import Client
-    from flamectl_operator.kube.http.request import Guard, Request
 
 
 def _first(environ: Mapping[str, str], **given: Any) -> OperatorConfig:

@@ -3,23 +3,24 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
 
-from flamectl_operator.kube.errors import ForbiddenError, NotFoundError, UnauthorizedError, UntrustedServerError
+from flamectl_operator.kube.errors import (
+    ForbiddenError,
+    KubernetesError,
+    NotFoundError,
+    UnauthorizedError,
+    UntrustedServerError,
+)
 from flamectl_operator.observed.flame_cluster import MAX_KEPT_SPEC_SIZE
-from flamectl_operator.process.plan import PlanError, _manifest, _plan_error, plan_of, rendered
+from flamectl_operator.process.plan import PlanError, PlanResult, _manifest, _plan_error, plan_of, rendered
 from tests.unit.builders import cached, executor_template, merged, raw_spec, replicas, session_template
 from tests.unit.subreconcilers.harness import CM_NAME, KEY, SM_NAME, StepHarness, converged, executor_name
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-    from flamectl_operator.kube.errors import KubernetesError
-    from flamectl_operator.process.plan import PlanResult
 
 #: Resources whose writes a plan does not show: how work goes, and what keeps operators apart.
 SILENT = ("flameclusters", "leases", "events")

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 import structlog
@@ -25,9 +26,6 @@ from flamectl_operator.settings.document import defaults
 from flamectl_operator.settings.layers import SettingsError
 from tests.unit.builders import NOW
 from tests.unit.subreconcilers.fake_api import FakeApi, ManualClock
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 NAMESPACE = "flamectl-system"
 FORBIDDEN = ForbiddenError(403, "Forbidden", "you may not")

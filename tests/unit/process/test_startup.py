@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterator, MutableMapping
 from itertools import pairwise
 from random import Random
-from typing import TYPE_CHECKING
+from typing import Any
 
 import pytest
 from structlog.testing import capture_logs
 
+from flamectl_operator.kube.client import Page
 from flamectl_operator.kube.errors import (
     ConfigurationError,
     ConnectionFailedError,
@@ -21,6 +23,7 @@ from flamectl_operator.kube.errors import (
     UnauthorizedError,
     UntrustedServerError,
 )
+from flamectl_operator.kube.resources import Resource
 from flamectl_operator.process import startup as startup_module
 from flamectl_operator.process.live_settings import LiveConfig
 from flamectl_operator.process.settings_sources import ConfigMapSource
@@ -30,14 +33,6 @@ from flamectl_operator.settings.layers import SettingsError
 from tests.unit.builders import NOW
 from tests.unit.subreconcilers.errors import broken
 from tests.unit.subreconcilers.fake_api import FakeApi, ManualClock
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, MutableMapping
-    from typing import Any
-
-    from flamectl_operator.kube.client import Page
-    from flamectl_operator.kube.resources import Resource
-    from flamectl_operator.process.startup import Step
 
 NO_CRD = NotFoundError(404, "NotFound", "nope")
 REFUSED = ConnectionFailedError("refused")

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
+from flamectl_operator.observed.component import Component
+from flamectl_operator.planning.cluster_plan import ClusterPlan
 from flamectl_operator.planning.part import Part
 from flamectl_operator.reconcile.base import PlannedStep
+from flamectl_operator.reconcile.reconcile_pass import Pass
 from flamectl_operator.runtime.outcome import wait
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from flamectl_operator.observed.component import Component
-    from flamectl_operator.planning.cluster_plan import ClusterPlan
-    from flamectl_operator.reconcile.reconcile_pass import Pass
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from dataclasses import replace as with_
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from msgspec.structs import replace
@@ -9,6 +9,7 @@ from msgspec.structs import replace
 from flamectl_operator.api.status import FlameClusterStatus, Generations
 from flamectl_operator.flame.knowledge import Knowledge, Phase
 from flamectl_operator.flame.snapshot import ExecutorState, FlameExecutor, NodeState, SessionManagerSnapshot
+from flamectl_operator.kube.pod_views import PodView
 from flamectl_operator.reconcile.debounce import (
     FIRST_INTERVAL,
     LONGEST_INTERVAL,
@@ -33,9 +34,6 @@ from tests.unit.builders import (
     session_manager,
     terminating,
 )
-
-if TYPE_CHECKING:
-    from flamectl_operator.kube.pod_views import PodView
 
 DEBOUNCE = Debounce(until=11.0, awaited=Awaited(starts=3), length=FIRST_INTERVAL)
 SHRINKING = Debounce(until=11.0, awaited=Awaited(ends=3), length=FIRST_INTERVAL)

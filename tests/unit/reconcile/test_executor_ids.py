@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -12,13 +11,11 @@ from flamectl_operator.api.status import FlameClusterStatus
 from flamectl_operator.desired.names import MAX_ID
 from flamectl_operator.flame.knowledge import Knowledge, Phase
 from flamectl_operator.flame.snapshot import ExecutorState, FlameExecutor, NodeState, SessionManagerSnapshot
+from flamectl_operator.kube.pod_views import PodView
+from flamectl_operator.observed.cluster import ObservedCluster
 from flamectl_operator.reconcile.executor_ids import MAX_STEP, ExecutorIds
 from tests.unit.builders import INCARNATION, NOW, executor_pod, observed, session_manager
 from tests.unit.subreconcilers.harness import executor_name
-
-if TYPE_CHECKING:
-    from flamectl_operator.kube.pod_views import PodView
-    from flamectl_operator.observed.cluster import ObservedCluster
 
 
 def _status(next_id: int | None) -> FlameClusterStatus:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
 import pytest
 
@@ -10,9 +10,6 @@ from flamectl_operator.kube.errors import LockLostError, NotLeadingError, Server
 from flamectl_operator.reconcile.failing import FAILING_AFTER_SECONDS, Failing, failing
 from flamectl_operator.reconcile.refusals import RefusedError
 from tests.unit.subreconcilers.errors import broken, conflict, lost, not_found, overloaded, unreachable
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 BEFORE = Failing("webhook: dial tcp 10.0.0.1:4711: refused", 100)
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import inspect
 import sys
 from collections import Counter
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from typing import Any
 
 import pytest
 import structlog
@@ -13,13 +14,9 @@ import structlog
 from flamectl_operator.planning import cluster_plan
 from flamectl_operator.planning.cluster_plan import ClusterPlan
 from flamectl_operator.runtime.logs import set_level
+from flamectl_operator.runtime.outcome import Result
 from tests.unit.builders import executor_template, merged, replicas
 from tests.unit.subreconcilers.harness import StepHarness, converged, executor_name
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from flamectl_operator.runtime.outcome import Result
 
 #: The modules of the planners.
 PLANNING = {

@@ -3,19 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
 
-from flamectl_operator.flame.session_manager import FlameError
-from flamectl_operator.flame.watcher import NotAsked, Target
+from flamectl_operator.flame.session_manager import FlameError, SessionManager
+from flamectl_operator.flame.snapshot import SessionManagerSnapshot
+from flamectl_operator.flame.watcher import Key, NotAsked, Target
 from flamectl_operator.reconcile.session_manager_io import LONGEST_RETRY, MOST, PASS_LIMIT, RETRY, SessionManagerIO
 from flamectl_operator.reconcile.write_count import WRITES, WriteCount
 from flamectl_operator.runtime.progress import UnderWay
 from tests.unit.runtime.virtual_time import VirtualClock
-
-if TYPE_CHECKING:
-    from flamectl_operator.flame.session_manager import SessionManager
-    from flamectl_operator.flame.snapshot import SessionManagerSnapshot
-    from flamectl_operator.flame.watcher import Key
 
 KEY = ("default", "a")
 TARGET = Target("10.64.0.7", 8080, "incarnation")

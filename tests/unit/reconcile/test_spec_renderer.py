@@ -6,25 +6,21 @@ import gc
 import threading
 import tracemalloc
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 import pytest
+from pytest_mock import MockerFixture
 
 from flamectl_operator.api.validation import parse_spec
+from flamectl_operator.desired.metadata import Identity
 from flamectl_operator.kube.views import ObjectMeta
-from flamectl_operator.observed.flame_cluster import WholeFlameClusterView
+from flamectl_operator.observed.flame_cluster import FlameClusterView, WholeFlameClusterView
 from flamectl_operator.reconcile import spec_renderer
 from flamectl_operator.reconcile.spec_renderer import MAX_SIZE_IN_LOOP, RenderedSpec, SpecRenderer
 from flamectl_operator.runtime.telemetry import UNMEASURED
 from flamectl_operator.settings.model import FlameSettings
 from tests.unit.builders import OWNER, SETTINGS, flame_cluster, raw_spec, replicas
-
-if TYPE_CHECKING:
-    from pytest_mock import MockerFixture
-
-    from flamectl_operator.desired.metadata import Identity
-    from flamectl_operator.observed.flame_cluster import FlameClusterView
 
 
 def _cluster(changes: dict[str, Any] | None = None, generation: int = 1) -> FlameClusterView:

@@ -5,13 +5,11 @@ from __future__ import annotations
 import io
 import json
 import logging
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from typing import Any
 
 import pytest
 import structlog
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 
 class LogStream(io.StringIO):

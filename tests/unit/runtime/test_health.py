@@ -1,16 +1,13 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING
 
 import pytest
 
 from flamectl_operator.runtime.health import BEAT, MAX_LAG, Heartbeat, report
 from tests.unit.runtime.virtual_time import VirtualClock, VirtualTimeLoop
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
 
 
 def fine() -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 import structlog
@@ -11,9 +11,7 @@ import structlog
 from flamectl_operator.runtime import log_limits
 from flamectl_operator.runtime.log_limits import LIBRARY_BURST, LINE_BURST, LogLimits
 from flamectl_operator.runtime.logs import configure_logging
-
-if TYPE_CHECKING:
-    from tests.unit.runtime.conftest import LogStream
+from tests.unit.runtime.conftest import LogStream
 
 
 class Clock:

@@ -8,19 +8,16 @@ import json
 import logging
 import os
 import threading
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from typing import Any
 
 import pytest
 import structlog
+from pytest_mock import MockerFixture
 
 from flamectl_operator.runtime import log_writer
 from flamectl_operator.runtime.log_writer import LogWriter, can_write
 from flamectl_operator.runtime.logs import configure_logging
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from pytest_mock import MockerFixture
 
 
 class Pipe:

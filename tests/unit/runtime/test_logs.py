@@ -4,17 +4,14 @@ import ast
 import json
 import logging
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 import structlog
 
 from flamectl_operator.runtime.logs import MAX_VALUE_LENGTH, configure_logging, set_level
+from tests.unit.runtime.conftest import LogStream
 from tests.unit.runtime.virtual_time import VirtualClock
-
-if TYPE_CHECKING:
-    from tests.unit.runtime.conftest import LogStream
-
 
 SECRET = "hunter2"
 SOURCE = Path(__file__).resolve().parents[3] / "src" / "flamectl_operator"

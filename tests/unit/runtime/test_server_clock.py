@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, MutableMapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from structlog.testing import capture_logs
 
 from flamectl_operator.runtime.clock_reading import ALWAYS, ClockReading
 from flamectl_operator.runtime.server_clock import CONFIRM_AFTER, TOLERANCE, ServerClock
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, MutableMapping
 
 START = datetime(2026, 1, 1, 12, tzinfo=UTC)
 

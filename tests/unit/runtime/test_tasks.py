@@ -1,14 +1,12 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Coroutine
+from typing import Any
 
 import pytest
 
 from flamectl_operator.runtime.tasks import TaskDiedError, racing, run_forever, while_running
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine
 
 
 async def _with_work(background: dict[str, Coroutine[Any, Any, None]]) -> None:

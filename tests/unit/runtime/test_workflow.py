@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from flamectl_operator.runtime.outcome import DONE, NOTHING, Outcome, Result, stop, wait
-from flamectl_operator.runtime.workflow import Action, Always, Hooks, If, InOrder, Place, SideBySide, Stage
-
-if TYPE_CHECKING:
-    from flamectl_operator.runtime.workflow import Workflow
+from flamectl_operator.runtime.workflow import Action, Always, Hooks, If, InOrder, Place, SideBySide, Stage, Workflow
 
 Ran = list[str]
 

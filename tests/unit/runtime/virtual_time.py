@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import selectors
+from collections.abc import Callable, Coroutine, Mapping
+from concurrent.futures import Executor
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 import pytest
 
 from flamectl_operator.runtime.clock_reading import ClockReading
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine, Mapping
-    from concurrent.futures import Executor
 
 R = TypeVar("R")
 START = datetime(2025, 1, 1, tzinfo=UTC)

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from typing import Any
 
 from hypothesis import strategies as st
 
-from flamectl_operator.settings.catalogue import catalogue
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from flamectl_operator.settings.catalogue import Setting
+from flamectl_operator.settings.catalogue import Setting, catalogue
 
 #: Where another value cannot be told from the type of the default, or rules tie it to others.
 _OTHERS: Mapping[str, object] = {

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from flamectl_operator.api.component_status import ExecutorManagerStatus, SessionManagerStatus
 from flamectl_operator.api.status import FlameClusterStatus, Generations, find
+from flamectl_operator.kube.pod_views import PodView
+from flamectl_operator.planning.effective_spec import EffectiveSpec
 from flamectl_operator.planning.needs import NO_NEEDS
 from flamectl_operator.planning.replacement_backoff import ReplacementBackoff, remembered
 from flamectl_operator.runtime.outcome import blocked
@@ -29,10 +31,6 @@ from tests.unit.builders import (
     session_manager,
     terminating,
 )
-
-if TYPE_CHECKING:
-    from flamectl_operator.kube.pod_views import PodView
-    from flamectl_operator.planning.effective_spec import EffectiveSpec
 
 WELL = (session_manager(), executor_pod(0), executor_pod(1))
 

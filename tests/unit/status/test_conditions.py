@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any, NamedTuple
 
 import pytest
 
 from flamectl_operator.api.status import Condition, ConditionType, FlameClusterStatus, Generations, suspension_begun
+from flamectl_operator.kube.pod_views import PodView
 from flamectl_operator.planning.replacement_backoff import ReplacementBackoff
-from flamectl_operator.runtime.outcome import blocked, wait
+from flamectl_operator.runtime.outcome import Outcome, blocked, wait
 from flamectl_operator.status.conditions import (
     ConditionWriter,
     carried_over,
@@ -31,13 +34,6 @@ from tests.unit.builders import (
     session_manager,
     terminating,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from datetime import datetime
-
-    from flamectl_operator.kube.pod_views import PodView
-    from flamectl_operator.runtime.outcome import Outcome
 
 WELL = (session_manager(), executor_pod(0))
 NOTHING_SAID = FlameClusterStatus()

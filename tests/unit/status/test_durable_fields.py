@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from flamectl_operator.api.component_status import ExecutorManagerStatus, SessionManagerStatus
 from flamectl_operator.api.status import Condition, FlameClusterStatus
+from flamectl_operator.kube.pod_views import PodView
+from flamectl_operator.planning.effective_spec import EffectiveSpec
 from flamectl_operator.planning.replacement_backoff import ReplacementBackoff
 from flamectl_operator.status.compute import StatusInput, compute_status
 from flamectl_operator.status.durable_fields import durable_fields, required_durable_fields
 from tests.unit.builders import NOW, effective, executor_pod, later, observed, session_manager, terminating
-
-if TYPE_CHECKING:
-    from flamectl_operator.kube.pod_views import PodView
-    from flamectl_operator.planning.effective_spec import EffectiveSpec
 
 WELL = (session_manager(), executor_pod(0), executor_pod(1))
 

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from flamectl_operator.api.status import FlameClusterStatus
-from flamectl_operator.runtime.outcome import blocked, wait
+from flamectl_operator.kube.pod_views import PodView
+from flamectl_operator.observed.cluster import ObservedCluster
+from flamectl_operator.planning.effective_spec import EffectiveSpec
+from flamectl_operator.runtime.outcome import Outcome, blocked, wait
 from flamectl_operator.runtime.text import LONGEST_MESSAGE
 from flamectl_operator.status.compute import StatusInput, compute_status
 from flamectl_operator.status.health import HEALTHY, Health, compute_health, present_state
@@ -29,12 +32,6 @@ from tests.unit.builders import (
     terminating,
     waiting,
 )
-
-if TYPE_CHECKING:
-    from flamectl_operator.kube.pod_views import PodView
-    from flamectl_operator.observed.cluster import ObservedCluster
-    from flamectl_operator.planning.effective_spec import EffectiveSpec
-    from flamectl_operator.runtime.outcome import Outcome
 
 SM = session_manager()
 STARTING = session_manager("starting", since=ago(5))

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import pytest
 
+from flamectl_operator.kube.pod_views import PodView
 from flamectl_operator.status.losses import loss_events
 from tests.unit.builders import condition, executor_pod, observed, session_manager, terminating
-
-if TYPE_CHECKING:
-    from flamectl_operator.kube.pod_views import PodView
 
 SM = session_manager()
 EXECUTORS = [executor_pod(number) for number in range(5)]

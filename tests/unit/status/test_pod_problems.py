@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from datetime import datetime
+from typing import Any
 
 import msgspec
 import pytest
@@ -13,8 +14,10 @@ from flamectl_operator.kube.pod_views import (
     ContainerResources,
     ContainerState,
     ContainerStateRunning,
+    ContainerStatus,
     PodContainer,
     PodResourceClaimStatus,
+    PodView,
 )
 from flamectl_operator.observed.waiting import READY_TIMEOUT_SECONDS
 from flamectl_operator.status.compute import StatusInput, compute_status
@@ -37,11 +40,6 @@ from tests.unit.builders import (
     text,
     waiting,
 )
-
-if TYPE_CHECKING:
-    from datetime import datetime
-
-    from flamectl_operator.kube.pod_views import ContainerStatus, PodView
 
 SM = session_manager()
 IMAGE = "example.com/executor:v1"

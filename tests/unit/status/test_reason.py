@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 import pytest
 
 from flamectl_operator.api.status import FlameClusterStatus, Generations
-from flamectl_operator.runtime.outcome import blocked, wait
+from flamectl_operator.kube.pod_views import PodView
+from flamectl_operator.kube.views import ServiceView
+from flamectl_operator.runtime.outcome import Outcome, blocked, wait
 from flamectl_operator.status.compute import StatusInput, compute_status
 from flamectl_operator.status.reason import most_important, rank
 from tests.unit.builders import (
@@ -25,11 +27,6 @@ from tests.unit.builders import (
     session_manager,
     terminating,
 )
-
-if TYPE_CHECKING:
-    from flamectl_operator.kube.pod_views import PodView
-    from flamectl_operator.kube.views import ServiceView
-    from flamectl_operator.runtime.outcome import Outcome
 
 WELL = (session_manager(), executor_pod(0), executor_pod(1))
 STARTING = (session_manager("starting", since=ago(5)),)

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable
+from datetime import datetime
+from typing import Any
 
 import msgspec
 import pytest
 
 from flamectl_operator.api.constants import EXECUTOR_MANAGER, OBJECT_CACHE, SESSION_MANAGER
 from flamectl_operator.api.status import FlameClusterStatus, Generations, find
-from flamectl_operator.kube.pod_views import ContainerState, ContainerStateTerminated
+from flamectl_operator.kube.pod_views import ContainerState, ContainerStateTerminated, ContainerStatus, PodView
 from flamectl_operator.status.compute import StatusInput, compute_status
 from tests.unit.builders import (
     NOW,
@@ -29,12 +31,6 @@ from tests.unit.builders import (
     terminating,
     text,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-    from datetime import datetime
-
-    from flamectl_operator.kube.pod_views import ContainerStatus, PodView
 
 SM = session_manager()
 RAISE = "it was killed at its memory limit (raise spec.executorManager.resources.limits.memory)"

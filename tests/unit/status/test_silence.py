@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -11,13 +12,9 @@ from flamectl_operator.api.component_status import AutoscalingStatus
 from flamectl_operator.api.status import Condition, FlameClusterStatus
 from flamectl_operator.planning.autoscaling import Scaling
 from flamectl_operator.settings.model import FlameSettings
+from flamectl_operator.status.notice import Notice
 from flamectl_operator.status.silence import silence
 from tests.unit.builders import NOW, ago, effective, merged, replicas
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from flamectl_operator.status.notice import Notice
 
 
 def _reachable(status: Any = "False", reason: str = "TimedOut") -> Condition:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from flamectl_operator.desired.pod_template import ComponentTemplate
 from flamectl_operator.kube.errors import (
     AlreadyExistsError,
     ApiError,
@@ -13,15 +12,12 @@ from flamectl_operator.kube.errors import (
     ConnectionLostError,
     ForbiddenError,
     InvalidError,
+    KubernetesError,
     NotFoundError,
     ServerError,
     TooManyRequestsError,
 )
 from flamectl_operator.reconcile.refusals import RefusedError
-
-if TYPE_CHECKING:
-    from flamectl_operator.desired.pod_template import ComponentTemplate
-    from flamectl_operator.kube.errors import KubernetesError
 
 
 def refusal_of(error: KubernetesError, template: ComponentTemplate | None = None) -> str:

@@ -8,14 +8,15 @@ The contract suite of the simulation holds it to that: `test_fake_api.py` names 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncGenerator, Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any, TypeVar, Unpack
+from typing import Any, TypeVar, Unpack
 
 import msgspec
 
 from flamectl_operator.api.crd import NOT_OBSERVED
-from flamectl_operator.kube.client import EventType, Page, WatchEvent
+from flamectl_operator.kube.client import DeleteOptions, EventType, ListOptions, Page, WatchEvent, WatchOptions
 from flamectl_operator.kube.errors import (
     AlreadyExistsError,
     ConflictError,
@@ -24,17 +25,12 @@ from flamectl_operator.kube.errors import (
     NotFoundError,
 )
 from flamectl_operator.kube.http import wire
+from flamectl_operator.kube.http.request import Guard
+from flamectl_operator.kube.resources import Resource
 from flamectl_operator.kube.views import KubernetesObject
+from flamectl_operator.runtime.clock import Clock
 from flamectl_operator.runtime.clock_reading import ALWAYS, ClockReading
 from tests.unit.support import rfc_7386
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Callable, Mapping
-
-    from flamectl_operator.kube.client import DeleteOptions, ListOptions, WatchOptions
-    from flamectl_operator.kube.http.request import Guard
-    from flamectl_operator.kube.resources import Resource
-    from flamectl_operator.runtime.clock import Clock
 
 T = TypeVar("T", bound=KubernetesObject)
 Manifest = dict[str, Any]

@@ -6,25 +6,21 @@ from __future__ import annotations
 
 import heapq
 import itertools
+from collections.abc import Callable, Mapping
 from datetime import datetime
 from math import inf
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from flamectl_operator.desired import names
 from flamectl_operator.flame.knowledge import BELIEVED, OFF, Knowledge, Phase, differ
 from flamectl_operator.flame.session_manager import FlameError
-from flamectl_operator.flame.snapshot import NodeState
+from flamectl_operator.flame.snapshot import NodeState, SessionManagerSnapshot
+from flamectl_operator.flame.watcher import Key, Target
+from flamectl_operator.runtime.outcome import Result
 from tests.flame.model import FlameModel
 from tests.unit.builders import OWNER
+from tests.unit.subreconcilers.fake_api import ManualClock
 from tests.unit.subreconcilers.harness import StepHarness
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
-    from flamectl_operator.flame.snapshot import SessionManagerSnapshot
-    from flamectl_operator.flame.watcher import Key, Target
-    from flamectl_operator.runtime.outcome import Result
-    from tests.unit.subreconcilers.fake_api import ManualClock
 
 
 class ManualTimer:

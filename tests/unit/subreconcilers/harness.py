@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from copy import copy
-from typing import TYPE_CHECKING, Any
+from datetime import datetime
+from typing import Any
 
 import msgspec
 
@@ -11,27 +13,21 @@ from flamectl_operator.api.constants import CLUSTER_LABEL, EXECUTOR_MANAGER, OBJ
 from flamectl_operator.api.status import FlameClusterStatus
 from flamectl_operator.controller import Controller
 from flamectl_operator.desired import names
-from flamectl_operator.kube.events import EventRecorder
+from flamectl_operator.flame.watcher import Flame
+from flamectl_operator.kube.cache.store import Change, Store
+from flamectl_operator.kube.events import EventKind, EventRecorder, ObjectReference
+from flamectl_operator.kube.resources import Resource
 from flamectl_operator.reconcile.batch import BATCH_TIME_LIMIT
+from flamectl_operator.reconcile.reconcile_pass import Pass
 from flamectl_operator.reconcile.spec_renderer import SpecRenderer
 from flamectl_operator.reconcile.stores import CHILDREN, FLAME_CLUSTERS, Stores
 from flamectl_operator.reconcile.write_count import WRITES, WriteCount
+from flamectl_operator.runtime.outcome import Result
 from flamectl_operator.settings.model import OperatorConfig
 from flamectl_operator.subreconcilers.update_status import OpenStatus
 from tests.unit.builders import NOW, OWNER, POD_IP, PodState, V, _status, executor_pod, merged, raw_spec
 from tests.unit.notes import Notes
 from tests.unit.subreconcilers.fake_api import FakeApi, ManualClock
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from datetime import datetime
-
-    from flamectl_operator.flame.watcher import Flame
-    from flamectl_operator.kube.cache.store import Change, Store
-    from flamectl_operator.kube.events import EventKind, ObjectReference
-    from flamectl_operator.kube.resources import Resource
-    from flamectl_operator.reconcile.reconcile_pass import Pass
-    from flamectl_operator.runtime.outcome import Result
 
 KEY = (OWNER.namespace, OWNER.name)
 SM_NAME = names.session_manager(OWNER.name)

@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 
+from flamectl_operator.kube.errors import KubernetesError
 from flamectl_operator.reconcile.refusals import RefusedError
-from flamectl_operator.runtime.outcome import DONE
+from flamectl_operator.runtime.outcome import DONE, Outcome
 from flamectl_operator.subreconcilers.add_services import AddServices
 from tests.unit.builders import desired
 from tests.unit.subreconcilers.errors import REFUSALS, already_exists, conflict, forbidden
 from tests.unit.subreconcilers.harness import CACHE_NAME, SM_NAME, StepHarness, converged
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from flamectl_operator.kube.errors import KubernetesError
-    from flamectl_operator.runtime.outcome import Outcome
 
 BOTH = [SM_NAME, CACHE_NAME]
 

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
 import pytest
+from pytest_mock import MockerFixture
 
+from flamectl_operator.kube.errors import KubernetesError
 from flamectl_operator.kube.resources import PODS
 from flamectl_operator.reconcile.outcomes import TAKEN_NAME_RECHECK_SECONDS
 from flamectl_operator.reconcile.refusals import RefusedError
 from flamectl_operator.reconcile.stores import FLAME_CLUSTERS
-from flamectl_operator.runtime.outcome import DONE
+from flamectl_operator.runtime.outcome import DONE, Outcome
 from flamectl_operator.subreconcilers.add_session_manager import AddSessionManager
 from flamectl_operator.subreconcilers.update_config_map import UpdateConfigMap
 from tests.unit.builders import OWNER, desired, later, replicas
@@ -25,14 +28,6 @@ from tests.unit.subreconcilers.errors import (
     refusal_of,
 )
 from tests.unit.subreconcilers.harness import CM_NAME, SM_NAME, StepHarness, converged
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from pytest_mock import MockerFixture
-
-    from flamectl_operator.kube.errors import KubernetesError
-    from flamectl_operator.runtime.outcome import Outcome
 
 SOMEBODY = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web", "uid": "web-uid", "controller": True}
 EARLIER = {

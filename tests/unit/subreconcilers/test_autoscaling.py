@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from typing import Any
 
 import pytest
 
-from tests.unit.builders import NOW
+from tests.unit.builders import NOW, PodState
 from tests.unit.subreconcilers.flame_harness import FlameHarness, converged
 from tests.unit.subreconcilers.harness import KEY, SM_NAME, executor_name
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from tests.unit.builders import PodState
 
 _LIMITS = {"cpu": "1", "memory": "1Gi"}
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from typing import Any
 
 import pytest
 
@@ -11,9 +12,6 @@ from flamectl_operator.kube import resources
 from tests.unit.builders import OWNER, cached, replicas
 from tests.unit.subreconcilers.errors import lost
 from tests.unit.subreconcilers.harness import SM_NAME, StepHarness, cache_name, converged, executor_name
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 CLAIMS = "persistentvolumeclaims"
 DATA = "data"

@@ -3,22 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from typing import Any
 
 import msgspec
+from pytest_mock import MockerFixture
 
 from flamectl_operator.kube.errors import NotFoundError, UndecodableError
-from flamectl_operator.kube.resources import PODS
+from flamectl_operator.kube.resources import PODS, Resource
 from tests.unit.builders import OWNER, replicas
 from tests.unit.subreconcilers.errors import forbidden, lost, quota
 from tests.unit.subreconcilers.harness import SM_NAME, StepHarness, converged, executor_name
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from pytest_mock import MockerFixture
-
-    from flamectl_operator.kube.resources import Resource
 
 
 async def test_404_for_the_resource_does_not_count_as_deleted() -> None:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 
+from flamectl_operator.runtime.outcome import Result
 from tests.unit.subreconcilers.harness import (
     CACHE_NAME,
     CM_NAME,
@@ -15,11 +17,6 @@ from tests.unit.subreconcilers.harness import (
     converged,
     executor_name,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from flamectl_operator.runtime.outcome import Result
 
 #: A cluster with each kind of child.
 EVERYTHING = {

@@ -4,18 +4,16 @@ from __future__ import annotations
 
 from copy import deepcopy
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from flamectl_operator.api.constants import DRAINING_ANNOTATION, DRAINING_SINCE_ANNOTATION
 from flamectl_operator.reconcile.batch import BATCH_LONGEST_PAUSE
+from tests.flame.model import ModelSession
 from tests.unit.builders import replicas
 from tests.unit.subreconcilers.flame_harness import FlameHarness, converged
 from tests.unit.subreconcilers.harness import executor_name
-
-if TYPE_CHECKING:
-    from tests.flame.model import ModelSession
 
 
 def _each_once(session: ModelSession) -> bool:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 
@@ -16,9 +17,6 @@ from tests.unit.builders import cached, merged, replicas
 from tests.unit.subreconcilers.errors import bad_request
 from tests.unit.subreconcilers.harness import KEY, SM_NAME, StepHarness
 from tests.unit.subreconcilers.test_update_claims import EXISTING_SESSION, _make_claim
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 KINDS = ("pods", "services", "configmaps", "networkpolicies", "persistentvolumeclaims", "leases")
 ALL = merged(

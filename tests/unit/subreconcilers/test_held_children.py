@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from typing import Any
 
 import pytest
 
 from flamectl_operator.desired import names
 from tests.unit.builders import OWNER, cached, merged, replicas
 from tests.unit.subreconcilers.harness import LOCK_NAME, SM_NAME, cache_name, converged
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 FINALIZER = "example.com/hold"
 HELD = {

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
+from pytest_mock import MockerFixture
 
 from flamectl_operator.api.constants import PLURAL
 from flamectl_operator.observed.flame_cluster import MAX_KEPT_SPEC_SIZE
@@ -13,9 +14,6 @@ from flamectl_operator.reconcile.stores import WHOLE_FLAME_CLUSTERS
 from tests.unit.builders import OWNER, merged, raw_spec, replicas
 from tests.unit.subreconcilers.errors import lost
 from tests.unit.subreconcilers.harness import StepHarness
-
-if TYPE_CHECKING:
-    from pytest_mock import MockerFixture
 
 LARGE = {"executorManager": {"podTemplate": {"metadata": {"annotations": {"notes": "x" * MAX_KEPT_SPEC_SIZE}}}}}
 

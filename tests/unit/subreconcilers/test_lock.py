@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 from itertools import count
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from structlog.testing import capture_logs
 
 from flamectl_operator.api.constants import DELETION_COST_ANNOTATION
-from flamectl_operator.kube.errors import LockLostError
+from flamectl_operator.kube.errors import KubernetesError, LockLostError
 from flamectl_operator.kube.resources import PODS
 from flamectl_operator.reconcile.stores import FLAME_CLUSTERS
 from tests.unit.builders import OWNER, controller_reference, replicas, rolling
@@ -21,11 +22,6 @@ from tests.unit.subreconcilers.errors import (
     unreachable,
 )
 from tests.unit.subreconcilers.harness import LOCK_NAME, SM_NAME, StepHarness, converged, executor_name
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from flamectl_operator.kube.errors import KubernetesError
 
 #: Changes of the spec or of the Pods after which a Pod has to be deleted.
 NEW_EXECUTORS = {"executorManager": {"image": "new"}}

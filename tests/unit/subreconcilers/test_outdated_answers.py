@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 import pytest
@@ -11,15 +11,12 @@ from structlog.testing import capture_logs
 from flamectl_operator.api.constants import PLURAL
 from flamectl_operator.kube.cache.contradictions import OutdatedAnswerError
 from flamectl_operator.kube.client import EventType, WatchEvent
+from flamectl_operator.kube.pod_views import PodView
 from flamectl_operator.kube.resources import PODS
 from flamectl_operator.reconcile.cluster_reads import ClusterReads
 from tests.unit.builders import OWNER
 from tests.unit.subreconcilers.errors import conflict
-from tests.unit.subreconcilers.harness import CM_NAME, converged, executor_name
-
-if TYPE_CHECKING:
-    from flamectl_operator.kube.pod_views import PodView
-    from tests.unit.subreconcilers.harness import StepHarness
+from tests.unit.subreconcilers.harness import CM_NAME, StepHarness, converged, executor_name
 
 
 async def doubting() -> tuple[StepHarness, list[str]]:

@@ -2,23 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterator, MutableMapping
+from typing import Any
 
 import pytest
+from pytest_mock import MockerFixture
 from structlog.testing import capture_logs
 
+from flamectl_operator.kube.errors import KubernetesError
 from flamectl_operator.reconcile.status_writer import CRD_RECHECK_SECONDS
 from tests.unit.builders import replicas
 from tests.unit.subreconcilers.errors import broken, conflict
 from tests.unit.subreconcilers.harness import KEY, StepHarness
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, MutableMapping
-    from typing import Any
-
-    from pytest_mock import MockerFixture
-
-    from flamectl_operator.kube.errors import KubernetesError
 
 #: The durable fields: nothing may be done unless all of these are stored.
 PROMISES = ["executorManager.nextId", "executorManager.attemptId", "observedGeneration", "sessionManager.revision"]

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from typing import Any
 
 from tests.unit.builders import merged, replicas
 from tests.unit.subreconcilers.errors import lost
 from tests.unit.subreconcilers.flame_harness import FlameHarness, converged
 from tests.unit.subreconcilers.harness import executor_name
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 EVICT, DISRUPT = "cluster-autoscaler.kubernetes.io/safe-to-evict", "karpenter.sh/do-not-disrupt"
 PROTECT: dict[str, Any] = {"executorManager": {"drain": {"protectBusy": True}}}

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import timedelta
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
+from pytest_mock import MockerFixture
 
 from flamectl_operator.api.constants import (
     FIRST_CONTAINER_ANNOTATION,
@@ -14,7 +16,7 @@ from flamectl_operator.api.constants import (
     SESSION_MANAGER_ANNOTATION,
     SESSION_STORE_ANNOTATION,
 )
-from flamectl_operator.kube.errors import BadRequestError, ForbiddenError
+from flamectl_operator.kube.errors import BadRequestError, ForbiddenError, KubernetesError
 from flamectl_operator.kube.resources import CLAIMS, PODS
 from flamectl_operator.reconcile.refusals import RefusedError, never_admits
 from flamectl_operator.subreconcilers.replace_stale_pods import ReplaceStalePods
@@ -39,13 +41,6 @@ from tests.unit.subreconcilers.errors import (
     refusal_of,
 )
 from tests.unit.subreconcilers.harness import SM_NAME, StepHarness, converged, executor_name, take_long
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from pytest_mock import MockerFixture
-
-    from flamectl_operator.kube.errors import KubernetesError
 
 NEW_EXECUTORS = {"executorManager": {"image": "new"}}
 NEW_SESSION_MANAGER = {"sessionManager": {"image": "new"}}

@@ -3,22 +3,25 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from functools import partial
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
+from pytest_mock import MockerFixture
 
 from flamectl_operator.api.constants import SESSION_MANAGER_ANNOTATION
 from flamectl_operator.desired import names
-from flamectl_operator.kube.errors import BadRequestError
+from flamectl_operator.kube.errors import BadRequestError, KubernetesError
 from flamectl_operator.kube.resources import PODS
 from flamectl_operator.observed.waiting import READY_TIMEOUT_SECONDS
 from flamectl_operator.planning.part import listed
 from flamectl_operator.reconcile.outcomes import CHANGED_RECHECK_SECONDS
+from flamectl_operator.reconcile.reconcile_pass import Pass
 from flamectl_operator.reconcile.refusals import RefusedError
 from flamectl_operator.reconcile.stores import FLAME_CLUSTERS
-from flamectl_operator.runtime.outcome import DONE
+from flamectl_operator.runtime.outcome import DONE, Outcome
 from flamectl_operator.runtime.slow_start import AFTER_ACCEPTANCE
 from flamectl_operator.subreconcilers.add_session_manager import AddSessionManager
 from flamectl_operator.subreconcilers.scale_executors import ScaleExecutors, span
@@ -37,15 +40,6 @@ from tests.unit.subreconcilers.errors import (
     unreachable,
 )
 from tests.unit.subreconcilers.harness import CM_NAME, KEY, SM_NAME, StepHarness, converged, executor_name, take_long
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from pytest_mock import MockerFixture
-
-    from flamectl_operator.kube.errors import KubernetesError
-    from flamectl_operator.reconcile.reconcile_pass import Pass
-    from flamectl_operator.runtime.outcome import Outcome
 
 
 async def _prepared(world: StepHarness) -> Pass:

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import pytest
 
+from flamectl_operator.kube.errors import KubernetesError
 from flamectl_operator.subreconcilers.scale_object_cache import ScaleObjectCache
 from tests.unit.builders import cached, later, merged, replicas
 from tests.unit.subreconcilers.errors import invalid, quota
 from tests.unit.subreconcilers.harness import SM_NAME, StepHarness, cache_name, converged
-
-if TYPE_CHECKING:
-    from flamectl_operator.kube.errors import KubernetesError
 
 NEW_IMAGE = {"objectCache": {"image": "new"}}
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 
@@ -10,9 +11,6 @@ from flamectl_operator.flame.knowledge import OFF
 from tests.unit.builders import merged, replicas, rolling
 from tests.unit.subreconcilers.flame_harness import FlameHarness, converged
 from tests.unit.subreconcilers.harness import executor_name
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 _NEW_IMAGE = {"executorManager": {"image": "xflops/flame-executor-manager:broken"}}
 _QUICK = {"flame": {"registrationDeadlineSeconds": 30}}

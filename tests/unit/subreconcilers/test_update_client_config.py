@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 import yaml
 
 from flamectl_operator.kube.errors import KubernetesError
 from flamectl_operator.reconcile.refusals import RefusedError
-from flamectl_operator.runtime.outcome import DONE, Kind
+from flamectl_operator.runtime.outcome import DONE, Kind, Outcome
 from flamectl_operator.subreconcilers.update_client_config import UpdateClientConfig
 from tests.unit.subreconcilers.errors import REFUSALS, broken, conflict
 from tests.unit.subreconcilers.harness import StepHarness, converged
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from flamectl_operator.runtime.outcome import Outcome
 
 NAME = "my-flame-client"
 WANTED: dict[str, Any] = {"clientConfig": {}}

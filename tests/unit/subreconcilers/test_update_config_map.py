@@ -2,26 +2,21 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 import yaml
+from pytest_mock import MockerFixture
 
 from flamectl_operator.api.constants import CLUSTER_LABEL, CONFIG_HASH_ANNOTATION
+from flamectl_operator.kube.errors import KubernetesError
 from flamectl_operator.reconcile.outcomes import TAKEN_NAME_RECHECK_SECONDS
 from flamectl_operator.reconcile.refusals import RefusedError
-from flamectl_operator.runtime.outcome import DONE, Kind
+from flamectl_operator.runtime.outcome import DONE, Kind, Outcome
 from flamectl_operator.subreconcilers.update_config_map import UpdateConfigMap
 from tests.unit.subreconcilers.errors import REFUSALS, conflict, refusal_of
 from tests.unit.subreconcilers.harness import CM_NAME, KEY, StepHarness, converged
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from pytest_mock import MockerFixture
-
-    from flamectl_operator.kube.errors import KubernetesError
-    from flamectl_operator.runtime.outcome import Outcome
 
 EARLIER = {
     "apiVersion": "flame.xflops.io/v1alpha1", "kind": "FlameCluster", "name": "my-flame", "uid": "earlier", "controller": True,

@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 
 from flamectl_operator.desired.network_policy import operators
+from flamectl_operator.kube.errors import KubernetesError
 from flamectl_operator.reconcile.refusals import RefusedError
-from flamectl_operator.runtime.outcome import DONE, Kind
+from flamectl_operator.runtime.outcome import DONE, Kind, Outcome
 from flamectl_operator.subreconcilers.update_network_policy import UpdateNetworkPolicy
 from tests.unit.subreconcilers.errors import REFUSALS, broken, conflict, forbidden
 from tests.unit.subreconcilers.harness import StepHarness, converged
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from flamectl_operator.kube.errors import KubernetesError
-    from flamectl_operator.runtime.outcome import Outcome
 
 NAME = "my-flame-network-policy"
 CLIENT = {"podSelector": {"matchLabels": {"flame-client": "true"}}}

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
 import pytest
+from pytest_mock import MockerFixture
 
 from flamectl_operator.kube.cache.store import Change
+from flamectl_operator.kube.errors import KubernetesError
 from flamectl_operator.kube.resources import PODS
 from flamectl_operator.reconcile.refusals import RefusedError
 from flamectl_operator.runtime.outcome import Result
@@ -14,13 +17,6 @@ from flamectl_operator.subreconcilers.update_status import UpdateStatus
 from tests.unit.builders import desired, replicas
 from tests.unit.subreconcilers.errors import broken, conflict, forbidden, lost, quota, refusal_of
 from tests.unit.subreconcilers.harness import KEY, SM_NAME, StepHarness, converged, executor_name
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from pytest_mock import MockerFixture
-
-    from flamectl_operator.kube.errors import KubernetesError
 
 
 def _status_writes(world: StepHarness) -> int:

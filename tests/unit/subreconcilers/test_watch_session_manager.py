@@ -5,16 +5,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 
 from tests.unit.builders import OWNER, POD_IP
 from tests.unit.subreconcilers.flame_harness import FlameHarness, converged
 from tests.unit.subreconcilers.harness import SM_NAME
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 VICTIM = "my-flame-session-manager.victim.svc.cluster.local"
 VICTIMS_IP = "10.64.0.99"

@@ -2,13 +2,15 @@ from __future__ import annotations
 
 import asyncio
 import sys
+from collections.abc import AsyncIterator, Iterator, MutableMapping
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from itertools import pairwise
 from random import Random
-from typing import TYPE_CHECKING, NamedTuple
+from typing import Any, NamedTuple
 
 import pytest
+from pytest_mock import MockerFixture
 from structlog.testing import capture_logs
 
 from flamectl_operator.kube.cache.reflector import (
@@ -21,31 +23,22 @@ from flamectl_operator.kube.cache.reflector import (
     SetBackError,
 )
 from flamectl_operator.kube.cache.store import Store
-from flamectl_operator.kube.client import Page
+from flamectl_operator.kube.client import Page, WatchEvent
 from flamectl_operator.kube.errors import (
     ConnectionFailedError,
     ConnectionLostError,
     ForbiddenError,
     GoneError,
+    KubernetesError,
     NotFoundError,
     ServerError,
     TooManyRequestsError,
 )
-from flamectl_operator.kube.resources import PODS
+from flamectl_operator.kube.pod_views import PodView
+from flamectl_operator.kube.resources import PODS, Resource
 from tests.unit.kube.fake_client import ScriptedClient
 from tests.unit.kube.objects import added, bookmark, deleted, modified, pod
 from tests.unit.runtime.virtual_time import VirtualClock
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterator, MutableMapping
-    from typing import Any
-
-    from pytest_mock import MockerFixture
-
-    from flamectl_operator.kube.client import WatchEvent
-    from flamectl_operator.kube.errors import KubernetesError
-    from flamectl_operator.kube.pod_views import PodView
-    from flamectl_operator.kube.resources import Resource
 
 GONE = GoneError(410, "Expired", "too old resource version")
 LOST = ConnectionLostError("connection lost: reset by peer")

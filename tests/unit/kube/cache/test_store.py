@@ -1,14 +1,10 @@
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import pytest
 
 from flamectl_operator.kube.cache.store import Change, Store
+from flamectl_operator.kube.pod_views import PodView
 from tests.unit.kube.objects import added, bookmark, deleted, modified, pod
-
-if TYPE_CHECKING:
-    from flamectl_operator.kube.pod_views import PodView
 
 
 @pytest.fixture

@@ -8,7 +8,6 @@ connection may break so that a list is needed, and a list may be slow.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 from hypothesis import settings
 from hypothesis import strategies as st
@@ -17,10 +16,8 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 from flamectl_operator.kube.cache.outdated_states import version_of
 from flamectl_operator.kube.cache.store import Change, Store
 from flamectl_operator.kube.client import EventType, WatchEvent
+from flamectl_operator.kube.pod_views import PodView
 from tests.unit.kube.objects import bookmark, pod
-
-if TYPE_CHECKING:
-    from flamectl_operator.kube.pod_views import PodView
 
 NAMES = st.sampled_from(["a", "b", "c"])
 

@@ -7,9 +7,10 @@ import base64
 import shutil
 import sys
 import tempfile
+from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import certifi
 import pytest
@@ -21,14 +22,9 @@ from kubernetes.aio.config import incluster_config
 from flamectl_operator.kube.errors import ConfigurationError
 from flamectl_operator.kube.http import credentials
 from flamectl_operator.kube.http.connection import connect
-from flamectl_operator.kube.http.credentials import load_credentials, own_namespace
+from flamectl_operator.kube.http.credentials import Credentials, load_credentials, own_namespace
 from flamectl_operator.kube.http.request import Request
 from tests.unit.kube.certificates import AUTHORITY, KEY, LOCALHOST
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from flamectl_operator.kube.http.credentials import Credentials
 
 REAL_TIME = True  # exec plugins are processes
 

@@ -1,9 +1,9 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from random import Random
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -11,13 +11,9 @@ from flamectl_operator.kube.errors import TooManyRequestsError
 from flamectl_operator.kube.http.limiting import LimitedTransport
 from flamectl_operator.kube.http.request import Request
 from flamectl_operator.kube.http.retrying import RetryingTransport
+from flamectl_operator.kube.http.transport import Transport
 from flamectl_operator.runtime.telemetry import Telemetry
 from tests.unit.runtime.virtual_time import VirtualClock
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-
-    from flamectl_operator.kube.http.transport import Transport
 
 
 class SlowTransport:

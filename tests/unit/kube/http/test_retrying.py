@@ -1,9 +1,10 @@
 from __future__ import annotations
 
 from random import Random
-from typing import TYPE_CHECKING
+from unittest.mock import AsyncMock
 
 import pytest
+from pytest_mock import MockerFixture
 
 from flamectl_operator.kube.errors import (
     ConflictError,
@@ -17,11 +18,6 @@ from flamectl_operator.kube.errors import (
 from flamectl_operator.kube.http.request import Request
 from flamectl_operator.kube.http.retrying import MAX_TOTAL_WAIT, RetryingTransport
 from tests.unit.runtime.virtual_time import VirtualClock
-
-if TYPE_CHECKING:
-    from unittest.mock import AsyncMock
-
-    from pytest_mock import MockerFixture
 
 FAILED = ConnectionFailedError("refused")
 LOST = ConnectionLostError("reset")

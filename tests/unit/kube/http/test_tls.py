@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import ssl
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import certifi
 import pytest
@@ -16,10 +18,6 @@ from flamectl_operator.kube.errors import UntrustedServerError
 from flamectl_operator.kube.http.connection import connect
 from flamectl_operator.kube.http.request import Request
 from tests.unit.kube.certificates import AUTHORITY, EXPIRED, KEY, LOCALHOST
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-    from pathlib import Path
 
 REAL_TIME = True
 

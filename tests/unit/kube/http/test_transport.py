@@ -5,10 +5,12 @@ from __future__ import annotations
 import asyncio
 import socket
 import threading
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from traceback import walk_tb
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from aiohttp import web
@@ -39,10 +41,6 @@ from flamectl_operator.runtime.clock_reading import ClockReading
 from flamectl_operator.runtime.progress import UnderWay
 from flamectl_operator.runtime.server_clock import ServerClock
 from tests.unit.notes import Notes
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Awaitable, Callable
-    from pathlib import Path
 
 REAL_TIME = True
 

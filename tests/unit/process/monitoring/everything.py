@@ -5,13 +5,16 @@ from __future__ import annotations
 import asyncio
 from functools import cache
 from random import Random
-from typing import TYPE_CHECKING, Any, get_args
+from typing import Any, get_args
+
+from prometheus_client.core import Metric
 
 from flamectl_operator.kube.client import EventType, WatchEvent
 from flamectl_operator.kube.views import ObjectMeta
 from flamectl_operator.operator import Operator
 from flamectl_operator.process.container import Host
 from flamectl_operator.process.monitoring import Monitor
+from flamectl_operator.process.monitoring.metrics import Metrics
 from flamectl_operator.process.replica import Replica
 from flamectl_operator.runtime.telemetry import Ended
 from flamectl_operator.settings.model import OperatorConfig
@@ -19,11 +22,6 @@ from flamectl_operator.subreconcilers import PIPELINE
 from tests.unit.builders import flame_cluster
 from tests.unit.runtime.virtual_time import VirtualClock, VirtualTimeLoop
 from tests.unit.subreconcilers.fake_api import FakeApi
-
-if TYPE_CHECKING:
-    from prometheus_client.core import Metric
-
-    from flamectl_operator.process.monitoring.metrics import Metrics
 
 
 class Working(Replica):

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from random import Random
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
+from flamectl_operator.controller import Key
 from flamectl_operator.kube.cache.reflector import Reflector
 from flamectl_operator.kube.cache.store import Store
 from flamectl_operator.kube.client import Page
 from flamectl_operator.kube.errors import ConnectionFailedError, ForbiddenError, KubernetesError, NotFoundError
-from flamectl_operator.kube.resources import PODS, SERVICES
+from flamectl_operator.kube.pod_views import PodView
+from flamectl_operator.kube.resources import PODS, SERVICES, Resource
 from flamectl_operator.process.monitoring.checks import (
     WATCH_TIMEOUT_SECONDS,
     hanging_watches,
@@ -23,13 +26,6 @@ from flamectl_operator.process.monitoring.checks import (
 from flamectl_operator.runtime.progress import UnderWay, record_progress
 from tests.unit.kube.fake_client import ScriptedClient
 from tests.unit.runtime.virtual_time import VirtualClock
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-
-    from flamectl_operator.controller import Key
-    from flamectl_operator.kube.pod_views import PodView
-    from flamectl_operator.kube.resources import Resource
 
 LIMIT = 600.0
 DAY = 24 * 3600.0

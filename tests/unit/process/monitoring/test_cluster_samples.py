@@ -1,15 +1,13 @@
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from flamectl_operator.kube.views import ObjectMeta
+from flamectl_operator.observed.flame_cluster import FlameClusterView
 from flamectl_operator.process.monitoring.cluster_samples import Entry, Numbers, sample
 from tests.unit.builders import flame_cluster
-
-if TYPE_CHECKING:
-    from flamectl_operator.observed.flame_cluster import FlameClusterView
 
 
 def _cluster(spec: dict[str, Any], status: dict[str, Any]) -> FlameClusterView:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 import socket
 import sys
+from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
-from typing import TYPE_CHECKING
 
 import pytest
 from aiohttp import web
@@ -14,9 +14,6 @@ from structlog.testing import capture_logs
 
 from flamectl_operator.process.monitoring import connections
 from flamectl_operator.process.monitoring.http import serving
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
 
 REAL_TIME = True
 #: A state in `TCP_INFO`.

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import promql_parser as promql
 import pytest
@@ -14,9 +15,6 @@ import yaml
 from flamectl_operator.settings.model import OperatorConfig, listen_on
 from tests.promql import matches
 from tests.unit.process.monitoring.everything import everything
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
 
 CONFIG = Path(__file__).resolve().parents[4] / "config"
 FOLDER = CONFIG / "monitoring"

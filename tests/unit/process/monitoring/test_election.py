@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from random import Random
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -15,13 +15,10 @@ from flamectl_operator.process.monitoring import Monitor
 from flamectl_operator.process.monitoring.checks import ELECTION_TIMEOUT_SECONDS
 from flamectl_operator.process.replica import Replica
 from flamectl_operator.runtime.health import report
-from flamectl_operator.settings.model import OperatorConfig
+from flamectl_operator.settings.model import LeaderElectionSettings, OperatorConfig
 from tests.unit.builders import raw_spec
 from tests.unit.runtime.virtual_time import VirtualClock
 from tests.unit.subreconcilers.fake_api import FakeApi
-
-if TYPE_CHECKING:
-    from flamectl_operator.settings.model import LeaderElectionSettings
 
 NAME = "flamectl-operator"
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import socket
+from collections.abc import AsyncIterator, Iterator, MutableMapping
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import aiohttp
 import pytest
@@ -15,9 +16,6 @@ from structlog.testing import capture_logs
 
 from flamectl_operator.process.monitoring.http import CannotListenError, Routes, health_routes, metrics_routes, serving
 from flamectl_operator.runtime.health import HealthChecks
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterator, MutableMapping
 
 REAL_TIME = True
 

@@ -1,14 +1,11 @@
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
 import pytest
 
 from flamectl_operator.process.monitoring.metrics import Metrics
 from flamectl_operator.runtime.workflow import Place
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 QUEUE = {"name": "sheep", "controller": "sheep"}
 CONTROLLER = {"controller": "sheep"}

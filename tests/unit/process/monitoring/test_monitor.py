@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import socket
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from random import Random
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import aiohttp
 import pytest
 from structlog.testing import capture_logs
 
+from flamectl_operator.controller import Key
 from flamectl_operator.operator import Operator
 from flamectl_operator.process.monitoring import Monitor
 from flamectl_operator.process.monitoring.http import CannotListenError
@@ -21,11 +23,6 @@ from flamectl_operator.settings.model import MetricsSettings, OperatorConfig
 from tests.unit.builders import raw_spec, replicas
 from tests.unit.process.monitoring.everything import Working
 from tests.unit.subreconcilers.fake_api import FakeApi
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-
-    from flamectl_operator.controller import Key
 
 REAL_TIME = True
 
