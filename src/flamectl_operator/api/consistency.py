@@ -18,7 +18,7 @@ from flamectl_operator.api.problems import Problem
 from flamectl_operator.api.slot import parse_slot
 
 _SLOT = "spec.sessionManager.slot"
-_GI = 1024**3
+_KI, _GI = 2**10, 2**30
 #: Policies that the schedulers of Flame 0.6 and later know by themselves.
 _POLICIES = ("priority", "drf")
 #: The default of `maxExecutors`, about which nothing has to be said.
@@ -53,8 +53,8 @@ def _slot_beyond_limits(spec: FlameClusterSpec) -> Iterator[Problem]:
     if (cpus := _cpus(limits)) is not None and slot.cpu > cpus:
         yield Problem(_SLOT, f"must fit an executor: cpu={slot.cpu}, but {limits['cpu'].path} gives it {cpus}")
     if (memory := limits.get("memory")) is not None and slot.memory > memory.amount:
-        needs = f"mem is {_gib(slot.memory)}"
-        yield Problem(_SLOT, f"must fit an executor: {needs}, but {memory.path} is {_gib(memory.amount)}")
+        needs = f"mem is {_size(slot.memory)}"
+        yield Problem(_SLOT, f"must fit an executor: {needs}, but {memory.path} is {_size(memory.amount)}")
     if (gpus := gpu_limit(limits)) is not None and slot.gpu > gpus:
         yield Problem(_SLOT, f"must fit an executor: gpu={slot.gpu}, but its limits have {gpus}")
 
@@ -101,13 +101,13 @@ def _memory(spec: FlameClusterSpec) -> Iterator[Problem]:
         yield Problem(
             f"{CONTAINER_LIMITS}.cpu",
             "is not set: an executor tells Flame all CPUs of its node, so its slots may need more than its memory limit of "
-            f"{_gib(memory.amount)}",
+            f"{_size(memory.amount)}",
         )
     elif (slots := cpus // slot.cpu) * slot.memory > memory.amount:
         yield Problem(
             memory.path,
-            f"is {_gib(memory.amount)}, but Flame fills an executor by CPU: its {cpus} CPUs fit {slots} slots of {slot.cpu}, "
-            f"and need {_gib(slots * slot.memory)}",
+            f"is {_size(memory.amount)}, but Flame fills an executor by CPU: its {cpus} CPUs fit {slots} slots of {slot.cpu}, "
+            f"and need {_size(slots * slot.memory)}",
         )
 
 
@@ -209,5 +209,8 @@ def _cpus(limits: dict[str, Limit]) -> int | None:
     return math.ceil(limits["cpu"].amount) if "cpu" in limits else None
 
 
-def _gib(amount: Decimal | int) -> str:
+def _size(amount: Decimal | int) -> str:
+    """Return a size for a message; one below a kilobyte has no unit, or `m`, which is a thousandth."""
+    if amount < _KI:
+        return f"{float(amount):.4g} bytes (write Mi or Gi after the number)"
     return f"{float(amount) / _GI:.4g} GiB"

@@ -49,6 +49,8 @@ def test_a_sound_spec_has_no_warnings() -> None:
             "mem is 2 GiB, but spec.executorManager.resources.limits.memory is 1 GiB",
         ),
         (_slot("cpu=1,mem=1g", memory="1G"), "memory is 0.9313 GiB"),
+        (_slot("cpu=1,mem=1g", memory="512m"), "memory is 0.512 bytes (write Mi or Gi after the number)"),
+        (_slot("cpu=1,mem=1g", memory=20), "memory is 20 bytes (write Mi or Gi after the number)"),
         (_slot("cpu=1,mem=1g,gpu=2", **{"nvidia.com/gpu": 1}), "gpu=2, but its limits have 1"),
         (_slot("cpu=1,mem=1g,gpu=2", **{"nvidia.com/gpu": 1, "rdma/hca": 1}), "gpu=2, but its limits have 1"),
     ],
