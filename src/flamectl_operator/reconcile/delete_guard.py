@@ -37,7 +37,7 @@ def delete_guard(
         if not still_due():
             raise NotSentError(what, "may be needed by now")
         if isinstance(child, PodView) and reads.keeps_claim(child):
-            raise NotSentError(what, "keeps a PersistentVolumeClaim that is being deleted or has lost its volume")
+            raise NotSentError(what, "may be the last one that has the data of its PersistentVolumeClaim")
         if resource in {PODS, CLAIMS}:
             lock()
 
