@@ -20,7 +20,7 @@ from flamectl_operator.controller import Controller
 from flamectl_operator.kube.cache.store import Store
 from flamectl_operator.kube.events import EventRecorder
 from flamectl_operator.kube.resources import CONFIG_MAPS, PODS, SERVICES, Resource
-from flamectl_operator.reconcile.spec_renderer import SpecRenderer
+from flamectl_operator.reconcile.controller_context import ControllerContext
 from flamectl_operator.reconcile.stores import FLAME_CLUSTERS, Stores
 from flamectl_operator.runtime.clock import SystemClock
 from flamectl_operator.settings.model import OperatorConfig
@@ -94,7 +94,7 @@ async def _pass(bench: Bench, stores: Stores, namespace: str) -> float:
     clock = SystemClock()
     config = OperatorConfig.model_validate({"flame": {"sessionManagerEndpoint": ""}})
     events = EventRecorder(bench.client, "benchmarks", f"benchmarks-{random.getrandbits(32)}", clock)
-    controller = Controller(stores, bench.client, events, clock, config, "benchmarks", renderer=SpecRenderer())
+    controller = Controller(ControllerContext(stores, bench.client, events, clock, "benchmarks"), config)
     taken: list[int] = []
     for _ in range(PASSES):
         begun = time.thread_time_ns()

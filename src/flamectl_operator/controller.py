@@ -10,24 +10,19 @@ from structlog.typing import FilteringBoundLogger
 from flamectl_operator.api.status import FlameClusterStatus
 from flamectl_operator.desired.metadata import Identity
 from flamectl_operator.kube.cache.store import Change
-from flamectl_operator.kube.client import Client
 from flamectl_operator.kube.errors import ConflictError, KubernetesError
-from flamectl_operator.kube.events import EventRecorder
 from flamectl_operator.kube.pod_views import PodView
 from flamectl_operator.observed.flame_cluster import FlameClusterView
 from flamectl_operator.reconcile.cluster_state import ClusterState
+from flamectl_operator.reconcile.controller_context import ControllerContext
 from flamectl_operator.reconcile.outcomes import changed
 from flamectl_operator.reconcile.reconcile_pass import Pass
 from flamectl_operator.reconcile.refusals import RefusedError
-from flamectl_operator.reconcile.spec_renderer import SpecRenderer
 from flamectl_operator.reconcile.step_hooks import StepHooks
-from flamectl_operator.reconcile.stores import Stores
 from flamectl_operator.reconcile.write_count import WRITES, WriteCount
-from flamectl_operator.runtime.clock import Clock
 from flamectl_operator.runtime.logs import STEP
 from flamectl_operator.runtime.outcome import NOTHING, Result
 from flamectl_operator.runtime.share import Shares
-from flamectl_operator.runtime.telemetry import UNMEASURED, Telemetry
 from flamectl_operator.settings.model import OperatorConfig
 from flamectl_operator.status.events import first_ready
 from flamectl_operator.subreconcilers import OBSERVE, PIPELINE
@@ -36,32 +31,11 @@ Key = tuple[str, str]
 
 
 class Controller:
-    """Runs passes. It keeps no state between passes that may not be lost.
+    """Runs passes. It keeps no state between passes that may not be lost."""
 
-    Args:
-        lock_identity: The identity of this operator in deletion locks: the same for all processes of a deployment.
-        renderer: Computes the desired objects. It may outlive this controller.
-    """
-
-    def __init__(
-        self,
-        stores: Stores,
-        client: Client,
-        events: EventRecorder,
-        clock: Clock,
-        config: OperatorConfig,
-        lock_identity: str,
-        telemetry: Telemetry = UNMEASURED,
-        renderer: SpecRenderer | None = None,
-    ) -> None:
-        self._renderer = renderer or SpecRenderer()
-        self._stores = stores
-        self._client = client
-        self._events = events
-        self._clock = clock
+    def __init__(self, context: ControllerContext, config: OperatorConfig) -> None:
+        self._context = context
         self._config = config
-        self._lock_identity = lock_identity
-        self._telemetry = telemetry
         self._states: dict[Key, ClusterState] = {}
         self._shares: Shares[Key] = Shares()
         self._log: FilteringBoundLogger = structlog.get_logger(component="controller")
@@ -76,12 +50,12 @@ class Controller:
         Returns:
             The errors, which cause a retry with backoff, and the outcomes with the delay until the next pass.
         """
-        cluster = self._stores.flame_clusters.get(*key)
+        cluster = self._context.stores.flame_clusters.get(*key)
         if cluster is None or cluster.terminating:
             # Garbage collection deletes its children; the operator writes nothing more for a FlameCluster that is being deleted.
             if (gone := self._states.pop(key, None)) is not None:
-                self._renderer.forget(gone.owner.uid)
-            self._stores.flame.forget(key)
+                self._context.renderer.forget(gone.owner.uid)
+            self._context.stores.flame.forget(key)
             return NOTHING
         WRITES.set(WriteCount())
         state = self._state(key, cluster)
@@ -99,9 +73,10 @@ class Controller:
             self._log.warning("subreconciler", **OBSERVE.labels, outcome="error", error=str(error))
             return Result(errors=(error,))
         before = pass_.status.stored
-        result = await PIPELINE.run(pass_, StepHooks(self._clock, self._telemetry, self._log, state.last_logged))
+        hooks = StepHooks(self._context.clock, self._context.telemetry, self._log, state.last_logged)
+        result = await PIPELINE.run(pass_, hooks)
         self._observe_first_ready(cluster, before, pass_)
-        newest = self._stores.flame_clusters.get(*key)
+        newest = self._context.stores.flame_clusters.get(*key)
         if newest is not None and newest.metadata.resource_version != pass_.status.cluster.metadata.resource_version:
             # A read during the pass brought the change, so no watch event will report it.
             result = result.join(Result(outcomes=(changed(0),)))
@@ -116,23 +91,14 @@ class Controller:
     def _observe_first_ready(self, cluster: FlameClusterView, before: FlameClusterStatus, pass_: Pass) -> None:
         created = cluster.metadata.creation_timestamp
         if created is not None and first_ready(before, pass_.status.stored):
-            self._telemetry.first_ready((self._clock.now() - created).total_seconds())
+            self._context.telemetry.first_ready((self._context.clock.now() - created).total_seconds())
 
     def _state(self, key: Key, cluster: FlameClusterView) -> ClusterState:
         """Return the state of this FlameCluster; a recreated FlameCluster of the same name starts with a new state."""
         state = self._states.get(key)
         if state is None or state.owner.uid != cluster.uid:
             if state is not None:
-                self._renderer.forget(state.owner.uid)
+                self._context.renderer.forget(state.owner.uid)
             owner = Identity(cluster.name, cluster.namespace, cluster.uid)
-            state = self._states[key] = ClusterState(
-                owner,
-                self._client,
-                self._stores,
-                self._clock,
-                self._events,
-                self._lock_identity,
-                self._telemetry,
-                self._renderer,
-            )
+            state = self._states[key] = ClusterState(owner, self._context)
         return state

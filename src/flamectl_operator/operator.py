@@ -23,6 +23,7 @@ from flamectl_operator.kube.resources import PODS
 from flamectl_operator.kube.views import KubernetesObject
 from flamectl_operator.observed import pods
 from flamectl_operator.reconcile.affected_keys import keys_of, keys_of_child, own_key
+from flamectl_operator.reconcile.controller_context import ControllerContext
 from flamectl_operator.reconcile.spec_renderer import SpecRenderer
 from flamectl_operator.reconcile.stores import CHILDREN, FLAME_CLUSTERS, Stores
 from flamectl_operator.runtime.backoff import ExponentialBackoff
@@ -97,9 +98,10 @@ class Operator:
         self._resync_changed = asyncio.Event()
         #: Records events about the operator's actions.
         self.events = EventRecorder(client, MANAGED_BY, identity, clock, self.queue.drained)
-        self._controller = Controller(
-            self.stores, client, self.events, clock, config, lock_identity, telemetry, renderer
+        context = ControllerContext(
+            self.stores, client, self.events, clock, lock_identity, telemetry, renderer or SpecRenderer()
         )
+        self._controller = Controller(context, config)
         self._subscribe()
 
     def reconfigure(self, config: OperatorConfig) -> None:

@@ -46,7 +46,7 @@ class TimedController(Controller):
         return result
 
     def _compared(self, key: Key) -> Comparison | None:
-        client: Any = self._client
+        client: Any = self._context.client
         compared = self._comparisons.pop(key, None)
         if compared is None or not compared.goes_on(self):
             if not in_step(client, self, key) or not client.compares(EVERY):

@@ -36,6 +36,7 @@ from flamectl_operator.kube.errors import NotFoundError
 from flamectl_operator.kube.views import KubernetesObject
 from flamectl_operator.observed.flame_cluster import FlameClusterView
 from flamectl_operator.process.plan import Rehearsal
+from flamectl_operator.reconcile.controller_context import ControllerContext
 from flamectl_operator.reconcile.stores import CHILDREN, FLAME_CLUSTERS
 from tests.simulation.api_server import matcher
 from tests.simulation.client import as_view
@@ -100,9 +101,9 @@ class Comparison:
         self._planned = _writes(plan)
         #: What the plan says and has not been sent.
         self._left = list(self._planned)
-        self._flame = controller._stores.flame
+        self._flame = controller._context.stores.flame
         self._knowledge = (self._flame.knowledge(key), flame.knowledge(key))
-        self._stores = controller._stores
+        self._stores = controller._context.stores
         self._changes_before = self._stores.changes
         self._pass_ended_at = client.loop.now
         #: Why the comparison is over; empty while it goes on.
@@ -198,7 +199,7 @@ def in_step(client: ModelClient, controller: Controller, cluster: Key) -> bool:
     Another CRD changes how the spec reads, and no watch shows that.
     """
     known, stored = (
-        controller._stores.flame_clusters.get(*cluster),
+        controller._context.stores.flame_clusters.get(*cluster),
         client.server.tables[FLAME_CLUSTERS.plural].get(cluster),
     )
     if known is None or stored is None or client.view(FlameClusterView, stored).spec_digest != known.spec_digest:
@@ -212,7 +213,7 @@ def in_step(client: ModelClient, controller: Controller, cluster: Key) -> bool:
         }
         cached = {
             (each.namespace, each.name): each.metadata.resource_version
-            for each in controller._stores.of(resource).all()
+            for each in controller._context.stores.of(resource).all()
             if _concerns(cluster, plural, (each.namespace, each.name))
         }
         if present != cached:
@@ -226,42 +227,47 @@ class _Memory:
     def __init__(self, client: ModelClient, controller: Controller, key: Key) -> None:
         self.key = key
         self.clock = _Frozen(client.clock)
-        self.knowledge = controller._stores.flame.knowledge(key)
+        self.knowledge = controller._context.stores.flame.knowledge(key)
         #: Whether session managers are asked.
-        self.asked = not isinstance(controller._stores.flame, NotAsked)
+        self.asked = not isinstance(controller._context.stores.flame, NotAsked)
         self.api: Any = _Objects(client)
-        self._controller = controller
+        self._context = context = controller._context
         self._config = controller._config
-        self._specs = dict(controller._renderer._specs)
-        self._reservations = copy.deepcopy(controller._stores.claim_reservations)
+        self._specs = dict(context.renderer._specs)
+        self._reservations = copy.deepcopy(controller._context.stores.claim_reservations)
         #: The parts of an operator that a plan replaces by its own.
         self._parts = [
-            controller._client,
-            controller._stores,
-            controller._stores.flame,
-            controller._events,
-            controller._clock,
-            controller._renderer,
-            controller._telemetry,
+            context,
+            context.client,
+            context.stores,
+            context.stores.flame,
+            context.events,
+            context.clock,
+            context.renderer,
+            context.telemetry,
         ]
         self._state = _copied(controller._states.get(key), self._parts, self._parts)
 
     def controller(self, rehearsal: Rehearsal, clock: Clock) -> Controller:
         """Return a controller with this memory, whose writes are recorded."""
-        renderer = copy.copy(self._controller._renderer)
+        renderer = copy.copy(self._context.renderer)
         renderer._specs = dict(self._specs)
         stores = rehearsal.stores
         stores.claim_reservations._given = dict(self._reservations._given)
-        made = Controller(
-            stores,
-            rehearsal.recording,
-            rehearsal.events,
-            clock,
-            self._config,
-            self._controller._lock_identity,
-            renderer=renderer,
+        context = ControllerContext(
+            stores, rehearsal.recording, rehearsal.events, clock, self._context.lock_identity, renderer=renderer
         )
-        parts = [rehearsal.recording, stores, stores.flame, rehearsal.events, clock, renderer, made._telemetry]
+        made = Controller(context, self._config)
+        parts = [
+            context,
+            context.client,
+            stores,
+            stores.flame,
+            context.events,
+            clock,
+            renderer,
+            context.telemetry,
+        ]
         if self._state is not None:
             state = made._states[self.key] = _copied(self._state, self._parts, parts)
             state._io._observed_at = ()  # the last snapshot is of other stores

@@ -34,6 +34,7 @@ from flamectl_operator.process.live_settings import LiveConfig
 from flamectl_operator.process.main import CannotStartError
 from flamectl_operator.process.options import ConfigLocations
 from flamectl_operator.process.startup import what_to_do
+from flamectl_operator.reconcile.controller_context import ControllerContext
 from flamectl_operator.reconcile.stores import CHILDREN, FLAME_CLUSTERS, WHOLE_FLAME_CLUSTERS, Stores
 from flamectl_operator.runtime.clock import Clock, SystemClock
 from flamectl_operator.runtime.logs import STEP, configure_logging
@@ -237,8 +238,8 @@ async def plan_of(
     rehearsal = Rehearsal(client, (namespace, name), clock)
     await rehearsal.load(cluster)
     recording = rehearsal.recording
-    controller = Controller(rehearsal.stores, recording, rehearsal.events, clock, config, _MANAGER)
-    plan = await rehearsal.run(controller)
+    context = ControllerContext(rehearsal.stores, recording, rehearsal.events, clock, _MANAGER)
+    plan = await rehearsal.run(Controller(context, config))
     found = await recording.get(FLAME_CLUSTERS, namespace, name)
     valid = find(FlameClusterStatus.from_wire(found.status), ConditionType.CONFIG_VALID)
     if valid is not None and valid.status == "False":

@@ -16,7 +16,6 @@ from flamectl_operator.desired import names
 from flamectl_operator.desired.common_metadata import CommonMetadata
 from flamectl_operator.desired.metadata import Identity
 from flamectl_operator.desired.pod_template import ComponentTemplate
-from flamectl_operator.kube.client import Client
 from flamectl_operator.kube.errors import (
     AlreadyExistsError,
     ConflictError,
@@ -26,7 +25,7 @@ from flamectl_operator.kube.errors import (
     NotFoundError,
     UndecodableError,
 )
-from flamectl_operator.kube.events import EventRecorder, ObjectReference
+from flamectl_operator.kube.events import ObjectReference
 from flamectl_operator.kube.http.request import Guard
 from flamectl_operator.kube.pod_views import PodView
 from flamectl_operator.kube.resources import CONFIG_MAPS, PODS, Resource
@@ -34,12 +33,11 @@ from flamectl_operator.kube.views import KubernetesObject
 from flamectl_operator.observed import pods
 from flamectl_operator.observed.cluster import ObservedCluster
 from flamectl_operator.reconcile.cluster_reads import ClusterReads
+from flamectl_operator.reconcile.controller_context import ControllerContext
 from flamectl_operator.reconcile.delete_guard import NotSentError, delete_guard
 from flamectl_operator.reconcile.refusals import REFUSALS, RefusedError
 from flamectl_operator.reconcile.repairs import Repairs
-from flamectl_operator.reconcile.stores import Stores
 from flamectl_operator.reconcile.write_count import WRITES
-from flamectl_operator.runtime.clock import Clock
 from flamectl_operator.runtime.turns import in_turn
 
 _LOG = structlog.get_logger(component="controller")
@@ -57,20 +55,12 @@ class ClusterIO(ClusterReads):
             sent.
     """
 
-    def __init__(
-        self,
-        owner: Identity,
-        client: Client,
-        stores: Stores,
-        clock: Clock,
-        events: EventRecorder,
-        lock: Guard,
-    ) -> None:
-        super().__init__(owner, client, stores, clock)
-        self._events = events
+    def __init__(self, owner: Identity, context: ControllerContext, lock: Guard) -> None:
+        super().__init__(owner, context)
+        self._events = context.events
         self._lock = lock
         #: The latest repairs of children.
-        self.repairs = Repairs(clock)
+        self.repairs = Repairs(context.clock)
         #: uids of Pods that this process asked the API server to delete, as long as they are there.
         self.deleted: set[str] = set()
         #: The number of objects that this process created.

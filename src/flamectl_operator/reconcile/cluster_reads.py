@@ -10,7 +10,6 @@ from flamectl_operator.desired import names
 from flamectl_operator.desired.metadata import Identity
 from flamectl_operator.flame.knowledge import Knowledge
 from flamectl_operator.kube.cache.contradictions import Known, OutdatedAnswerError, outdated
-from flamectl_operator.kube.client import Client
 from flamectl_operator.kube.errors import ConflictError, NotFoundError
 from flamectl_operator.kube.pages import list_pages
 from flamectl_operator.kube.pod_views import PodView
@@ -22,10 +21,10 @@ from flamectl_operator.observed.flame_cluster import FlameClusterView
 from flamectl_operator.observed.incarnation import UNKNOWN_SESSION_MANAGER, incarnation_of
 from flamectl_operator.observed.views import Views
 from flamectl_operator.planning.children import CHILDREN
+from flamectl_operator.reconcile.controller_context import ControllerContext
 from flamectl_operator.reconcile.refusals import REFUSALS, RefusedError
-from flamectl_operator.reconcile.stores import FLAME_CLUSTERS, WHOLE_FLAME_CLUSTERS, Stores
+from flamectl_operator.reconcile.stores import FLAME_CLUSTERS, WHOLE_FLAME_CLUSTERS
 from flamectl_operator.reconcile.transform import keep
-from flamectl_operator.runtime.clock import Clock
 from flamectl_operator.runtime.slow_start import in_parallel
 
 T = TypeVar("T", bound=KubernetesObject)
@@ -44,11 +43,11 @@ class ClusterReads:
     without harm.
     """
 
-    def __init__(self, owner: Identity, client: Client, stores: Stores, clock: Clock) -> None:
+    def __init__(self, owner: Identity, context: ControllerContext) -> None:
         self.owner = owner
-        self.client = client
-        self.stores = stores
-        self.clock = clock
+        self.client = context.client
+        self.stores = context.stores
+        self.clock = context.clock
         #: Returns the most concurrent requests of a batch at the moment.
         self.writes_in_flight: Callable[[], int] = lambda: 1
         #: The session manager that the spec of this pass asks for.

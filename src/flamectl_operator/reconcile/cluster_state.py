@@ -10,8 +10,6 @@ from flamectl_operator.desired.cluster import DesiredCluster
 from flamectl_operator.desired.common_metadata import CommonMetadata
 from flamectl_operator.desired.metadata import Identity
 from flamectl_operator.kube.cache.store import Change
-from flamectl_operator.kube.client import Client
-from flamectl_operator.kube.events import EventRecorder
 from flamectl_operator.kube.pod_views import PodView
 from flamectl_operator.observed.cluster import ObservedCluster
 from flamectl_operator.observed.flame_cluster import FlameClusterView
@@ -20,6 +18,7 @@ from flamectl_operator.planning.effective_spec import EffectiveSpec, resolve_eff
 from flamectl_operator.planning.spec_changes import SpecChanges
 from flamectl_operator.planning.unregistered import overdue, unregistered
 from flamectl_operator.reconcile.cluster_io import ClusterIO
+from flamectl_operator.reconcile.controller_context import ControllerContext
 from flamectl_operator.reconcile.debounce import NOTHING_AWAITED, Debounce, awaited_executors
 from flamectl_operator.reconcile.deletion_lock import DeletionLock
 from flamectl_operator.reconcile.dry_run import DryRuns
@@ -30,14 +29,11 @@ from flamectl_operator.reconcile.reconcile_pass import Pass
 from flamectl_operator.reconcile.refusals import RefusedError
 from flamectl_operator.reconcile.report import Report
 from flamectl_operator.reconcile.session_manager_io import SessionManagerIO
-from flamectl_operator.reconcile.spec_renderer import MAX_SIZE_IN_LOOP, RenderedSpec, SpecRenderer
+from flamectl_operator.reconcile.spec_renderer import MAX_SIZE_IN_LOOP, RenderedSpec
 from flamectl_operator.reconcile.status_writer import StatusWriter
-from flamectl_operator.reconcile.stores import Stores
-from flamectl_operator.runtime.clock import Clock
 from flamectl_operator.runtime.clock_reading import ClockReading
 from flamectl_operator.runtime.outcome import Result
 from flamectl_operator.runtime.slow_start import SlowStart
-from flamectl_operator.runtime.telemetry import Telemetry
 from flamectl_operator.settings.model import FlameSettings, OperatorConfig
 from flamectl_operator.status.losses import loss_events
 
@@ -45,29 +41,19 @@ from flamectl_operator.status.losses import loss_events
 class ClusterState:
     """The state that one process keeps of one FlameCluster. Its parts describe themselves; all may be lost without harm."""
 
-    def __init__(
-        self,
-        owner: Identity,
-        client: Client,
-        stores: Stores,
-        clock: Clock,
-        events: EventRecorder,
-        lock_identity: str,
-        telemetry: Telemetry,
-        renderer: SpecRenderer,
-    ) -> None:
+    def __init__(self, owner: Identity, context: ControllerContext) -> None:
         self.owner = owner
-        self._clock = clock
-        self._telemetry = telemetry
-        hold = LockHold(lock_identity, clock)
-        self._io = ClusterIO(owner, client, stores, clock, events, hold.check)
+        self._clock = context.clock
+        self._telemetry = context.telemetry
+        hold = LockHold(context.lock_identity, context.clock)
+        self._io = ClusterIO(owner, context, hold.check)
         self._lock = DeletionLock(LockLease(hold, self._io))
         self.status = StatusWriter(self._io)
-        self._session_manager = SessionManagerIO(owner.key, stores.flame, clock)
+        self._session_manager = SessionManagerIO(owner.key, context.stores.flame, context.clock)
         self._ids = ExecutorIds()
         self._dry_runs = DryRuns(self._io)
         self._slow_start = SlowStart()
-        self._renderer = renderer
+        self._renderer = context.renderer
         #: The last pass' spec and settings. The renderer alone keeps the rendered objects, because it bounds their memory.
         self._rendered: RenderedSpec | None = None
         #: The last valid spec unless it is large, and what changed from one to the next.

@@ -18,6 +18,7 @@ from flamectl_operator.kube.cache.store import Change, Store
 from flamectl_operator.kube.events import EventKind, EventRecorder, ObjectReference
 from flamectl_operator.kube.resources import Resource
 from flamectl_operator.reconcile.batch import BATCH_TIME_LIMIT
+from flamectl_operator.reconcile.controller_context import ControllerContext
 from flamectl_operator.reconcile.reconcile_pass import Pass
 from flamectl_operator.reconcile.spec_renderer import SpecRenderer
 from flamectl_operator.reconcile.stores import CHILDREN, FLAME_CLUSTERS, Stores
@@ -104,17 +105,15 @@ class StepHarness:
         other.restart()
         return other
 
-    def _controller(self) -> Controller:
-        return Controller(
-            self.stores,
-            self.api,
-            self.events,
-            self.clock,
-            self.config,
-            self.lock_identity,
-            self.notes,
-            SpecRenderer(self.operator_namespace),
+    @property
+    def context(self) -> ControllerContext:
+        renderer = SpecRenderer(self.operator_namespace)
+        return ControllerContext(
+            self.stores, self.api, self.events, self.clock, self.lock_identity, self.notes, renderer
         )
+
+    def _controller(self) -> Controller:
+        return Controller(self.context, self.config)
 
     # --- What people do
 

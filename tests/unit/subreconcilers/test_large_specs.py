@@ -51,7 +51,7 @@ async def test_large_spec_is_read_again_when_its_plan_was_dropped(mocker: Mocker
     world = StepHarness(LARGE)
     await world.converge()
     reads = Reads(world, mocker)
-    world.controller._renderer.forget(OWNER.uid)
+    world.controller._context.renderer.forget(OWNER.uid)
     await world.run_pass()
     assert reads.number == 1
 

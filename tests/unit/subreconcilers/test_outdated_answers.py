@@ -114,7 +114,7 @@ async def test_new_holder_of_the_lock_that_lists_a_pod_which_the_watch_had_delet
 async def test_pod_that_is_read_though_the_watch_had_deleted_it_raises_doubts() -> None:
     world, doubts = await doubting()
     see_deletion(world, executor_name(0))
-    reads = ClusterReads(OWNER, world.api, world.stores, world.clock)
+    reads = ClusterReads(OWNER, world.context)
     with pytest.raises(OutdatedAnswerError):
         await reads.refresh(PODS, executor_name(0))
     assert f'Pod "{executor_name(0)}" has resourceVersion' in doubts[0]
@@ -124,7 +124,7 @@ async def test_pod_that_the_watch_has_not_brought_yet_raises_no_doubts() -> None
     world, doubts = await doubting()
     see_deletion(world, executor_name(0))
     world.change("pods", executor_name(0), {"metadata": {"labels": {"other": "1"}}})
-    reads = ClusterReads(OWNER, world.api, world.stores, world.clock)
+    reads = ClusterReads(OWNER, world.context)
     assert await reads.refresh(PODS, executor_name(0)) is not None
     await reads.refresh_pods()
     assert doubts == []
@@ -134,7 +134,7 @@ async def test_pod_without_its_label_that_was_not_watched_raises_no_doubts() -> 
     world, doubts = await doubting()
     world.unlabel("pods", executor_name(0))
     world.sync()
-    reads = ClusterReads(OWNER, world.api, world.stores, world.clock)
+    reads = ClusterReads(OWNER, world.context)
     assert await reads.refresh(PODS, executor_name(0)) is not None
     assert doubts == []
 
@@ -143,7 +143,7 @@ async def test_pod_that_goes_while_it_is_listed_raises_no_doubts() -> None:
     world, doubts = await doubting()
 
     world.api.interference["list", PODS.plural] = lambda: see_deletion(world, executor_name(0))
-    await ClusterReads(OWNER, world.api, world.stores, world.clock).refresh_pods()
+    await ClusterReads(OWNER, world.context).refresh_pods()
     assert doubts == []
 
 

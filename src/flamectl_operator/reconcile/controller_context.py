@@ -1,0 +1,28 @@
+"""What all FlameClusters of a controller share, as the `ControllerContext` of Kubernetes' controllers."""
+
+from dataclasses import dataclass, field
+
+from flamectl_operator.kube.client import Client
+from flamectl_operator.kube.events import EventRecorder
+from flamectl_operator.reconcile.spec_renderer import SpecRenderer
+from flamectl_operator.reconcile.stores import Stores
+from flamectl_operator.runtime.clock import Clock
+from flamectl_operator.runtime.telemetry import UNMEASURED, Telemetry
+
+
+@dataclass(frozen=True)
+class ControllerContext:
+    """The parts that a controller uses for all FlameClusters.
+
+    Args:
+        lock_identity: The identity of this operator in deletion locks: the same for all processes of a deployment.
+        renderer: Computes the desired objects. It may outlive the controller.
+    """
+
+    stores: Stores
+    client: Client
+    events: EventRecorder
+    clock: Clock
+    lock_identity: str
+    telemetry: Telemetry = UNMEASURED
+    renderer: SpecRenderer = field(default_factory=SpecRenderer)
