@@ -11,10 +11,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from flamectl_operator.api.constants import CLUSTER_LABEL
+from flamectl_operator.desired import names
 from flamectl_operator.desired.pod_template import ComponentTemplate
 from flamectl_operator.kube.errors import AlreadyExistsError
 from flamectl_operator.kube.pod_views import PodView
 from flamectl_operator.kube.resources import PODS
+from flamectl_operator.planning.repairs import object_cache_repair, session_manager_repair
 from flamectl_operator.reconcile import outcomes
 from flamectl_operator.reconcile.reconcile_pass import Pass
 from flamectl_operator.runtime.outcome import DONE, Outcome
@@ -53,6 +55,23 @@ class NamedPod:
         self.pass_.dry_runs.check_named(template, f"the {self.what} is", pod, manifest)
         # A webhook may have removed the label, and then the watch does not show the Pod.
         return DONE if CLUSTER_LABEL in pod.labels else await self._recover(pod)
+
+    async def delete(
+        self,
+        pod: PodView,
+        why: str,
+        *,
+        forced: bool = False,
+        unchanged: bool = False,
+        still_due: Callable[[], bool] = lambda: True,
+    ) -> Outcome:
+        """Delete the Pod, without asking its node if that is `forced`; see `ClusterIO.delete` for the rest."""
+        io, grace = self.pass_.io, 0 if forced else None
+        if not await io.delete(PODS, pod, grace_period_seconds=grace, unchanged=unchanged, still_due=still_due):
+            return outcomes.changed()
+        how = "Force-deleted" if forced else "Deleted"
+        io.record_event(f"{self.event}Deleted", f'{how} {self.what} Pod "{pod.name}": {why}')
+        return DONE
 
     async def look(self, otherwise: Outcome) -> Outcome:
         """Read the Pod by its name although no Pod is wanted yet, because it may exist without its label.
@@ -95,3 +114,21 @@ class NamedPod:
         outcome = await self.restore_labels(pod)
         # If a user keeps removing the label, there is no event.
         return outcomes.changed(outcomes.TAKEN_NAME_RECHECK_SECONDS) if outcome is DONE else outcome
+
+
+def named_session_manager(pass_: Pass) -> NamedPod:
+    """Return the Pod of the session manager."""
+
+    def repair(pod: PodView) -> Mapping[str, Any] | None:
+        return session_manager_repair(pod, pass_.observe(), pass_.effective)
+
+    return NamedPod(pass_, names.session_manager(pass_.io.owner.name), "session manager", "SessionManager", repair)
+
+
+def named_object_cache(pass_: Pass, name: str) -> NamedPod:
+    """Return the Pod of an object cache."""
+
+    def repair(pod: PodView) -> Mapping[str, Any] | None:
+        return object_cache_repair(pod, pass_.io.owner, pass_.effective)
+
+    return NamedPod(pass_, name, "object cache", "ObjectCache", repair)

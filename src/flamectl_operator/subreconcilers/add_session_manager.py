@@ -5,17 +5,15 @@ from __future__ import annotations
 from contextlib import nullcontext
 
 from flamectl_operator.api.constants import CLAIM_ANNOTATION, SESSION_STORE_ANNOTATION, SHARED_ANNOTATION
-from flamectl_operator.desired import names
 from flamectl_operator.kube.pod_views import PodView
 from flamectl_operator.kube.resources import PODS
 from flamectl_operator.observed.cluster import ObservedCluster
 from flamectl_operator.planning.cluster_plan import ClusterPlan
 from flamectl_operator.planning.parts import SessionManagerAction, SessionManagerPlan
-from flamectl_operator.planning.repairs import session_manager_repair
 from flamectl_operator.reconcile import outcomes
 from flamectl_operator.reconcile.base import PlannedStep
 from flamectl_operator.reconcile.existing_claim import mount_reserved, reserve_existing_claim
-from flamectl_operator.reconcile.named_pod import NamedPod
+from flamectl_operator.reconcile.named_pod import named_session_manager
 from flamectl_operator.reconcile.reconcile_pass import Pass
 from flamectl_operator.runtime.outcome import DONE, Outcome
 
@@ -36,12 +34,8 @@ class AddSessionManager(PlannedStep[SessionManagerPlan]):
     async def delete(self, pass_: Pass, plan: SessionManagerPlan, /) -> Outcome:
         """Delete a session manager that has failed or is not wanted."""
         assert plan.pod is not None
-        pod, forced = plan.pod.pod, plan.action is SessionManagerAction.FORCE_DELETE
-        if not await pass_.io.delete(PODS, pod, grace_period_seconds=0 if forced else None):
-            return outcomes.changed()
-        how = "Force-deleted" if forced else "Deleted"
-        pass_.io.record_event("SessionManagerDeleted", f'{how} session manager Pod "{pod.name}": {plan.why}')
-        return DONE
+        forced = plan.action is SessionManagerAction.FORCE_DELETE
+        return await named_session_manager(pass_).delete(plan.pod.pod, plan.why, forced=forced)
 
     async def apply(self, pass_: Pass, plan: SessionManagerPlan, /) -> Outcome:
         """Create the session manager, or repair it."""
@@ -52,9 +46,9 @@ class AddSessionManager(PlannedStep[SessionManagerPlan]):
             case SessionManagerAction.CREATE:
                 return await self._create(pass_, observed)
             case SessionManagerAction.LOOK:
-                return await _named(pass_).look(plan.wait or DONE)
+                return await named_session_manager(pass_).look(plan.wait or DONE)
             case SessionManagerAction.REPAIR:
-                return await _named(pass_).restore_labels(_pod(observed))
+                return await named_session_manager(pass_).restore_labels(_pod(observed))
             case _:
                 return DONE
 
@@ -73,14 +67,7 @@ class AddSessionManager(PlannedStep[SessionManagerPlan]):
         if store := pass_.effective.session_store(claim):
             annotations[SESSION_STORE_ANNOTATION] = store
         with nullcontext() if claim is None else mount_reserved(pass_.io, claim):
-            return await _named(pass_).create(desired.session_manager, annotations)
-
-
-def _named(pass_: Pass) -> NamedPod:
-    def repair(pod: PodView) -> dict[str, object] | None:
-        return session_manager_repair(pod, pass_.observe(), pass_.effective)
-
-    return NamedPod(pass_, names.session_manager(pass_.io.owner.name), "session manager", "SessionManager", repair)
+            return await named_session_manager(pass_).create(desired.session_manager, annotations)
 
 
 def _pod(observed: ObservedCluster) -> PodView:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from functools import partial
 
 from flamectl_operator.desired.pods import executor_annotations, rebinding_annotations
-from flamectl_operator.kube.resources import PODS
 from flamectl_operator.observed.component import Component
 from flamectl_operator.observed.executor import Executor
 from flamectl_operator.observed.object_cache import ObjectCache
@@ -17,6 +16,7 @@ from flamectl_operator.reconcile import outcomes
 from flamectl_operator.reconcile.base import PlannedStep
 from flamectl_operator.reconcile.batch import time_limit
 from flamectl_operator.reconcile.executor_removal import delete_executors, mark_for_draining
+from flamectl_operator.reconcile.named_pod import named_object_cache, named_session_manager
 from flamectl_operator.reconcile.reconcile_pass import Pass
 from flamectl_operator.reconcile.refusals import collect, primary_error
 from flamectl_operator.runtime.outcome import DONE, Outcome, combine, wait
@@ -43,22 +43,19 @@ class ReplaceStalePods(PlannedStep[RolloutPlan]):
         return combine(ends)
 
     async def _replace_session_manager(self, pass_: Pass, manager: Component, why: str) -> Outcome:
-        if not await pass_.io.delete(PODS, manager.pod):
-            return outcomes.changed()
-        pass_.io.record_event(
-            "SessionManagerDeleted",
-            f'Deleted session manager Pod "{manager.name}": {because(why, pass_.changes.session_manager)}',
-        )
-        return wait("Terminating", "replacing the session manager")
+        because_of = because(why, pass_.changes.session_manager)
+        deleted = await named_session_manager(pass_).delete(manager.pod, because_of)
+        return wait("Terminating", "replacing the session manager") if deleted is DONE else deleted
 
     async def _replace_object_caches(self, pass_: Pass, plan: RolloutPlan) -> Outcome:
         """Delete the stale object caches that are due; ScaleObjectCache recreates them under their names."""
         for cache in plan.object_caches:
             # An unready object cache may be deleted together with others, but not if it has become ready meanwhile.
             still_due = partial(_replaceable, pass_, cache)
-            if not await pass_.io.delete(PODS, cache.pod, unchanged=not cache.ready, still_due=still_due):
-                return outcomes.changed()
-            pass_.io.record_event("ObjectCacheDeleted", f'Deleted object cache Pod "{cache.name}": {STALE}')
+            pod = named_object_cache(pass_, cache.name)
+            deleted = await pod.delete(cache.pod, STALE, unchanged=not cache.ready, still_due=still_due)
+            if deleted is not DONE:
+                return deleted
         return DONE
 
     async def _replace_executors(self, pass_: Pass) -> Outcome:

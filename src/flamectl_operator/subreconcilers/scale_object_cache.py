@@ -7,16 +7,14 @@ from functools import partial
 
 from flamectl_operator.api.constants import CLAIM_ANNOTATION
 from flamectl_operator.desired import names
-from flamectl_operator.kube.pod_views import PodView
 from flamectl_operator.kube.resources import PODS
 from flamectl_operator.planning.cluster_plan import ClusterPlan
 from flamectl_operator.planning.parts import CacheRemoval, ObjectCachePlan
-from flamectl_operator.planning.repairs import object_cache_repair
 from flamectl_operator.reconcile import outcomes
 from flamectl_operator.reconcile.base import PlannedStep
 from flamectl_operator.reconcile.batch import time_limit
 from flamectl_operator.reconcile.existing_claim import mount_reserved, reserve_existing_claim
-from flamectl_operator.reconcile.named_pod import NamedPod
+from flamectl_operator.reconcile.named_pod import named_object_cache
 from flamectl_operator.reconcile.reconcile_pass import Pass
 from flamectl_operator.reconcile.refusals import collect
 from flamectl_operator.runtime.outcome import DONE, Outcome, combine
@@ -45,19 +43,15 @@ class ScaleObjectCache(PlannedStep[ObjectCachePlan]):
         return combine([*(outcomes.name_taken(pass_.io.owner, PODS, pod) for pod in plan.taken), *ends])
 
     async def _remove(self, pass_: Pass, removal: CacheRemoval) -> Outcome:
-        pod = removal.cache.pod
-        if not await pass_.io.delete(PODS, pod, grace_period_seconds=0 if removal.forced else None):
-            return outcomes.changed()
-        how = "Force-deleted" if removal.forced else "Deleted"
-        pass_.io.record_event("ObjectCacheDeleted", f'{how} object cache Pod "{pod.name}": {removal.why}')
-        return DONE
+        pod = named_object_cache(pass_, removal.cache.name)
+        return await pod.delete(removal.cache.pod, removal.why, forced=removal.forced)
 
     async def _repair(self, pass_: Pass, plan: ObjectCachePlan) -> Outcome:
         pods = {cache.name: cache.pod for cache in plan.repair}
         owner = pass_.io.owner
-        repairs = [partial(_named(pass_, name).restore_labels, pod) for name, pod in pods.items()]
+        repairs = [partial(named_object_cache(pass_, name).restore_labels, pod) for name, pod in pods.items()]
         unseen = [names.object_cache_replica(owner.name, ordinal) for ordinal in plan.look]
-        ends = await collect(*repairs, *(partial(_named(pass_, name).look, DONE) for name in unseen))
+        ends = await collect(*repairs, *(partial(named_object_cache(pass_, name).look, DONE) for name in unseen))
         return combine(ends)
 
     async def _create(self, pass_: Pass, plan: ObjectCachePlan) -> Outcome:
@@ -81,12 +75,5 @@ class ScaleObjectCache(PlannedStep[ObjectCachePlan]):
                 name = names.object_cache_replica(pass_.io.owner.name, ordinal)
                 if (own := claims.get(name)) is not None:
                     annotations = {CLAIM_ANNOTATION: own.uid}
-                ends.append(await _named(pass_, name).create(template, annotations))
+                ends.append(await named_object_cache(pass_, name).create(template, annotations))
         return combine(ends)
-
-
-def _named(pass_: Pass, name: str) -> NamedPod:
-    def repair(pod: PodView) -> dict[str, object] | None:
-        return object_cache_repair(pod, pass_.io.owner, pass_.effective)
-
-    return NamedPod(pass_, name, "object cache", "ObjectCache", repair)
