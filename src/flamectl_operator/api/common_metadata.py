@@ -7,7 +7,7 @@ from typing import Annotated
 from pydantic import Field
 
 from flamectl_operator.api.constants import DELETION_COST_ANNOTATION, OWN_PREFIX, SOURCE_RANGES_ANNOTATION
-from flamectl_operator.api.pod_template_rules import LABEL_VALUE, NO_OWN_LABELS, OWN_LABELS, QUALIFIED_KEYS
+from flamectl_operator.api.pod_template_rules import NO_OWN_LABELS, QUALIFIED_KEYS, LabelValue, is_own_key
 from flamectl_operator.api.rules import Rule
 
 #: The most entries of each. Together with the longest keys and values they stay far below what a store keeps of an object.
@@ -22,15 +22,9 @@ _NO_OWN_ANNOTATIONS = Rule(
     f"must not have {', '.join(_DECISIVE)} or {OWN_PREFIX}*: the operator decides by them",
 )
 
-_LabelValue = Annotated[str, Field(max_length=63), LABEL_VALUE]
 _AnnotationValue = Annotated[str, Field(max_length=MAX_ANNOTATION)]
 
-CommonLabels = Annotated[dict[str, _LabelValue], Field(max_length=MAX_ENTRIES), NO_OWN_LABELS, QUALIFIED_KEYS]
+CommonLabels = Annotated[dict[str, LabelValue], Field(max_length=MAX_ENTRIES), NO_OWN_LABELS, QUALIFIED_KEYS]
 CommonAnnotations = Annotated[
     dict[str, _AnnotationValue], Field(max_length=MAX_ENTRIES), _NO_OWN_ANNOTATIONS, QUALIFIED_KEYS
 ]
-
-
-def is_own_key(key: str) -> bool:
-    """Return whether the operator alone sets a label or an annotation."""
-    return key.startswith(OWN_PREFIX) or key in OWN_LABELS

@@ -9,11 +9,10 @@ from typing import Annotated, ClassVar, Literal
 from pydantic import Field
 
 from flamectl_operator.api.model import Atomic, Model
-from flamectl_operator.api.pod_template_rules import LABEL_VALUE, QUALIFIED_KEY, QUALIFIED_KEYS
+from flamectl_operator.api.pod_template_rules import QUALIFIED_KEY, QUALIFIED_KEYS, LabelValue
 from flamectl_operator.api.problems import Problem
 from flamectl_operator.api.rules import Rule, matching
 
-LabelValue = Annotated[str, Field(max_length=63), LABEL_VALUE]
 SelectorOperator = Literal["In", "NotIn", "Exists", "DoesNotExist"]
 #: Text that may be a block of addresses. The operator checks the numbers, because CEL has no function for it in Kubernetes 1.30.
 Cidr = Annotated[

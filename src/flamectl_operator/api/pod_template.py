@@ -35,12 +35,12 @@ from flamectl_operator.api.constants import (
 from flamectl_operator.api.merge_keys import repeated
 from flamectl_operator.api.model import Atomic, Flag, MapKey, Model, OpenModel, Text, without_nulls
 from flamectl_operator.api.pod_template_rules import (
-    LABEL_VALUE,
     NO_OWN_ANNOTATIONS,
     NO_OWN_LABELS,
     NO_OWN_VOLUME,
     ONLY_RESTART,
     QUALIFIED_KEYS,
+    LabelValue,
     needs_image,
     only_additional,
     own_container_rules,
@@ -48,8 +48,6 @@ from flamectl_operator.api.pod_template_rules import (
     unset,
 )
 from flamectl_operator.api.rules import broken
-
-LabelValue = Annotated[str, Field(max_length=63), LABEL_VALUE]
 
 
 class PodTemplateMetadata(Model):

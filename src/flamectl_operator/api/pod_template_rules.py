@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import posixpath
+from typing import Annotated
 
+from pydantic import Field
 from pydantic.alias_generators import to_camel
 
 from flamectl_operator.api.constants import (
@@ -32,6 +34,11 @@ _KEY_RULE = matching(_KEY, "keys must be like app, or example.com/app with a dom
 QUALIFIED_KEY = matching(_KEY, "must be like app, or example.com/app with a domain before the slash")
 
 
+def is_own_key(key: str) -> bool:
+    """Return whether the operator alone sets a label or an annotation."""
+    return key.startswith(OWN_PREFIX) or key in OWN_LABELS
+
+
 def _all_keys(condition: str) -> str:
     return f"self.all(key, {condition})"
 
@@ -41,10 +48,12 @@ QUALIFIED_KEYS = Rule(
     lambda entries: all(map(_KEY_RULE.holds, entries)),
     _KEY_RULE.message,
 )
+#: A label's value, with the limit on its length.
+LabelValue = Annotated[str, Field(max_length=63), LABEL_VALUE]
 OWN_LABELS = (APP_LABEL, NAME_LABEL, INSTANCE_LABEL, COMPONENT_LABEL, MANAGED_BY_LABEL)
 NO_OWN_LABELS = Rule(
     _all_keys(f"!(key in {list(OWN_LABELS)}) && !key.startsWith('{OWN_PREFIX}')"),
-    lambda labels: not any(k in OWN_LABELS or k.startswith(OWN_PREFIX) for k in labels),
+    lambda labels: not any(map(is_own_key, labels)),
     f"must not have {', '.join(OWN_LABELS)} or {OWN_PREFIX}*: the operator sets them, Services select by them",
 )
 NO_OWN_ANNOTATIONS = Rule(

@@ -16,6 +16,7 @@ from flamectl_operator.desired.pod_template import (
     mountable_directory,
     own_container,
     pod_defaults,
+    port_probes,
     template_of,
 )
 from flamectl_operator.desired.tls import add_cache_files
@@ -36,16 +37,12 @@ def object_cache_pod(owner: Identity, spec: FlameClusterSpec, settings: FlameSet
     component = spec.object_cache
     if component.image is None:
         return None
-    probe = {"tcpSocket": {"port": OBJECT_CACHE_PORT}, "timeoutSeconds": 2}
     container = {
         "name": OBJECT_CACHE,
         "env": [{"name": LOG_VARIABLE, "value": OBJECT_CACHE_LOG}],
         "ports": [{"name": "grpc", "containerPort": OBJECT_CACHE_PORT, "protocol": "TCP"}],
-        # Flame speaks gRPC without its health service, so an open port is all that a probe can find out. At its start the
-        # cache reads what its storage holds, which may take a while.
-        "startupProbe": probe | {"periodSeconds": 1, "failureThreshold": 300},
-        "readinessProbe": probe | {"periodSeconds": 5, "failureThreshold": 2},
-        "livenessProbe": probe | {"periodSeconds": 10, "failureThreshold": 3},
+        # At its start the cache reads what its storage holds, which may take a while.
+        **port_probes(OBJECT_CACHE_PORT, start_seconds=300),
     }
     # Flame takes a URL for the directory as well.
     persistence, directory = component.persistence, component.storage.removeprefix("fs://").removeprefix("file://")

@@ -185,6 +185,20 @@ def own_container(name: str, component: ComponentSpec, args: list[str], addresse
     return container
 
 
+def port_probes(port: int, *, start_seconds: int) -> dict[str, Any]:
+    """Return the probes of a server of Flame: Flame's gRPC has no health service, so they only check that the port is open.
+
+    Args:
+        start_seconds: The most seconds until the port is open for the first time.
+    """
+    probe = {"tcpSocket": {"port": port}, "timeoutSeconds": 2}
+    return {
+        "startupProbe": probe | {"periodSeconds": 1, "failureThreshold": start_seconds},
+        "readinessProbe": probe | {"periodSeconds": 5, "failureThreshold": 2},
+        "livenessProbe": probe | {"periodSeconds": 10, "failureThreshold": 3},
+    }
+
+
 def claim_volume(volume: str, claim: str) -> dict[str, Any]:
     """Return a volume that mounts a PersistentVolumeClaim."""
     return {"name": volume, "persistentVolumeClaim": {"claimName": claim}}

@@ -32,6 +32,7 @@ from flamectl_operator.desired.pod_template import (
     mountable_directory,
     own_container,
     pod_defaults,
+    port_probes,
     template_of,
 )
 from flamectl_operator.desired.termination_hook import termination_hook
@@ -68,7 +69,6 @@ CLAIM_VOLUME = f"{OWN_VOLUME_PREFIX}claim"
 def session_manager_pod(owner: Identity, spec: FlameClusterSpec, settings: FlameSettings) -> ComponentTemplate:
     """Return the session manager's Pod. Its container may restart in place; then its executors are replaced."""
     component = spec.session_manager
-    probe = {"tcpSocket": {"port": FRONTEND_PORT}, "timeoutSeconds": 2}
     container = {
         "name": SESSION_MANAGER,
         "env": [{"name": LOG_VARIABLE, "value": SESSION_MANAGER_LOG}],
@@ -76,10 +76,7 @@ def session_manager_pod(owner: Identity, spec: FlameClusterSpec, settings: Flame
             {"name": "http", "containerPort": FRONTEND_PORT, "protocol": "TCP"},
             {"name": "backend", "containerPort": BACKEND_PORT, "protocol": "TCP"},
         ],
-        # Flame's gRPC server has no health service, so the probe only checks that the port is open.
-        "startupProbe": probe | {"periodSeconds": 1, "failureThreshold": 120},
-        "readinessProbe": probe | {"periodSeconds": 5, "failureThreshold": 2},
-        "livenessProbe": probe | {"periodSeconds": 10, "failureThreshold": 3},
+        **port_probes(FRONTEND_PORT, start_seconds=120),
     }
     persistence = component.persistence
     persistent = {} if persistence is None else PERSISTENT_DIRECTORIES

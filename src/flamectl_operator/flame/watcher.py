@@ -256,14 +256,20 @@ class Watcher:
         except FlameError as error:
             followed.record.failed(too_large=error.reason == TOO_LARGE)
             if followed.record.failures == 1:
-                self._log_once(key, "session manager cannot be asked; the operator works without it", error)
+                self._log.info(
+                    "session manager cannot be asked; the operator works without it",
+                    namespace=key[0],
+                    cluster=key[1],
+                    reason=error.reason,
+                    error=str(error),
+                )
             return self._failed(known, error)
         except Exception as error:  # noqa: BLE001 - a bug here must not end the poller, without which drains would wait
             self._log.exception("poll failed", namespace=key[0], cluster=key[1])
             followed.record.failed()
             return self._failed(known, FlameError("InternalError", repr(error)))
         if followed.record.failures:
-            self._log_once(key, "session manager can be asked again", None)
+            self._log.info("session manager can be asked again", namespace=key[0], cluster=key[1])
         followed.record.answered()
         return answered
 
@@ -326,10 +332,3 @@ class Watcher:
         woken = asyncio.create_task(followed.wake.wait())
         async with racing(woken, asyncio.create_task(self._clock.sleep(period - SHORTEST_PERIOD))):
             pass
-
-    def _log_once(self, key: Key, what: str, error: FlameError | None) -> None:
-        log = self._log.bind(namespace=key[0], cluster=key[1])
-        if error is None:
-            log.info(what)
-        else:
-            log.info(what, reason=error.reason, error=str(error))

@@ -14,6 +14,7 @@ from flamectl_operator.api.constants import (
     REBOUND_ANNOTATION,
     SESSION_MANAGER_ANNOTATION,
 )
+from flamectl_operator.kube.views import parse_time
 from flamectl_operator.observed import pods
 from flamectl_operator.observed.component import Component
 from flamectl_operator.observed.pod_problem import PodProblem
@@ -38,7 +39,7 @@ class Executor(Component):
     @cached_property
     def rebound_at(self) -> datetime | None:
         """When it was bound to that incarnation; None when the annotation holds no valid time, as that of earlier versions."""
-        return _time(self.pod.annotations.get(REBOUND_ANNOTATION, ""))
+        return parse_time(self.pod.annotations.get(REBOUND_ANNOTATION, ""))
 
     @cached_property
     def draining(self) -> bool:
@@ -53,7 +54,7 @@ class Executor(Component):
     @cached_property
     def draining_since(self) -> datetime | None:
         """Since when it is being drained; None when the annotation holds no valid time."""
-        return _time(self.pod.annotations.get(DRAINING_SINCE_ANNOTATION, ""))
+        return parse_time(self.pod.annotations.get(DRAINING_SINCE_ANNOTATION, ""))
 
     @cached_property
     def protected(self) -> tuple[str, ...]:
@@ -64,7 +65,7 @@ class Executor(Component):
     @cached_property
     def protection_changed(self) -> datetime | None:
         """When the operator last changed these annotations; None when it never did."""
-        return _time(self.pod.annotations.get(PROTECTION_ANNOTATION, "").partition(" ")[0])
+        return parse_time(self.pod.annotations.get(PROTECTION_ANNOTATION, "").partition(" ")[0])
 
     @cached_property
     def live(self) -> bool:
@@ -114,12 +115,3 @@ def terminal_since(component: Component) -> datetime | None:
     if finished is None or (metadata.managed_fields and written is not None and written < finished):
         return written
     return finished
-
-
-def _time(text: str) -> datetime | None:
-    """Return the time in an annotation; None when it holds no valid one."""
-    try:
-        time = datetime.fromisoformat(text)
-    except ValueError:
-        return None
-    return time if time.tzinfo is not None else None

@@ -16,6 +16,7 @@ from flamectl_operator.kube.errors import KubernetesError
 from flamectl_operator.kube.resources import CLAIMS
 from flamectl_operator.kube.views import PersistentVolumeClaimView
 from flamectl_operator.observed.claims import LOST
+from flamectl_operator.observed.pods import TERMINAL_PHASES
 from flamectl_operator.planning.kept_claims import lost_claim
 from flamectl_operator.reconcile.cluster_io import ClusterIO
 from flamectl_operator.reconcile.outcomes import TAKEN_NAME_RECHECK_SECONDS
@@ -94,6 +95,6 @@ def _use(io: ClusterIO, claim: PersistentVolumeClaimView) -> str | None:
     for pod in io.stores.pods.all():
         if pod.annotations.get(CLAIM_ANNOTATION) != claim.uid or pod.namespace != io.owner.namespace:
             continue
-        if not pod.controlled_by(io.owner.uid) and pod.status.phase not in {"Succeeded", "Failed"}:
+        if not pod.controlled_by(io.owner.uid) and pod.status.phase not in TERMINAL_PHASES:
             return f'is used by Pod "{pod.name}" of FlameCluster "{pod.labels[CLUSTER_LABEL]}"'
     return None

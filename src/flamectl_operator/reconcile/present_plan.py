@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import structlog
 
 from flamectl_operator.observed.cluster import ObservedCluster
@@ -19,17 +21,15 @@ class PresentPlan:
         self._known: tuple[object, ...] = ()
         self._last_logged = ""
 
-    def of(self, observed: ObservedCluster, known: tuple[object, ...]) -> ClusterPlan | None:
-        """Return the plan if it is of this snapshot and of these facts; None when a new one is needed."""
-        plan = self._plan
-        return plan if plan is not None and plan.observed is observed and self._known == known else None
-
-    def set(self, plan: ClusterPlan, known: tuple[object, ...]) -> ClusterPlan:
-        """Keep a plan.
+    def of(self, observed: ObservedCluster, known: tuple[object, ...], make: Callable[[], ClusterPlan]) -> ClusterPlan:
+        """Return the plan of this snapshot and of these facts, which is made if the kept one is of others.
 
         Args:
-            known: Its facts, as far as they change in a pass.
+            known: The facts, as far as they change in a pass.
         """
+        if self._plan is not None and self._plan.observed is observed and self._known == known:
+            return self._plan
+        plan = make()
         self._plan, self._known = plan, known
         if is_logged("debug") and (text := str(plan)) != self._last_logged:
             self._last_logged = text

@@ -110,11 +110,12 @@ class Pass:
             self.io.repairs.fought,
         )
         observed = self.observe()
-        if (plan := self.present_plan.of(observed, known)) is not None:
-            return plan
-        max_creates = 0 if self.ids_held_for else self.max_creates
-        facts = PassFacts(self.begun, max_creates, *known)
-        return self.present_plan.set(ClusterPlan(observed, self.effective, facts, self.now()), known)
+
+        def make() -> ClusterPlan:
+            max_creates = 0 if self.ids_held_for else self.max_creates
+            return ClusterPlan(observed, self.effective, PassFacts(self.begun, max_creates, *known), self.now())
+
+        return self.present_plan.of(observed, known, make)
 
     @property
     def ids_held_for(self) -> float:

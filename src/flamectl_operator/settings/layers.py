@@ -88,7 +88,7 @@ def merge(layers: Sequence[Layer]) -> Effective:
     for layer in layers:
         check(layer)
         document = _merged(document, layer.document)
-        origins |= {path: layer.origin_of(path) for path in _set_paths(layer.document)}
+        origins |= {path: layer.origin_of(path) for path, _ in _values(layer.document)}
     try:
         config = _validated(document)
     except ValidationError as error:
@@ -166,11 +166,6 @@ def _merged(below: object, above: object) -> Any:
     if isinstance(below, dict) and isinstance(above, dict):
         return below | {name: _merged(below.get(name), value) for name, value in above.items()}
     return below if above is None else above
-
-
-def _set_paths(document: object) -> Iterator[str]:
-    """Iterate over the paths of the settings in a validated document."""
-    return (path for path, _ in _values(document))
 
 
 def _values(document: object, prefix: str = "") -> Iterator[tuple[str, object]]:
