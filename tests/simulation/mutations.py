@@ -14,6 +14,7 @@ import sys
 import time
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from operator import attrgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from unittest.mock import patch
@@ -130,49 +131,14 @@ def _mutation(function: Mutation) -> Mutation:
     return function
 
 
-def _mutation_of_flame(function: Mutation) -> Mutation:
-    _NEEDS[function.__name__.replace("_", " ")] = lambda scenario: scenario.flame
-    return _mutation(function)
+def _needing(attribute: str) -> Callable[[Mutation], Mutation]:
+    """Register a mutation that only a world whose scenario has this attribute can show."""
 
+    def register(function: Mutation) -> Mutation:
+        _NEEDS[function.__name__.replace("_", " ")] = attrgetter(attribute)
+        return _mutation(function)
 
-def _mutation_of_evictions(function: Mutation) -> Mutation:
-    _NEEDS[function.__name__.replace("_", " ")] = lambda scenario: scenario.evicts
-    return _mutation(function)
-
-
-def _mutation_of_patience(function: Mutation) -> Mutation:
-    _NEEDS[function.__name__.replace("_", " ")] = lambda scenario: scenario.waits_for_idleness
-    return _mutation(function)
-
-
-def _mutation_of_storage(function: Mutation) -> Mutation:
-    _NEEDS[function.__name__.replace("_", " ")] = lambda scenario: scenario.stores
-    return _mutation(function)
-
-
-def _mutation_of_demand(function: Mutation) -> Mutation:
-    _NEEDS[function.__name__.replace("_", " ")] = lambda scenario: scenario.scales
-    return _mutation(function)
-
-
-def _mutation_of_paused_sessions(function: Mutation) -> Mutation:
-    _NEEDS[function.__name__.replace("_", " ")] = lambda scenario: scenario.pauses_sessions
-    return _mutation(function)
-
-
-def _mutation_of_set_back(function: Mutation) -> Mutation:
-    _NEEDS[function.__name__.replace("_", " ")] = lambda scenario: scenario.sets_back
-    return _mutation(function)
-
-
-def _mutation_of_other_crd(function: Mutation) -> Mutation:
-    _NEEDS[function.__name__.replace("_", " ")] = lambda scenario: scenario.reads_differently
-    return _mutation(function)
-
-
-def _mutation_of_marks(function: Mutation) -> Mutation:
-    _NEEDS[function.__name__.replace("_", " ")] = lambda scenario: scenario.edits_marks
-    return _mutation(function)
+    return register
 
 
 def _set(target: Any, name: str, value: Any) -> None:
@@ -256,7 +222,7 @@ def ids_are_used_before_they_are_recorded() -> None:
     _set(update_status, "required_durable_fields", _none_needed)
 
 
-@_mutation_of_flame
+@_needing("flame")
 def ids_are_used_before_flame_has_answered() -> None:
     _set(ExecutorIds, "held_for", lambda *_: 0.0)
 
@@ -307,7 +273,7 @@ def children_of_an_earlier_cluster_of_the_same_name_are_owned() -> None:
 # -- views
 
 
-@_mutation_of_set_back
+@_needing("sets_back")
 def watches_resume_after_an_outage() -> None:
     original = reflector.Reflector._failed
 
@@ -321,17 +287,17 @@ def watches_resume_after_an_outage() -> None:
     _set(reflector.Reflector, "_failed", failed)
 
 
-@_mutation_of_set_back
+@_needing("sets_back")
 def lists_that_contradict_the_cache_are_taken() -> None:
     _set(store.Store, "contradicts_list", lambda *_arguments: "")
 
 
-@_mutation_of_set_back
+@_needing("sets_back")
 def passes_begin_while_an_answer_contradicts_the_cache() -> None:
     _set(reflector.Reflector, "contradicted", property(lambda _self: False))
 
 
-@_mutation_of_set_back
+@_needing("sets_back")
 def a_plan_holds_for_a_generation_whatever_its_spec() -> None:
     def holds_for(self: Any, cluster: Any, settings: Any) -> bool:
         return bool(self.generation == cluster.metadata.generation and self.settings == settings)
@@ -355,22 +321,22 @@ def a_plan_ends_after_its_first_pass() -> None:
     _set(process_plan, "MAX_PASSES", 1)
 
 
-@_mutation_of_marks
+@_needing("edits_marks")
 def a_mark_that_cannot_be_read_is_believed() -> None:
     _set(executor_mark.Marks, "misread", lambda *_: False)
 
 
-@_mutation_of_marks
+@_needing("edits_marks")
 def a_stale_session_manager_whose_revision_was_edited_counts_as_current() -> None:
     _set(compute, "_stale_pod", lambda *_: None)
 
 
-@_mutation_of_marks
+@_needing("edits_marks")
 def a_session_manager_whose_revision_was_edited_is_replaced() -> None:
     _set(incarnation.WantedSessionManager, "read", lambda _self, pod: component.Component(pod))
 
 
-@_mutation_of_marks
+@_needing("edits_marks")
 def an_edited_storage_is_believed() -> None:
     def store_of(_self: Any, manager: Any, _claims: Any) -> str:
         return str(manager.pod.annotations.get(SESSION_STORE_ANNOTATION, ""))
@@ -378,22 +344,22 @@ def an_edited_storage_is_believed() -> None:
     _set(incarnation.WantedSessionManager, "store_of", store_of)
 
 
-@_mutation_of_storage
+@_needing("stores")
 def executors_of_an_earlier_session_manager_count_as_drained_at_once() -> None:
     _set(drain, "_back_by", lambda *_: 0.0)
 
 
-@_mutation_of_marks
+@_needing("edits_marks")
 def drains_that_somebody_else_ordered_go_below_the_budget() -> None:
     _set(planned_group.PlannedGroup, "serving_on", property(lambda _self: frozenset()))
 
 
-@_mutation_of_other_crd
+@_needing("reads_differently")
 def a_spec_that_reads_differently_is_a_wish() -> None:
     _set(reconcile_pass, "unwanted_changes", _none_needed)
 
 
-@_mutation_of_other_crd
+@_needing("reads_differently")
 def an_edit_is_obeyed_as_the_watch_shows_it() -> None:
     async def whole(_: Any, cluster: FlameClusterView) -> FlameClusterView:
         return cluster
@@ -401,7 +367,7 @@ def an_edit_is_obeyed_as_the_watch_shows_it() -> None:
     _set(cluster_state.ClusterState, "_whole", whole)
 
 
-@_mutation_of_other_crd
+@_needing("reads_differently")
 def only_what_pods_depend_on_reads_differently() -> None:
     unwanted_changes = outdated_crd.unwanted_changes
 
@@ -1150,7 +1116,7 @@ def deletions_go_on_after_the_lock_is_lost() -> None:
     _set(batch, "BATCH_LONGEST_PAUSE", float("inf"))
 
 
-@_mutation_of_flame
+@_needing("flame")
 def a_batch_of_deletions_goes_on_after_a_standstill() -> None:
     _set(batch, "BATCH_LONGEST_PAUSE", float("inf"))
 
@@ -1215,18 +1181,18 @@ def chosen_executors_are_deleted_whoever_owns_them() -> None:
 # -- object caches and claims
 
 
-@_mutation_of_storage
+@_needing("stores")
 def stale_object_caches_are_deleted_all_at_once() -> None:
     _set(cluster_plan, "stale_to_replace", lambda compared: compared.stale_object_caches)
 
 
-@_mutation_of_storage
+@_needing("stores")
 def surplus_object_caches_stay() -> None:
     original = object_cache.plan_object_caches
     _set(cluster_plan, "plan_object_caches", lambda *args: replace(original(*args), delete=()))
 
 
-@_mutation_of_storage
+@_needing("stores")
 def claims_that_pods_use_are_deleted() -> None:
     async def none_there(*_args: Any) -> None:
         return None
@@ -1240,29 +1206,29 @@ def claims_that_pods_use_are_deleted() -> None:
     _set(update_claims.UpdateClaims, "_remove", remove)
 
 
-@_mutation_of_storage
+@_needing("stores")
 def pods_that_keep_a_deleted_claim_are_deleted() -> None:
     _set(observed.ObservedCluster, "kept", frozenset())
     _set(ClusterReads, "keeps_claim", _none_needed)
 
 
-@_mutation_of_storage
+@_needing("stores")
 def claims_that_are_to_be_retained_are_deleted() -> None:
     original = claims._policy
     _set(claims, "_policy", lambda effective: original(effective) and "Delete")
 
 
-@_mutation_of_storage
+@_needing("stores")
 def claims_that_are_to_be_retained_keep_their_owner() -> None:
     _set(desired_claims.DesiredClaim, "retained", property(lambda _self: False))
 
 
-@_mutation_of_storage
+@_needing("stores")
 def surplus_claims_stay() -> None:
     _set(claims, "_surplus", lambda *_args: [])
 
 
-@_mutation_of_storage
+@_needing("stores")
 def claims_do_not_grow() -> None:
     original = repairs.claim_patch
 
@@ -1274,7 +1240,7 @@ def claims_do_not_grow() -> None:
         _set(module, "claim_patch", changes)
 
 
-@_mutation_of_storage
+@_needing("stores")
 def claims_are_adopted_without_a_read() -> None:
     async def adopted(_run: Any) -> bool:
         return True
@@ -1282,13 +1248,13 @@ def claims_are_adopted_without_a_read() -> None:
     _set(update_claims, "_may_adopt", adopted)
 
 
-@_mutation_of_storage
+@_needing("stores")
 def pods_are_created_before_their_claims() -> None:
     for planner in (session_manager, object_cache):
         _set(planner, "claim_wait", _nothing)
 
 
-@_mutation_of_storage
+@_needing("stores")
 def executors_are_replaced_although_their_sessions_persist() -> None:
     def container(self: Any) -> str:
         manager = self.session_manager
@@ -1299,7 +1265,7 @@ def executors_are_replaced_although_their_sessions_persist() -> None:
     _set(observed.ObservedCluster, "session_manager_incarnation", property(container))
 
 
-@_mutation_of_storage
+@_needing("stores")
 def a_storage_is_named_after_its_session_manager() -> None:
     original: Any = vars(desired_cluster.DesiredCluster)["session_store"].fget
 
@@ -1309,7 +1275,7 @@ def a_storage_is_named_after_its_session_manager() -> None:
     _set(desired_cluster.DesiredCluster, "session_store", property(store))
 
 
-@_mutation_of_storage
+@_needing("stores")
 def pods_that_may_write_to_a_claim_are_deleted_by_force() -> None:
     original = session_manager._terminating
 
@@ -1325,17 +1291,17 @@ def pods_that_may_write_to_a_claim_are_deleted_by_force() -> None:
 # -- Flame: drains
 
 
-@_mutation_of_flame
+@_needing("flame")
 def executors_with_work_are_not_drained() -> None:
     _set(drain, "drainable", lambda *_args: False)
 
 
-@_mutation_of_flame
+@_needing("flame")
 def drains_end_at_once() -> None:
     _set(drain, "_deletion", lambda *_args: parts.Deletion.TIMED_OUT)
 
 
-@_mutation_of_flame
+@_needing("flame")
 def drains_end_by_an_answer_from_before_the_release() -> None:
     def drained(executor: Any, group: Any, *_args: Any) -> Any:
         snapshot = group.cluster.flame.snapshot
@@ -1345,38 +1311,38 @@ def drains_end_by_an_answer_from_before_the_release() -> None:
     _set(drain, "_deletion", drained)
 
 
-@_mutation_of_flame
+@_needing("flame")
 def drains_never_end() -> None:
     _set(drain, "_deletion", _nothing)
 
 
-@_mutation_of_flame
+@_needing("flame")
 def drains_end_by_the_clock_of_the_machine() -> None:
     _set(ServerClock, "now", lambda clock: clock._clock.now())
 
 
-@_mutation_of_flame
+@_needing("flame")
 def drains_end_by_a_clock_that_has_jumped() -> None:
     _set(ClockReading, "counted_from", lambda reading, time: min(time, reading.wall))
 
 
-@_mutation_of_flame
+@_needing("flame")
 def marked_executors_serve_on_beyond_the_budget() -> None:
     _set(planned_group, "floor", lambda *args: budget.floor(*args) + 1)
 
 
-@_mutation_of_flame
+@_needing("flame")
 def drains_wait_for_an_answer_that_brings_no_news() -> None:
     _set(drain, "CONFIRM_AFTER", 1e6)
 
 
-@_mutation_of_flame
+@_needing("flame")
 def nodes_that_are_drained_are_not_released() -> None:
     original = drain.plan_drain
     _set(cluster_plan, "plan_drain", lambda *args: replace(original(*args), release=()))
 
 
-@_mutation_of_flame
+@_needing("flame")
 def nodes_that_register_again_are_not_released_again() -> None:
     original = drain.plan_drain
 
@@ -1387,22 +1353,22 @@ def nodes_that_register_again_are_not_released_again() -> None:
     _set(cluster_plan, "plan_drain", plan)
 
 
-@_mutation_of_flame
+@_needing("flame")
 def marks_of_drains_are_forgotten() -> None:
     _set(Executor, "draining", property(lambda _self: False))
 
 
-@_mutation_of_flame
+@_needing("flame")
 def marked_executors_still_count() -> None:
     _set(Executor, "live", property(lambda self: not self.terminating and not self.terminal))
 
 
-@_mutation_of_flame
+@_needing("flame")
 def stale_executors_lose_their_place_while_they_are_drained() -> None:
     _set(scale, "occupied", lambda group: len(group.live))
 
 
-@_mutation_of_flame
+@_needing("flame")
 def executors_with_the_most_work_go_first() -> None:
     original = deletion.deletion_order
 
@@ -1422,13 +1388,13 @@ def executors_with_the_most_work_go_first() -> None:
         _set(planner, "deletion_order", order)
 
 
-@_mutation_of_flame
+@_needing("flame")
 def executors_are_chosen_by_an_old_answer() -> None:
     for planner in (scale, rollout):
         _set(planner, "undecided", lambda *_args: False)
 
 
-@_mutation_of_flame
+@_needing("flame")
 def marked_executors_are_deleted_when_one_answer_is_missing() -> None:
     original = drain._deletion
 
@@ -1441,7 +1407,7 @@ def marked_executors_are_deleted_when_one_answer_is_missing() -> None:
 # -- Flame: which session manager
 
 
-@_mutation_of_flame
+@_needing("flame")
 def a_session_manager_is_asked_where_the_one_before_it_answered() -> None:
     known: dict[str, str] = {}
     original: Any = vars(observed.ObservedCluster)["session_manager_address"].func
@@ -1456,23 +1422,23 @@ def a_session_manager_is_asked_where_the_one_before_it_answered() -> None:
 # -- Flame: executors that somebody else takes
 
 
-@_mutation_of_evictions
+@_needing("evicts")
 def the_hook_is_left_out() -> None:
     _set(desired_pods, "termination_hook", lambda *_args: {})
 
 
-@_mutation_of_evictions
+@_needing("evicts")
 def deletions_by_the_operator_wait_for_the_hook() -> None:
     _set(observed_pods, "grace_without_hook", lambda _pod: None)
 
 
-@_mutation_of_evictions
+@_needing("evicts")
 def nodes_of_evicted_executors_are_not_released() -> None:
     original = lost_nodes.plan_lost_nodes
     _set(cluster_plan, "plan_lost_nodes", lambda *args: replace(original(*args), cordon=()))
 
 
-@_mutation_of_evictions
+@_needing("evicts")
 def the_protection_of_executors_is_never_taken_off() -> None:
     original = protection.plan_protection
 
@@ -1483,7 +1449,7 @@ def the_protection_of_executors_is_never_taken_off() -> None:
     _set(cluster_plan, "plan_protection", plan)
 
 
-@_mutation_of_evictions
+@_needing("evicts")
 def the_protection_of_executors_changes_more_often_than_once_a_minute() -> None:
     _set(protection, "AT_MOST_EVERY", timedelta(0))
 
@@ -1491,12 +1457,12 @@ def the_protection_of_executors_changes_more_often_than_once_a_minute() -> None:
 # -- Flame: session managers that wait with a change
 
 
-@_mutation_of_patience
+@_needing("waits_for_idleness")
 def a_session_manager_that_waits_is_replaced_under_its_tasks() -> None:
     _set(cluster_plan, "update_wait", lambda *_args: None)
 
 
-@_mutation_of_patience
+@_needing("waits_for_idleness")
 def a_session_manager_is_replaced_by_an_old_answer() -> None:
     _set(session_manager_update, "RECENT_SNAPSHOT_SECONDS", float("inf"))
 
@@ -1504,45 +1470,45 @@ def a_session_manager_is_replaced_by_an_old_answer() -> None:
 # -- Flame: nodes and registration
 
 
-@_mutation_of_flame
+@_needing("flame")
 def lost_nodes_are_left_in_the_table() -> None:
     original = lost_nodes.plan_lost_nodes
     _set(cluster_plan, "plan_lost_nodes", lambda *args: replace(original(*args), release=()))
 
 
-@_mutation_of_flame
+@_needing("flame")
 def lost_nodes_with_work_are_not_reported() -> None:
     original = lost_nodes.plan_lost_nodes
     _set(cluster_plan, "plan_lost_nodes", lambda *args: replace(original(*args), report=()))
 
 
-@_mutation_of_flame
+@_needing("flame")
 def lost_nodes_are_reported_again_and_again() -> None:
     _set(lost_nodes, "NODE_REPORT_INTERVAL_SECONDS", 0.0)
 
 
-@_mutation_of_flame
+@_needing("flame")
 def terminating_executors_count_as_gone_at_once() -> None:
     _set(lost_nodes, "given_up_at", lambda _seen, _executor, _settings, now: now.wall)
 
 
-@_mutation_of_flame
+@_needing("flame")
 def terminating_executors_never_count_as_gone() -> None:
     never = timedelta(days=1)
     _set(lost_nodes, "given_up_at", lambda _seen, _executor, _settings, now: now.wall + never)
 
 
-@_mutation_of_flame
+@_needing("flame")
 def nodes_of_others_are_released() -> None:
     _set(lost_nodes, "_own", lambda *_args: True)
 
 
-@_mutation_of_flame
+@_needing("flame")
 def nodes_above_the_high_water_mark_are_released() -> None:
     _set(lost_nodes, "_own", lambda seen, name, _next_id: names.executor_id(seen.owner.name, name) is not None)
 
 
-@_mutation_of_flame
+@_needing("flame")
 def living_nodes_are_released() -> None:
     original = lost_nodes.plan_lost_nodes
 
@@ -1557,12 +1523,12 @@ def living_nodes_are_released() -> None:
     _set(release_lost_nodes.ReleaseLostNodes, "_gone", gone)
 
 
-@_mutation_of_flame
+@_needing("flame")
 def executors_that_never_register_are_kept() -> None:
     _set(scale, "unregistered_to_delete", lambda *_args: ())
 
 
-@_mutation_of_flame
+@_needing("flame")
 def stale_executors_that_are_not_registered_are_kept() -> None:
     original = registration.unregistered_to_delete
 
@@ -1572,18 +1538,18 @@ def stale_executors_that_are_not_registered_are_kept() -> None:
     _set(scale, "unregistered_to_delete", current)
 
 
-@_mutation_of_flame
+@_needing("flame")
 def ready_executors_serve_although_they_do_not_register() -> None:
     _set(ObservedGroup, "serving", property(lambda self: self.ready))
 
 
-@_mutation_of_flame
+@_needing("flame")
 def executors_that_flame_does_not_know_stay_in_a_scale_down() -> None:
     for planner in (scale, rollout):
         _set(planner, "of_no_use", lambda *_args: frozenset())
 
 
-@_mutation_of_flame
+@_needing("flame")
 def executors_that_do_not_register_at_once_are_replaced() -> None:
     original = vars(planned_group)["unregistered"]
 
@@ -1597,7 +1563,7 @@ def executors_that_do_not_register_at_once_are_replaced() -> None:
 # -- Flame: demand
 
 
-@_mutation_of_demand
+@_needing("scales")
 def executors_for_the_demand_are_too_many() -> None:
     original = vars(autoscaling)["compute_demand"]
 
@@ -1608,17 +1574,17 @@ def executors_for_the_demand_are_too_many() -> None:
     _set(autoscaling, "compute_demand", demand)
 
 
-@_mutation_of_demand
+@_needing("scales")
 def executors_that_were_needed_do_not_stay_warm() -> None:
     _set(autoscaling, "_down", lambda _limits, _before, _current, wanted, _now: autoscaling._following(wanted))
 
 
-@_mutation_of_demand
+@_needing("scales")
 def executors_for_the_demand_never_go() -> None:
     _set(autoscaling, "_down", lambda _limits, _before, current, *_: autoscaling._following(current))
 
 
-@_mutation_of_demand
+@_needing("scales")
 def no_answer_means_no_demand() -> None:
     def frozen(_seen: Any, _before: Any, _current: int, **_: Any) -> Any:
         return autoscaling._following(1)
@@ -1626,17 +1592,17 @@ def no_answer_means_no_demand() -> None:
     _set(autoscaling, "_frozen", frozen)
 
 
-@_mutation_of_demand
+@_needing("scales")
 def the_number_for_the_demand_is_not_remembered() -> None:
     _set(autoscaling, "_current", lambda limits, _before: limits.min_replicas)
 
 
-@_mutation_of_paused_sessions
+@_needing("pauses_sessions")
 def paused_sessions_count_with_all_their_tasks() -> None:
     _set(SessionManagerSnapshot, "instances", lambda _snapshot, session: session.instances)
 
 
-@_mutation_of_paused_sessions
+@_needing("pauses_sessions")
 def paused_sessions_are_not_told() -> None:
     _set(compute, "paused_sessions", lambda _observed: ())
 
@@ -1644,17 +1610,17 @@ def paused_sessions_are_not_told() -> None:
 # -- Flame: what is known
 
 
-@_mutation_of_flame
+@_needing("flame")
 def news_of_flame_brings_no_pass() -> None:
     _set(operator.Operator, "_session_manager_changed", _nothing)
 
 
-@_mutation_of_flame
+@_needing("flame")
 def work_is_forgotten_while_the_session_manager_is_not_ready() -> None:
     _set(observed.ObservedCluster, "work", property(lambda self: self.flame.snapshot))
 
 
-@_mutation_of_flame
+@_needing("flame")
 def a_session_manager_that_did_not_answer_is_not_asked_again() -> None:
     original = watcher.Watcher._pause
 
@@ -1666,7 +1632,7 @@ def a_session_manager_that_did_not_answer_is_not_asked_again() -> None:
     _set(watcher.Watcher, "_pause", pause)
 
 
-@_mutation_of_flame
+@_needing("flame")
 def a_session_manager_that_restarted_is_not_asked() -> None:
     original = watcher.Watcher.follow
 
@@ -1677,7 +1643,7 @@ def a_session_manager_that_restarted_is_not_asked() -> None:
     _set(watcher.Watcher, "follow", follow)
 
 
-@_mutation_of_flame
+@_needing("flame")
 def names_that_flame_knows_are_given_again() -> None:
     _set(ExecutorIds, "_hear", lambda *_args: None)
 
