@@ -423,7 +423,7 @@ def an_expired_watch_resumes_at_its_old_version() -> None:
 
 @_mutation
 def objects_without_their_label_are_not_looked_for() -> None:
-    _set(ClusterIO, "look", _nothing_async)
+    _set(ClusterIO, "read", _nothing_async)
 
 
 @_mutation
@@ -747,12 +747,12 @@ def executors_of_a_new_session_manager_have_no_dry_run() -> None:
 
 @_mutation
 def a_suspended_session_manager_without_its_label_is_not_looked_for() -> None:
-    original = NamedPod.look
+    original = NamedPod.find_unlabelled
 
-    async def look(self: Any, otherwise: Any) -> Any:
+    async def find_unlabelled(self: Any, otherwise: Any) -> Any:
         return otherwise if self.what == "session manager" else await original(self, otherwise)
 
-    _set(NamedPod, "look", look)
+    _set(NamedPod, "find_unlabelled", find_unlabelled)
 
 
 @_mutation

@@ -53,7 +53,7 @@ def plan_object_caches(compared: Comparison, now: ClockReading) -> ObjectCachePl
     unseen = range(effective.desired.cache_replicas) if effective.suspended else ()
     return ObjectCachePlan(
         create=missing if deferral is None else (),
-        look=tuple(each for each in unseen if each not in caches.ours and each not in caches.foreign),
+        read=tuple(each for each in unseen if each not in caches.ours and each not in caches.foreign),
         repair=tuple(repair),
         delete=tuple(delete),
         taken=tuple(caches.foreign[ordinal] for ordinal in wanted if ordinal in caches.foreign),

@@ -63,7 +63,7 @@ class SessionManagerAction(Enum):
     DELETE = "delete"
     FORCE_DELETE = "force-delete"
     REPAIR = "repair"
-    LOOK = "look"
+    READ = "read"
     WAIT = "wait"
 
 
@@ -72,10 +72,10 @@ class SessionManagerPlan(Part):
     """The action on the session manager, and its reason.
 
     Args:
-        action: The action. With LOOK none is wanted (yet) and the watch shows none; the Pod is read by name, because the watch
+        action: The action. With READ none is wanted (yet) and the watch shows none; the Pod is read by name, because the watch
             would not show a session manager that has lost its label.
         why: The reason for a deletion, for an event.
-        wait: The reason why the action is postponed. None with WAIT when a foreign Pod has the name, and with LOOK when no
+        wait: The reason why the action is postponed. None with WAIT when a foreign Pod has the name, and with READ when no
             session manager is wanted.
     """
 
@@ -120,12 +120,12 @@ class ObjectCachePlan(Part):
 
     Args:
         create: Ordinals of missing object caches.
-        look: Ordinals of object caches that are not wanted and that the watch does not show; they may exist without their label.
+        read: Ordinals of object caches that are not wanted and that the watch does not show; they may exist without their label.
         taken: Foreign Pods with names of object caches.
     """
 
     create: tuple[int, ...] = ()
-    look: tuple[int, ...] = ()
+    read: tuple[int, ...] = ()
     repair: tuple[ObjectCache, ...] = ()
     delete: tuple[CacheRemoval, ...] = ()
     taken: tuple[PodView, ...] = ()

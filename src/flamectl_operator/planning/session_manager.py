@@ -52,14 +52,14 @@ def _taken(pod: PodView, owner: Identity) -> SessionManagerPlan:
 def _missing(compared: Comparison, now: datetime) -> SessionManagerPlan:
     observed, effective = compared.observed, compared.effective
     if effective.suspended:
-        return SessionManagerPlan(SessionManagerAction.LOOK)
+        return SessionManagerPlan(SessionManagerAction.READ)
     if not compared.config_map_current:
-        return SessionManagerPlan(SessionManagerAction.LOOK, wait=wait("ConfigMapNotReady"))
+        return SessionManagerPlan(SessionManagerAction.READ, wait=wait("ConfigMapNotReady"))
     if (deferral := claim_wait(observed, effective.desired.session_manager_claim)) is not None:
-        return SessionManagerPlan(SessionManagerAction.LOOK, wait=deferral)
+        return SessionManagerPlan(SessionManagerAction.READ, wait=deferral)
     back_off = effective.session_manager_backoff.back_off("session manager", now)
     return SessionManagerPlan(
-        SessionManagerAction.CREATE if back_off is None else SessionManagerAction.LOOK, wait=back_off
+        SessionManagerAction.CREATE if back_off is None else SessionManagerAction.READ, wait=back_off
     )
 
 

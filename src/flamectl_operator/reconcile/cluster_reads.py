@@ -138,7 +138,7 @@ class ClusterReads:
 
     # --- Reads past the cache
 
-    async def look(self, resource: Resource[T], name: str) -> T | None:
+    async def read(self, resource: Resource[T], name: str) -> T | None:
         """Read an object and return what is kept of it; None when it does not exist.
 
         Raises:
@@ -167,7 +167,7 @@ class ClusterReads:
         store = self.stores.of(resource)
         # Before the read, because a watch event that arrives during the read may be newer than the response.
         before = store.before_request(self.owner.namespace, name)
-        found = await self.look(resource, name)
+        found = await self.read(resource, name)
         if found is not None:
             self.check_age(resource, before, found)
         if before.obj is not None and (found is None or found.uid != before.obj.uid):
@@ -227,7 +227,7 @@ class ClusterReads:
 
     async def _read_claim(self, name: str) -> None:
         known = self.stores.claims.get(self.owner.namespace, name)
-        found = await (self.look(CLAIMS, name) if known is None else self.refresh(CLAIMS, name))
+        found = await (self.read(CLAIMS, name) if known is None else self.refresh(CLAIMS, name))
         if found is not None and CLUSTER_LABEL in found.labels:
             self.stores.claims.absorb(found)
         elif name not in self._claims_read or self._claims_read[name] != found:
@@ -252,7 +252,7 @@ class ClusterReads:
             KubernetesError: The FlameCluster cannot be read.
             RefusedError: RBAC forbids the read.
         """
-        found = await self.look(WHOLE_FLAME_CLUSTERS, cluster.name)
+        found = await self.read(WHOLE_FLAME_CLUSTERS, cluster.name)
         if found is None or _spec_version(found) != _spec_version(cluster):
             await self.refresh_cluster()
             raise ConflictError(409, "Conflict", "the spec changed before it was read")

@@ -123,7 +123,7 @@ class DeletionLock:
         """Acquire a lock that is unknown to this process, or that another operator held at the last read."""
         if (other := self.lease.known_holder()) is not None:
             return self._wait.for_holder(other.by, self.lease.reread_in)
-        lease = await self.lease.look()
+        lease = await self.lease.read()
         match self.lease.obstacle(lease):
             case Foreign(lease=theirs):
                 return outcomes.name_taken(self._io.owner, LEASES, theirs)
@@ -160,7 +160,7 @@ class DeletionLock:
         While the Lease names an operator that is not denied, that operator works and writes the status, so this operator reports
         nothing: two operators with different messages would overwrite each other.
         """
-        lease = await self.lease.look()
+        lease = await self.lease.read()
         holder = lease.spec.holder_identity if lease is not None and lease.controlled_by(self._io.owner.uid) else None
         if holder and holder not in self._hold.options.deny_list:
             return self._wait.for_holder(holder, LEASE_RECHECK_SECONDS)

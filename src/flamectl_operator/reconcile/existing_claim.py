@@ -34,7 +34,7 @@ async def reserve_existing_claim(io: ClusterIO, name: str, field: str) -> Persis
         KubernetesError: The claim cannot be read.
         RefusedError: RBAC forbids the read.
     """
-    claim, label = await io.look(CLAIMS, name), f'PersistentVolumeClaim "{name}" of {field}'
+    claim, label = await io.read(CLAIMS, name), f'PersistentVolumeClaim "{name}" of {field}'
     if claim is None or claim.terminating:
         return _missing(claim, label)
     if (use := _use(io, claim)) is not None:
@@ -58,7 +58,7 @@ async def replacement_wait(io: ClusterIO, template: ComponentTemplate, created: 
     volumes = template.pod("")["spec"].get("volumes") or ()
     names = {str((each.get("persistentVolumeClaim") or {}).get("claimName", "")) for each in volumes}
     for name in sorted(names - {"", *created}):
-        claim, label = await io.look(CLAIMS, name), f'PersistentVolumeClaim "{name}", which a new Pod would mount,'
+        claim, label = await io.read(CLAIMS, name), f'PersistentVolumeClaim "{name}", which a new Pod would mount,'
         if claim is None or claim.terminating:
             return _missing(claim, label, "; no Pod is deleted for one that could not start")
         if claim.status.phase == LOST:

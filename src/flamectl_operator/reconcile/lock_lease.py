@@ -75,9 +75,9 @@ class LockLease:
         state = self._check(None)
         return state if isinstance(state, HeldByOther) and self.reread_in > 0 else None
 
-    async def look(self) -> LeaseView | None:
+    async def read(self) -> LeaseView | None:
         """Read the Lease; None when there is none."""
-        return await self.io.look(LEASES, self.name)
+        return await self.io.read(LEASES, self.name)
 
     def obstacle(self, lease: LeaseView | None) -> HeldByOther | Foreign | None:
         """Return why the lock cannot be acquired, by a Lease that was just read; None when it can be."""

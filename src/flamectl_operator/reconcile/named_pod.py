@@ -73,7 +73,7 @@ class NamedPod:
         io.record_event(f"{self.event}Deleted", f'{how} {self.what} Pod "{pod.name}": {why}')
         return DONE
 
-    async def look(self, otherwise: Outcome) -> Outcome:
+    async def find_unlabelled(self, otherwise: Outcome) -> Outcome:
         """Read the Pod by its name although no Pod is wanted yet, because it may exist without its label.
 
         Args:

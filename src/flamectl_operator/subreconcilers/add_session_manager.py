@@ -45,8 +45,8 @@ class AddSessionManager(PlannedStep[SessionManagerPlan]):
                 return plan.wait or outcomes.name_taken(pass_.io.owner, PODS, _pod(observed))
             case SessionManagerAction.CREATE:
                 return await self._create(pass_, observed)
-            case SessionManagerAction.LOOK:
-                return await named_session_manager(pass_).look(plan.wait or DONE)
+            case SessionManagerAction.READ:
+                return await named_session_manager(pass_).find_unlabelled(plan.wait or DONE)
             case SessionManagerAction.REPAIR:
                 return await named_session_manager(pass_).restore_labels(_pod(observed))
             case _:

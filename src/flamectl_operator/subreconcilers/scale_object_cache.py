@@ -50,8 +50,10 @@ class ScaleObjectCache(PlannedStep[ObjectCachePlan]):
         pods = {cache.name: cache.pod for cache in plan.repair}
         owner = pass_.io.owner
         repairs = [partial(named_object_cache(pass_, name).restore_labels, pod) for name, pod in pods.items()]
-        unseen = [names.object_cache_replica(owner.name, ordinal) for ordinal in plan.look]
-        ends = await collect(*repairs, *(partial(named_object_cache(pass_, name).look, DONE) for name in unseen))
+        unseen = [names.object_cache_replica(owner.name, ordinal) for ordinal in plan.read]
+        ends = await collect(
+            *repairs, *(partial(named_object_cache(pass_, name).find_unlabelled, DONE) for name in unseen)
+        )
         return combine(ends)
 
     async def _create(self, pass_: Pass, plan: ObjectCachePlan) -> Outcome:

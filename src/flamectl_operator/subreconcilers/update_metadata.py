@@ -63,7 +63,7 @@ class UpdateMetadata(Subreconciler):
         return combine([*waits[:_TOLD], *(replace(each, message="") for each in waits[_TOLD:])])
 
     async def _update_lease(self, pass_: Pass) -> None:
-        lease = await pass_.io.look(LEASES, names.lock(pass_.io.owner.name))
+        lease = await pass_.io.read(LEASES, names.lock(pass_.io.owner.name))
         if lease is not None and lease.controlled_by(pass_.io.owner.uid) and (patch := pass_.io.common.patch(lease)):
             await pass_.lock.lease.patch(lease, patch)
 

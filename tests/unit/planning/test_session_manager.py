@@ -82,13 +82,13 @@ def test_suspended_cluster_has_no_session_manager(state: Any) -> None:
 
     assert (plan.action, plan.why) == (SessionManagerAction.DELETE, "suspended")
     assert [each.name for each in plan.removes] == ["my-flame-session-manager"]
-    assert _plan(wanted=effective(suspended=True)) == SessionManagerPlan(SessionManagerAction.LOOK)
+    assert _plan(wanted=effective(suspended=True)) == SessionManagerPlan(SessionManagerAction.READ)
 
 
 def test_session_manager_is_not_created_before_the_config_map_is_current() -> None:
     for config_map in (None, config_map_view(ownerReferences=[]), config_map_view(deletionTimestamp=NOW)):
         plan = _plan(config_map=config_map)
-        assert plan.action is SessionManagerAction.LOOK
+        assert plan.action is SessionManagerAction.READ
         assert plan.wait is not None
         assert plan.wait.reason == "ConfigMapNotReady"
 
@@ -96,7 +96,7 @@ def test_session_manager_is_not_created_before_the_config_map_is_current() -> No
 def test_a_replacement_waits_while_replacements_keep_failing() -> None:
     plan = _plan(wanted=effective(session_manager_backoff=BACKING_OFF))
 
-    assert plan.action is SessionManagerAction.LOOK
+    assert plan.action is SessionManagerAction.READ
     assert plan.wait is not None
     assert (plan.wait.reason, plan.wait.delay) == ("BackOff", 20)
     assert "3 times" in plan.wait.message
