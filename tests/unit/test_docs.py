@@ -386,7 +386,7 @@ _REASONED = {
     "PodProblem": 0,
     "make": 2,
     "Outcome": 1,
-    "_tell": 1,
+    "_record": 1,
     "ProblemGroup": 3,
     "_Kept": 0,
     "Loss": 0,

@@ -33,7 +33,7 @@ _PASSING = (ConnectionFailedError, ConnectionLostError, ServerError, TooManyRequ
 
 
 #: Records an event about an object, with type, reason and message.
-Teller = Callable[[ObjectReference, EventKind, str, str], None]
+RecordEvent = Callable[[ObjectReference, EventKind, str, str], None]
 
 
 class LiveConfig:
@@ -54,7 +54,7 @@ class LiveConfig:
         self.config = self.started.config
         self._text = ""
         self._subscribers: list[Callable[[OperatorConfig], None]] = []
-        self._teller: Teller | None = None
+        self._record_event: RecordEvent | None = None
         self._log = structlog.get_logger(component="settings")
         #: The problem of the source in one line; empty when there is none.
         self.last_error = ""
@@ -86,13 +86,13 @@ class LiveConfig:
         self.started = self._effective(self._text)
         self.config = self.started.config
 
-    async def run(self, teller: Teller) -> None:
+    async def run(self, record_event: RecordEvent) -> None:
         """Read the source periodically until cancelled.
 
         Args:
-            teller: Records events about changes and errors on the ConfigMap, if the source is one.
+            record_event: Records events about changes and errors on the ConfigMap, if the source is one.
         """
-        self._teller = teller
+        self._record_event = record_event
         while True:
             await self._clock.sleep(RELOAD_INTERVAL)
             await self.reload()
@@ -131,7 +131,7 @@ class LiveConfig:
         if news:
             self._log.info("settings changed", settings=news)
             message = f"The operator applied changed settings: {', '.join(news)}"
-            self._tell("Normal", "ConfigurationChanged", message)
+            self._record("Normal", "ConfigurationChanged", message)
             for subscriber in self._subscribers:
                 subscriber(config)
         if needing != self.restart_needed:
@@ -139,7 +139,7 @@ class LiveConfig:
             if needing:
                 self._log.warning("changed settings need a restart", settings=needing)
                 message = f"These settings take effect after a restart of the operator: {', '.join(needing)}"
-                self._tell("Normal", "RestartNeeded", message)
+                self._record("Normal", "RestartNeeded", message)
             else:
                 self._log.info("no restart needed any more")
 
@@ -149,9 +149,9 @@ class LiveConfig:
             return
         self.last_error = error
         self._log.error("settings rejected; the previous settings stay in force", error=error)
-        self._tell("Warning", "ConfigurationInvalid", f"{error}. The previous settings stay in force")
+        self._record("Warning", "ConfigurationInvalid", f"{error}. The previous settings stay in force")
 
-    def _tell(self, kind: EventKind, reason: str, message: str) -> None:
+    def _record(self, kind: EventKind, reason: str, message: str) -> None:
         about = self._source.about if self._source is not None else None
-        if about is not None and self._teller is not None:
-            self._teller(about, kind, reason, message)
+        if about is not None and self._record_event is not None:
+            self._record_event(about, kind, reason, message)

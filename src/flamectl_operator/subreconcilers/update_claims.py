@@ -34,7 +34,7 @@ class UpdateClaims(PlannedStep[ClaimPlan]):
     async def apply(self, pass_: Pass, plan: ClaimPlan, /) -> Outcome:
         """Create and change claims."""
         ends = await collect(
-            *([partial(_look_again, pass_)] if pass_.observe().claim_users else []),
+            *([partial(_recheck, pass_)] if pass_.observe().claim_users else []),
             *(partial(self._create, pass_, claim) for claim in plan.create),
             *(partial(self._patch, pass_, claim, changes) for claim, changes in plan.patch),
         )
@@ -107,7 +107,7 @@ class UpdateClaims(PlannedStep[ClaimPlan]):
         return DONE
 
 
-async def _look_again(pass_: Pass) -> Outcome:
+async def _recheck(pass_: Pass) -> Outcome:
     """Return when claims are read again that the watch does not show.
 
     Raises:

@@ -41,7 +41,7 @@ class Setup:
         self.api = FakeApi(self.clock)
         self.events = Recorded(self.api, self.clock)
         self.live = LiveConfig(ConfigMapSource(self.api, NAMESPACE), overrides, self.clock)
-        self.live._teller = self.events.event
+        self.live._record_event = self.events.event
         self.told: list[OperatorConfig] = []
         self.live.subscribe(self.told.append)
 
@@ -280,7 +280,7 @@ async def test_file_is_reloaded(tmp_path: Path) -> None:
     clock = ManualClock(NOW)
     live = LiveConfig(FileSource(file), (), clock)
     events = Recorded(FakeApi(clock), clock)
-    live._teller = events.event
+    live._record_event = events.event
     await live.load()
 
     file.write_text("flame: {initImage: two}")
