@@ -108,6 +108,12 @@ class ObservedCluster:
         """Whether there is no session manager because a quota refused to create it."""
         return self.session_manager_pod is None and names.session_manager(self.owner.name) in self.views.quota_refused
 
+    @property
+    def session_manager_lacks_quota(self) -> bool:
+        """Whether there is no session manager because a quota is used up, so that the end of other Pods may help."""
+        refused = self.views.quota_refused
+        return self.session_manager_pod is None and refused.get(names.session_manager(self.owner.name), False)
+
     @cached_property
     def session_manager_incarnation(self) -> str:
         """The incarnation of the session manager: the one of its container; empty without one.

@@ -38,6 +38,10 @@ _LACKS_NODE = re.compile(
     r"untolerated taint|node affinity|were unschedulable|PersistentVolumeClaims|persistentvolumeclaim |persistent volumes to bind"
     r"|no nodes available"
 )
+#: The scheduler's words for a Pod that no node can take, whatever other Pods leave: since 1.31 also for one that asks for more
+#: than each node has. Devices that ResourceClaims hold are no matter of preemption.
+_NO_ROOM_HELPS = re.compile(r"preemption: 0/(\d+) nodes are available: \1 Preemption is not helpful for scheduling")
+_DEVICES = "allocate"
 #: Reason of the API server for a Pod with scheduling gates.
 GATED = "SchedulingGated"
 
@@ -270,7 +274,10 @@ def unschedulable_since(pod: PodView) -> datetime | None:
 def room_may_help(pod: PodView) -> bool:
     """Return whether the end of other Pods may give an unschedulable Pod a node, as far as the scheduler's words tell."""
     scheduled = condition(pod, "PodScheduled")
-    words = _PREEMPTION.sub("", scheduled.message) if scheduled is not None else ""
+    message = scheduled.message if scheduled is not None else ""
+    words = _PREEMPTION.sub("", message)
+    if _NO_ROOM_HELPS.search(message) and _DEVICES not in words:
+        return False
     return _LACKS_ROOM.search(words) is not None or _LACKS_NODE.search(words) is None
 
 

@@ -83,7 +83,7 @@ class ClusterPlan(Comparison):
     def prerequisites(self) -> Prerequisites:
         """What comes before executors."""
         claim = self.effective.desired.session_manager_claim
-        refused = self.observed.session_manager_quota_refused and claim_wait(self.observed, claim) is None
+        refused = self.observed.session_manager_lacks_quota and claim_wait(self.observed, claim) is None
         return Prerequisites(
             config_map_current=self.config_map_current,
             session_manager_first=self.session_manager_first,

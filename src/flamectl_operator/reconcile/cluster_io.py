@@ -35,7 +35,7 @@ from flamectl_operator.observed.cluster import ObservedCluster
 from flamectl_operator.reconcile.cluster_reads import ClusterReads
 from flamectl_operator.reconcile.controller_context import ControllerContext
 from flamectl_operator.reconcile.delete_guard import NotSentError, delete_guard
-from flamectl_operator.reconcile.refusals import REFUSALS, RefusedError
+from flamectl_operator.reconcile.refusals import REFUSALS, RefusedError, never_admits
 from flamectl_operator.reconcile.repairs import Repairs
 from flamectl_operator.reconcile.write_count import WRITES
 from flamectl_operator.runtime.turns import in_turn
@@ -87,7 +87,7 @@ class ClusterIO(ClusterReads):
         manifest = self.common.added_to(manifest)
         name = manifest["metadata"]["name"]
         # An earlier refusal says nothing about this attempt.
-        self._quota_refused, self._refused_now = self._quota_refused - {name}, self._refused_now - {name}
+        self._quota_refused, self._refused_now = _without(self._quota_refused, name), _without(self._refused_now, name)
         store = self.stores.of(resource)
         before = store.before_request(self.owner.namespace, name)
         try:
@@ -99,7 +99,11 @@ class ClusterIO(ClusterReads):
             refusal = RefusedError.of(error, template)
             # More room does not help a Pod that lacks a limit that the quota asks for.
             if isinstance(error, ForbiddenError) and error.quota and names.executor_id(self.owner.name, name) is None:
-                self._quota_refused, self._refused_now = self._quota_refused | {name}, self._refused_now | {name}
+                refused = {name: not never_admits(error)}
+                self._quota_refused, self._refused_now = (
+                    {**self._quota_refused, **refused},
+                    {**self._refused_now, **refused},
+                )
             raise refusal from error
         except KubernetesError as error:
             found = await self._read_after_failure(resource, name, error)
@@ -304,6 +308,10 @@ class ClusterIO(ClusterReads):
             raise error
         store.absorb_deletion(child, response)
         return True
+
+
+def _without(refused: Mapping[str, bool], name: str) -> Mapping[str, bool]:
+    return {each: helps for each, helps in refused.items() if each != name} if name in refused else refused
 
 
 def _already_exists(resource: Resource[Any], name: str) -> AlreadyExistsError:

@@ -57,8 +57,8 @@ class ClusterReads:
         self._key = owner.key
         self._observed: ObservedCluster | None = None
         self._observed_at: tuple[object, ...] = ()
-        self._quota_refused: frozenset[str] = frozenset()
-        self._refused_now: frozenset[str] = frozenset()
+        self._quota_refused: Mapping[str, bool] = {}
+        self._refused_now: Mapping[str, bool] = {}
         self._claims_read: Mapping[str, PersistentVolumeClaimView | None] = {}
         self._claims_read_at: dict[str, float] = {}
         self._losses_confirmed = _NONE
@@ -76,7 +76,7 @@ class ClusterReads:
         self.writes_in_flight = writes_in_flight
         # The deletion lock is taken by the refusals of the last pass. Earlier ones say nothing about now, because another
         # process may have created the Pod meanwhile.
-        self._quota_refused, self._refused_now = self._refused_now, frozenset()
+        self._quota_refused, self._refused_now = self._refused_now, {}
         cluster = self.stores.flame_clusters.get(*self.owner.key)
         text = cluster.annotations.get(CONFIRM_CLAIM_LOSS_ANNOTATION) if cluster is not None else None
         self._losses_confirmed = frozenset(text.replace(",", " ").split()) if text else _NONE

@@ -45,9 +45,9 @@ def _rollout(wanted: EffectiveSpec, *pods: PodView, manager: PodView | None = No
     return cluster_plan(observed(manager or session_manager(), *pods, wanted=wanted), wanted, MOMENT).rollout
 
 
-def _refused(seen: ObservedCluster) -> ObservedCluster:
-    """The same objects, after a quota refused to create the session manager."""
-    refused = frozenset({names.session_manager(seen.owner.name)})
+def _refused(seen: ObservedCluster, *, helps: bool = True) -> ObservedCluster:
+    """The same objects, after a quota refused to create the session manager; `helps` if the end of other Pods may help."""
+    refused = {names.session_manager(seen.owner.name): helps}
     return replace(seen, views=replace(seen.views, quota_refused=refused))
 
 
@@ -297,10 +297,47 @@ def test_executors_make_room_for_an_unschedulable_session_manager(
     ],
 )
 def test_executors_make_no_room_that_does_not_help_the_session_manager(why: str, gone: list[int]) -> None:
-    preemption = " preemption: 0/20 nodes are available: 20 Preemption is not helpful for scheduling."
+    helps = "No preemption victims found for incoming pod" if gone else "Preemption is not helpful for scheduling"
+    preemption = f" preemption: 0/20 nodes are available: 20 {helps}."
     wanted = effective(replicas(2))
     found = [executor_pod(0, incarnation="earlier.0"), executor_pod(1, "waiting", incarnation=INCARNATION)]
     seen = observed(_unscheduled(600, why=why + preemption), *found, wanted=wanted, first_seen_ago=600)
+
+    assert _deleted(cluster_plan(seen, wanted, MOMENT).rollout) == gone
+
+
+@pytest.mark.parametrize(
+    ("why", "gone"),
+    [
+        pytest.param(
+            ": 20 Insufficient cpu. preemption: 0/20 nodes are available: {all}.", [], id="no node is so large"
+        ),
+        pytest.param(
+            ": 20 Insufficient cpu. no new claims to deallocate, preemption: 0/20 nodes are available: {all}.",
+            [],
+            id="no node is so large, in newer words",
+        ),
+        pytest.param(
+            ": 20 Insufficient cpu. preemption: 0/20 nodes are available: 1 No preemption victims found for incoming pod, "
+            "19 Preemption is not helpful for scheduling.",
+            [0, 1],
+            id="one node is",
+        ),
+        pytest.param(
+            ": 20 cannot allocate all claims. preemption: 0/20 nodes are available: {all}.",
+            [0, 1],
+            id="executors may hold the devices",
+        ),
+        pytest.param(
+            ": 20 Insufficient cpu. preemption: not eligible due to preemptionPolicy=Never.", [0, 1], id="unknown"
+        ),
+    ],
+)
+def test_executors_make_no_room_for_a_session_manager_that_is_larger_than_each_node(why: str, gone: list[int]) -> None:
+    said = why.format(all="20 Preemption is not helpful for scheduling")
+    wanted = effective(replicas(2))
+    found = [executor_pod(0, incarnation="earlier.0"), executor_pod(1, "waiting", incarnation=INCARNATION)]
+    seen = observed(_unscheduled(600, why=said), *found, wanted=wanted, first_seen_ago=600)
 
     assert _deleted(cluster_plan(seen, wanted, MOMENT).rollout) == gone
 
@@ -322,6 +359,15 @@ def test_executors_make_room_for_a_session_manager_refused_by_quota(pods: list[P
     plan = cluster_plan(_refused(observed(*pods, wanted=wanted)), wanted, MOMENT).rollout
 
     assert _deleted(plan) == gone
+
+
+def test_executors_make_no_room_for_a_session_manager_that_a_quota_never_admits() -> None:
+    wanted = effective(replicas(3))
+    found = [executor_pod(0, incarnation=""), executor_pod(1, "waiting", incarnation="")]
+    plan = cluster_plan(_refused(observed(*found, wanted=wanted), helps=False), wanted, MOMENT)
+
+    assert _deleted(plan.rollout) == []
+    assert plan.scale.create == 0
 
 
 def test_executors_make_no_room_while_the_session_manager_waits_for_its_claim() -> None:

@@ -577,6 +577,20 @@ async def test_session_manager_refused_by_quota_gets_the_room_of_an_idle_executo
     assert len(world.executor_ids) == 2
 
 
+async def test_executors_stay_beside_a_session_manager_that_a_quota_never_admits() -> None:
+    world = await converged(replicas(2))
+    world.api.remove("pods", SM_NAME)
+    words = "exceeded quota: q, requested: limits.memory=9Gi, used: limits.memory=4Gi, limited: limits.memory=8Gi"
+    never = ForbiddenError(403, "Forbidden", f'pods "x" is forbidden: {words}')
+    world.api.fail("create", "pods", never, name=SM_NAME, times=10)
+
+    for _ in range(5):
+        await world.run_pass()
+
+    assert world.executor_ids == [0, 1]
+    assert world.status.reason == "QuotaExceeded"
+
+
 # --- When not ----------------------------------------------------------------------------------------------------------
 
 
