@@ -78,6 +78,12 @@ class ComponentTemplate:
         """The field of the FlameCluster that describes the component."""
         return f"spec.{to_camel(self.component.replace('-', '_'))}"
 
+    @property
+    def claim_names(self) -> set[str]:
+        """The names of the claims that each of its Pods mounts, without the claim that each Pod has of its own."""
+        sources = (as_object(each.get("persistentVolumeClaim")) for each in entries(self.pod("")["spec"], "volumes"))
+        return {str(each.get("claimName", "")) for each in sources} - {""}
+
     def container_field(self, name: str) -> str:
         """Return the field of the FlameCluster that describes a container."""
         if name == self.component:

@@ -6,6 +6,7 @@ Delete, and that no Pod uses. A claim without an owner that has the FlameCluster
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from flamectl_operator.api.quantity import amount, parse_quantity
@@ -28,6 +29,8 @@ from flamectl_operator.planning.repairs import (
 )
 from flamectl_operator.runtime.outcome import Outcome, blocked, wait
 
+#: The phase of a claim that has never had a volume.
+PENDING = "Pending"
 #: The ends of what Kubernetes says of a growth that its storage or its node refuses: since 1.31, and before.
 _REFUSED = ("ResizeInfeasible", "ResizeFailed")
 
@@ -57,15 +60,25 @@ def plan_claims(observed: ObservedCluster, effective: EffectiveSpec) -> ClaimPla
     outcomes += claims_in_danger(observed) if observed.claim_users else ()
     surplus = _surplus(observed, effective)
     retained = [claim for claim in surplus if _policy(effective) == "Retain"]
+    retained += [claim for claim in _given_to_users(observed, effective) if claim not in retained]
     patch += [
         (claim, without_instance(claim, owners_patch(claim, keep=False, owner=observed.owner))) for claim in retained
     ]
-    delete = [claim for claim in surplus if _policy(effective) == "Delete" and not _used(observed, claim)]
+    delete = [claim for claim in surplus if _policy(effective) == "Delete" and not _used(observed, effective, claim)]
     return ClaimPlan(tuple(create), tuple(patch), tuple(delete), tuple(taken), waits=tuple(outcomes))
 
 
 def differences(claim: PersistentVolumeClaimView, desired: DesiredClaim) -> list[Outcome]:
     """Return the outcomes for changes that a claim cannot take, or cannot take yet."""
+    unbound = claim.status.phase == PENDING
+    advice = f"; it has no volume yet, so delete it for a new one: kubectl delete pvc {claim.name}" if unbound else ""
+    return [
+        replace(each, message=f"{each.message}{advice}") if each.attention else each
+        for each in _differences(claim, desired)
+    ]
+
+
+def _differences(claim: PersistentVolumeClaimView, desired: DesiredClaim) -> list[Outcome]:
     name, found = f'PersistentVolumeClaim "{claim.name}"', []
     wanted, asked_for, capacity = parse_quantity(desired.size), amount(claim.size), claim.status.capacity.storage
     if wanted < asked_for and not may_take_back(claim, desired):
@@ -137,6 +150,19 @@ def _policy(effective: EffectiveSpec) -> str | None:
     return None if persistence is None or persistence.existing_claim is not None else persistence.deletion_policy
 
 
-def _used(observed: ObservedCluster, claim: PersistentVolumeClaimView) -> bool:
-    """Return whether a Pod of the claim's name exists, terminating Pods included."""
-    return any(pod.name == claim.name for pod in observed.views.labelled_pods)
+def _given_to_users(observed: ObservedCluster, effective: EffectiveSpec) -> list[PersistentVolumeClaimView]:
+    """Return claims that the operator made and that `existingClaim` names now: they belong to users, and outlive the cluster."""
+    spec, wanted = effective.desired.spec, {each.name for each in effective.desired.claims}
+    fields = (spec.session_manager.persistence, spec.object_cache.persistence)
+    named = {each.existing_claim for each in fields if each is not None} - wanted
+    claims = (claim for name, claim in observed.claims.items() if name in named)
+    return [each for each in claims if each.controlled_by(observed.owner.uid) and not each.terminating]
+
+
+def _used(observed: ObservedCluster, effective: EffectiveSpec, claim: PersistentVolumeClaimView) -> bool:
+    """Return whether a Pod of the claim's name exists, terminating Pods included, or another Pod mounts it or would mount it."""
+    desired = effective.desired
+    templates = [each for each in (desired.session_manager, desired.group.template, desired.object_cache) if each]
+    return any(claim.name in template.claim_names for template in templates) or any(
+        pod.name == claim.name or claim.name in pod.claim_names for pod in observed.views.labelled_pods
+    )

@@ -55,9 +55,7 @@ async def replacement_wait(io: ClusterIO, template: ComponentTemplate, created: 
         KubernetesError: A claim cannot be read.
         RefusedError: RBAC forbids the read.
     """
-    volumes = template.pod("")["spec"].get("volumes") or ()
-    names = {str((each.get("persistentVolumeClaim") or {}).get("claimName", "")) for each in volumes}
-    for name in sorted(names - {"", *created}):
+    for name in sorted(template.claim_names.difference(created)):
         claim, label = await io.read(CLAIMS, name), f'PersistentVolumeClaim "{name}", which a new Pod would mount,'
         if claim is None or claim.terminating:
             return _missing(claim, label, "; no Pod is deleted for one that could not start")

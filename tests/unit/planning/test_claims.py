@@ -13,7 +13,16 @@ from flamectl_operator.kube.views import PersistentVolumeClaimView
 from flamectl_operator.planning.claims import claim_wait, plan_claims
 from flamectl_operator.planning.effective_spec import EffectiveSpec
 from flamectl_operator.planning.parts import ClaimPlan
-from tests.unit.builders import OWNER, effective, merged, object_cache_pod, observed
+from tests.unit.builders import (
+    OWNER,
+    PodState,
+    effective,
+    executor_pod,
+    executor_template,
+    merged,
+    object_cache_pod,
+    observed,
+)
 
 CACHE = {"objectCache": {"image": "xflops/flame-object-cache:v0.6.0", "replicas": 1, "persistence": {"size": "10Gi"}}}
 CLAIM = f"{OWNER.name}-object-cache-0"
@@ -89,6 +98,21 @@ def test_change_that_a_claim_cannot_take_is_reported(fields: dict[str, Any], pha
     assert reason in [each.reason for each in plan.waits]
 
 
+@pytest.mark.parametrize("phase", ["Pending", "Bound"])
+@pytest.mark.parametrize(
+    "fields",
+    [{"size": "5Gi"}, {"storageClassName": "fast"}, {"accessModes": ["ReadWriteMany"]}],
+    ids=lambda each: str(*each),
+)
+def test_claim_without_a_volume_may_be_deleted_for_a_change_that_it_cannot_take(
+    fields: dict[str, Any], phase: str
+) -> None:
+    (told,) = _plan(effective(_persistence(**fields)), _claim(phase=phase)).waits
+
+    advice = f"; it has no volume yet, so delete it for a new one: kubectl delete pvc {CLAIM}"
+    assert told.message.endswith(advice) is (phase == "Pending")
+
+
 #: A claim of 20Gi whose volume has stayed at 10Gi.
 TOO_LARGE = _claim(_persistence(size="20Gi"), status={"capacity": {"storage": "10Gi"}})
 
@@ -151,6 +175,62 @@ def test_surplus_claim_follows_its_policy(
     plan = _plan(effective(fewer), _claim(_persistence(deletionPolicy="Delete")), pods=pods)
 
     assert (_names(plan.delete), _names(claim for claim, _ in plan.patch)) == (deleted, released)
+
+
+def _mounting(state: PodState = "ready") -> PodView:
+    """Return an executor that mounts the claim of the first object cache."""
+    volumes = [{"name": "objects", "persistentVolumeClaim": {"claimName": CLAIM}}]
+    return executor_pod(0, state, spec={"volumes": volumes})
+
+
+@pytest.mark.parametrize(
+    ("changes", "pods"),
+    [
+        pytest.param({}, (_mounting(),), id="an executor mounts it"),
+        pytest.param({}, (_mounting("unscheduled"),), id="an executor is about to mount it"),
+        pytest.param(
+            executor_template({"volumes": [{"name": "objects", "persistentVolumeClaim": {"claimName": CLAIM}}]}),
+            (),
+            id="new executors would mount it",
+        ),
+    ],
+)
+def test_surplus_claim_that_another_component_mounts_is_not_deleted(
+    changes: dict[str, Any], pods: tuple[PodView, ...]
+) -> None:
+    fewer = merged(_persistence(deletionPolicy="Delete"), {"objectCache": {"replicas": 0}})
+    plan = _plan(effective(merged(fewer, changes)), _claim(), pods=pods)
+
+    assert _names(plan.delete) == []
+
+
+def _on_existing(claim: str) -> dict[str, Any]:
+    persistence = {"existingClaim": claim}
+    return {"sessionManager": {"storage": "fs:///var/lib/flame/session", "persistence": persistence}}
+
+
+def test_claim_that_becomes_an_existing_one_gets_rid_of_its_owner() -> None:
+    plan = _plan(effective(_on_existing(CLAIM)), _claim())
+
+    ((claim, patch),) = plan.patch
+    assert claim.name == CLAIM
+    assert patch["metadata"]["ownerReferences"] == []
+    assert plan.delete == ()
+
+
+@pytest.mark.parametrize(
+    "claim",
+    [
+        pytest.param(_claim(ownerReferences=[]), id="it has no owner"),
+        pytest.param(_claim(deletionTimestamp="2026-01-01T00:00:00Z"), id="it is being deleted"),
+    ],
+)
+def test_existing_claim_is_left_alone_otherwise(claim: PersistentVolumeClaimView) -> None:
+    assert _plan(effective(_on_existing(CLAIM)), claim).patch == ()
+
+
+def test_claim_that_one_component_names_and_another_asks_for_keeps_its_owner() -> None:
+    assert _plan(effective(merged(CACHE, _on_existing(CLAIM))), _claim()).patch == ()
 
 
 @pytest.mark.parametrize(
