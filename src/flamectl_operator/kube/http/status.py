@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from datetime import datetime
 from email.utils import parsedate_to_datetime
 from functools import lru_cache
@@ -21,6 +22,10 @@ _BY_CODE: dict[int, type[errors.ApiError]] = {
     429: errors.TooManyRequestsError,
 }
 _FIRST_SERVER_ERROR = 500
+#: The words of a webhook or of an admission policy that denies a request. It chooses the code, which then says nothing else.
+_DENIED = re.compile(r'admission webhook "[^"]*" denied |[\w.-]+ "[^"]*" is forbidden: ValidatingAdmissionPolicy ')
+#: Errors that a denial keeps: other refusals, and the wish to be asked again later.
+_OF_DENIALS = (errors.BadRequestError, errors.ForbiddenError, errors.InvalidError, errors.TooManyRequestsError)
 #: The text of a 403 for a create in a namespace that is being deleted.
 _TERMINATING = "being terminated"
 
@@ -63,6 +68,8 @@ def error_from_status(status: Status, code: int = 0, retry_after: float | None =
     if error is errors.ConflictError and status.reason != "Conflict":
         # Any other reason is not a race, for instance when a webhook denies a request with this code.
         error = errors.AlreadyExistsError if status.reason == "AlreadyExists" else errors.ApiError
+    if code < _FIRST_SERVER_ERROR and error not in _OF_DENIALS and _DENIED.match(status.message):
+        error = errors.ForbiddenError
     # Validation messages have line breaks, but an error is one line in logs, status and events.
     message = " ".join(status.message[: errors.MAX_MESSAGE_SIZE].split())
     return error(code, status.reason[: errors.MAX_MESSAGE_SIZE], message, retry_after)

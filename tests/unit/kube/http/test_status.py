@@ -41,6 +41,35 @@ def test_code_has_its_error(code: int, reason: str, expected: type[errors.ApiErr
     assert (error.code, error.reason, str(error)) == (code, reason, "words of the server")
 
 
+WEBHOOK = 'admission webhook "pods.example.com" denied the request: no'
+POLICY = """pods "x" is forbidden: ValidatingAdmissionPolicy 'p' with binding 'b' denied request: no"""
+
+
+@pytest.mark.parametrize("words", [WEBHOOK, POLICY], ids=["webhook", "policy"])
+@pytest.mark.parametrize(
+    ("code", "reason", "expected"),
+    [
+        (400, "", errors.BadRequestError),
+        (401, "Unauthorized", errors.ForbiddenError),
+        (404, "NotFound", errors.ForbiddenError),
+        (409, "Conflict", errors.ForbiddenError),
+        (409, "AlreadyExists", errors.ForbiddenError),
+        (409, "", errors.ForbiddenError),
+        (410, "Gone", errors.ForbiddenError),
+        (413, "RequestEntityTooLarge", errors.ForbiddenError),
+        (422, "Invalid", errors.InvalidError),
+        (429, "TooManyRequests", errors.TooManyRequestsError),
+        (500, "", errors.ServerError),
+    ],
+)
+def test_denial_is_a_refusal_whatever_its_code(
+    code: int, reason: str, expected: type[errors.ApiError], words: str
+) -> None:
+    error = error_from_response(code, body(reason, words))
+    assert type(error) is expected
+    assert (error.code, error.reason, str(error)) == (code, reason, words)
+
+
 def test_message_of_many_lines_becomes_one_line() -> None:
     assert str(error_from_response(422, body("Invalid", "a:\n  * b\n  * c"))) == "a: * b * c"
 
