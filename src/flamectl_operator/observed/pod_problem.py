@@ -31,7 +31,16 @@ IMAGE_REASONS = {
 }
 #: Reasons with which a container waits that mean failure rather than progress.
 FAILING_REASONS = frozenset(
-    {CRASH_LOOP, "CreateContainerConfigError", "CreateContainerError", "RunContainerError", *IMAGE_REASONS}
+    {
+        CRASH_LOOP,
+        "CreateContainerConfigError",
+        "CreateContainerError",
+        "PreCreateHookError",
+        "PreStartHookError",
+        "PostStartHookError",
+        "RunContainerError",
+        *IMAGE_REASONS,
+    }
 )
 #: Causes by the words of kubelets and registries, each with its remedy. The first that matches counts.
 _CAUSES = (
@@ -97,6 +106,9 @@ _REMEDIES = {
     "RegistryUnavailable": "correct {image}, or the network between the nodes and the registry",
     "CreateContainerConfigError": "create or correct it, or change {container}",
     "CreateContainerError": "change {container}, or see kubectl describe pod {pod}",
+    "PreCreateHookError": "see kubectl describe pod {pod}",
+    "PreStartHookError": "see kubectl describe pod {pod}",
+    "PostStartHookError": "correct lifecycle.postStart of the container in {template}",
     "RunContainerError": "correct {image} or {command}",
     "StartError": "correct {image} or {command}",
     "ContainerCannotRun": "correct {image} or {command}",

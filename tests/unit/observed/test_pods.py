@@ -43,7 +43,14 @@ FAILED: list[Any] = [
             PodProblem(reason, "why", f'container "{MAIN}"'),
             id=reason,
         )
-        for reason in ("CreateContainerConfigError", "CreateContainerError", "RunContainerError")
+        for reason in (
+            "CreateContainerConfigError",
+            "CreateContainerError",
+            "RunContainerError",
+            "PreCreateHookError",
+            "PreStartHookError",
+            "PostStartHookError",
+        )
     ),
     pytest.param(
         {"containers": [waiting(MAIN, "CrashLoopBackOff", "back-off 10s")]},
