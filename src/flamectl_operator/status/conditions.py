@@ -18,7 +18,7 @@ from flamectl_operator.runtime.text import joined
 from flamectl_operator.status import reason as reasons
 from flamectl_operator.status.health import Health
 from flamectl_operator.status.notice import Notice
-from flamectl_operator.status.pod_problems import FAILING, MAX_GROUPS, WAITING, ProblemGroup, named_pods
+from flamectl_operator.status.pod_problems import FAILING, MAX_GROUPS, WAITING, ProblemGroup, has_begun, named_pods
 from flamectl_operator.status.reason import (
     IDLE_SUSPENDED,
     INVALID_SPEC,
@@ -253,7 +253,8 @@ def _kept_failing(observed: ObservedCluster, before: FlameClusterStatus) -> Outc
     if said is None or said.status != "True":
         return None
     told = said.message if said.reason in FAILING else ""
-    if told and any(component.live and not component.ready for component in named_pods(told, observed)):
+    unready = (each for each in named_pods(told, observed) if each.live and not each.ready) if told else ()
+    if any(not has_begun(told, each) for each in unready):
         return blocked(said.reason, said.message)
     return None
 

@@ -98,6 +98,20 @@ def named_pods(message: str, observed: ObservedCluster) -> Sequence[Component]:
     return [component for component in observed.components if component.name in named]
 
 
+def has_begun(message: str, component: Component) -> bool:
+    """Return whether the container that a message is about runs for the first time, so that nothing keeps it from starting.
+
+    A runtime tells the image of a container that it has created by a longer name.
+    """
+    status = component.pod.status
+    statuses = (*status.init_container_statuses, *status.container_statuses)
+    names = ('container "{0.name}"', 'image "{0.image}"')
+    named = [each for each in statuses if any(name.format(each) in message for name in names)]
+    if not named:
+        return 'image "' in message and bool(statuses) and all(each.image for each in statuses if each.state.waiting)
+    return all(each.state.waiting is None and each.restart_count == 0 for each in named)
+
+
 def group_problems(
     observed: ObservedCluster,
     before: Sequence[UnhealthyPod],

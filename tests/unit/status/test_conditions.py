@@ -6,10 +6,12 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any, NamedTuple
 
+import msgspec
 import pytest
 
+from flamectl_operator.api.constants import SESSION_MANAGER
 from flamectl_operator.api.status import Condition, ConditionType, FlameClusterStatus, Generations, suspension_begun
-from flamectl_operator.kube.pod_views import PodView
+from flamectl_operator.kube.pod_views import ContainerStatus, PodView
 from flamectl_operator.planning.replacement_backoff import ReplacementBackoff
 from flamectl_operator.runtime.outcome import Outcome, blocked, wait
 from flamectl_operator.status.conditions import (
@@ -31,8 +33,10 @@ from tests.unit.builders import (
     merged,
     observed,
     pull_failed,
+    running,
     session_manager,
     terminating,
+    waiting,
 )
 
 WELL = (session_manager(), executor_pod(0))
@@ -244,6 +248,48 @@ def test_restarted_container_stays_degraded_until_it_is_ready(pods: tuple[PodVie
 
     assert not _judge(*WELL, before=before)["Degraded"].status
     assert not _judge(*pods, before=_status(_condition("Degraded", "False", "AsExpected")))["Degraded"].status
+
+
+IMAGE = "example.com/flame:2"
+NO_IMAGE = f'my-flame-session-manager: ImagePullFailed: image "{IMAGE}": not found (correct spec.sessionManager.image)'
+NO_SECRET = 'my-flame-session-manager: CreateContainerConfigError: container "session-manager": secret "x" not found'
+
+
+def _of(image: str, status: ContainerStatus) -> ContainerStatus:
+    return msgspec.structs.replace(status, image=image, ready=False)
+
+
+@pytest.mark.parametrize(
+    ("said", "found", "kept"),
+    [
+        pytest.param(NO_IMAGE, {"containers": [_of(IMAGE, running(SESSION_MANAGER))]}, False, id="its image is there"),
+        pytest.param(
+            NO_IMAGE,
+            {"containers": [_of(f"mirror.{IMAGE}", running(SESSION_MANAGER))]},
+            False,
+            id="under a longer name",
+        ),
+        pytest.param(
+            NO_IMAGE, {"containers": [_of(IMAGE, waiting(SESSION_MANAGER))]}, True, id="its image is pulled again"
+        ),
+        pytest.param(NO_SECRET, {"containers": [running(SESSION_MANAGER)]}, False, id="its Secret is there"),
+        pytest.param(NO_SECRET, {"containers": [waiting(SESSION_MANAGER)]}, True, id="it is tried again"),
+        pytest.param(NO_SECRET, {"containers": [running(SESSION_MANAGER, restarts=1)]}, True, id="it has ended before"),
+        pytest.param(NO_SECRET, {}, True, id="nothing is known"),
+        pytest.param(
+            NO_IMAGE,
+            {"init": [_of(IMAGE, running("fetch"))], "containers": [_of("other", waiting(SESSION_MANAGER))]},
+            False,
+            id="the image of an init container is there",
+        ),
+    ],
+)
+def test_failed_start_is_over_when_the_container_runs(said: str, found: dict[str, Any], *, kept: bool) -> None:
+    before = _status(_condition("Degraded", "True", "ImagePullFailed" if said == NO_IMAGE else "PodsFailing", said))
+    manager = session_manager("starting", **{"containers": (), **found})
+    degraded = _judge(manager, executor_pod(0, "waiting"), before=before)["Degraded"]
+
+    assert degraded.status is kept
 
 
 def test_unschedulable_replacement_is_reported_before_earlier_failures() -> None:
