@@ -65,8 +65,13 @@ def given_up_at(
 
 def awaited_end(kind: str, child: KubernetesObject) -> str:
     """Return that an object must terminate, with the finalizers that keep it, because only their owner can remove them."""
+    return f'waiting for {kind} "{child.name}" to terminate{in_brackets(child)}'
+
+
+def in_brackets(child: KubernetesObject) -> str:
+    """Return the finalizers that keep an object, in brackets after a space; empty without any."""
     finalizers = ", ".join(child.metadata.finalizers)
-    return f'waiting for {kind} "{child.name}" to terminate{f" (held by finalizer {finalizers})" if finalizers else ""}'
+    return f" (held by finalizer {finalizers})" if finalizers else ""
 
 
 def _deletion_cost(executor: Executor) -> int:

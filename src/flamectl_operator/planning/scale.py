@@ -13,7 +13,7 @@ from flamectl_operator.flame.knowledge import SNAPSHOT_RECHECK_SECONDS
 from flamectl_operator.observed import pods
 from flamectl_operator.observed.executor import Executor, terminal_since
 from flamectl_operator.planning.budget import floor, surge
-from flamectl_operator.planning.deletion import deletion_order, given_up_at
+from flamectl_operator.planning.deletion import deletion_order, given_up_at, in_brackets
 from flamectl_operator.planning.drain import CLOCKS_DIFFER, occupied, split_drainable, undecided
 from flamectl_operator.planning.effective_group import EffectiveGroup
 from flamectl_operator.planning.parts import ScalePlan
@@ -136,7 +136,8 @@ def _recreate_wait(group: PlannedGroup) -> Outcome | None:
     latest = max((given_up_at(group.cluster, executor, settings, now) for executor in stale), default=now.wall)
     if latest <= now.wall:
         return None
-    return wait_until("Recreate", latest, now.wall, f"waiting for {old} to terminate")
+    held = next((brackets for each in stale if (brackets := in_brackets(each.pod))), "")
+    return wait_until("Recreate", latest, now.wall, f"waiting for {old} to terminate{held}")
 
 
 def _terminal_to_delete(group: PlannedGroup) -> tuple[tuple[Executor, ...], tuple[Outcome, ...]]:

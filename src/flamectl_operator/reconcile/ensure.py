@@ -83,8 +83,10 @@ async def _ensure_absent(io: ClusterIO, resource: Resource[T], name: str) -> Out
         RefusedError: The API server rejects the deletion.
     """
     existing = io.stores.of(resource).get(io.owner.namespace, name)
-    if existing is None or existing.terminating or not existing.controlled_by(io.owner.uid):
+    if existing is None or not existing.controlled_by(io.owner.uid):
         return DONE
+    if existing.terminating:
+        return wait("Terminating", awaited_end(resource.kind, existing))
     if not await io.delete(resource, existing):
         return changed()
     io.record_event(

@@ -9,7 +9,7 @@ import pytest
 
 from flamectl_operator.desired import names
 from tests.unit.builders import OWNER, cached, merged, replicas
-from tests.unit.subreconcilers.harness import LOCK_NAME, SM_NAME, cache_name, converged
+from tests.unit.subreconcilers.harness import LOCK_NAME, SM_NAME, cache_name, converged, executor_name
 
 FINALIZER = "example.com/hold"
 HELD = {
@@ -47,6 +47,55 @@ async def test_finalizer_that_holds_a_child_is_named(
     assert f'"{name}"' in str(world.status.message)
     assert f"held by finalizer {FINALIZER}" in str(world.status.message)
     assert world.status.reason != "Healthy"
+
+
+@pytest.mark.parametrize(
+    ("field", "plural", "name"),
+    [
+        ("networkPolicy", "networkpolicies", names.network_policy(OWNER.name)),
+        ("clientConfig", "configmaps", names.client_config(OWNER.name)),
+    ],
+)
+async def test_finalizer_that_holds_a_child_which_is_no_longer_wanted_is_named(
+    field: str, plural: str, name: str
+) -> None:
+    world = await converged({field: {}})
+    world.change(plural, name, {"metadata": {"finalizers": [FINALIZER]}})
+    world.edit({field: None})
+
+    await world.run_pass()
+    await world.run_pass()
+
+    assert f'"{name}" to terminate (held by finalizer {FINALIZER})' in str(world.status.message)
+    world.api.remove(plural, name)
+    await world.converge()
+    assert world.status.reason == "Healthy"
+
+
+@pytest.mark.parametrize(("changes", "name"), [(replicas(2), executor_name(0)), (cached(1), cache_name(0))])
+async def test_finalizer_that_holds_up_a_suspension_is_named(changes: Mapping[str, Any], name: str) -> None:
+    world = await converged(changes)
+    world.change("pods", name, {"metadata": {"finalizers": [FINALIZER]}})
+    world.edit({"suspend": True})
+
+    await world.run_pass()
+    for pod in list(world.api.all("pods")):
+        if not pod["metadata"].get("finalizers"):
+            world.api.remove("pods", pod["metadata"]["name"])
+    await world.run_pass()
+
+    assert world.status.message == f'Suspending: 1 Pod left; Pod "{name}" is held by finalizer {FINALIZER}'
+
+
+async def test_finalizer_that_keeps_executors_from_being_recreated_is_named() -> None:
+    world = await converged(replicas(2, type="Recreate"))
+    world.change("pods", executor_name(0), {"metadata": {"finalizers": [FINALIZER]}})
+    world.edit({"executorManager": {"image": "xflops/flame-executor-manager:v0.6.1"}})
+
+    await world.run_pass()
+    await world.run_pass()
+
+    assert f"to terminate (held by finalizer {FINALIZER})" in str(world.status.message)
 
 
 async def test_finalizer_that_holds_a_claim_without_a_pod_is_named() -> None:
