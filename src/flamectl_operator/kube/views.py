@@ -230,6 +230,13 @@ class ResizeStatus(View, frozen=True):
     storage: str = ""
 
 
+class ClaimCondition(View, frozen=True):
+    """An entry of a claim's `status.conditions`."""
+
+    type: str = ""
+    status: str = "Unknown"
+
+
 class PersistentVolumeClaimStatus(View, frozen=True):
     """The part of a claim's status that decisions look at."""
 
@@ -237,6 +244,7 @@ class PersistentVolumeClaimStatus(View, frozen=True):
     capacity: Storage = Storage()
     allocated_resources: Storage = Storage()
     allocated_resource_statuses: ResizeStatus = ResizeStatus()
+    conditions: tuple[ClaimCondition, ...] = ()
 
 
 class PersistentVolumeClaimView(KubernetesObject, frozen=True):

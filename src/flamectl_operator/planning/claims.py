@@ -31,6 +31,8 @@ from flamectl_operator.runtime.outcome import Outcome, blocked, wait
 
 #: The phase of a claim that has never had a volume.
 PENDING = "Pending"
+#: The condition of a claim whose file system has yet to grow, and the reason of the outcome that tells of it while all is well.
+FILE_SYSTEM_RESIZE_PENDING = "FileSystemResizePending"
 #: The ends of what Kubernetes says of a growth that its storage or its node refuses: since 1.31, and before.
 _REFUSED = ("ResizeInfeasible", "ResizeFailed")
 
@@ -53,6 +55,11 @@ def plan_claims(observed: ObservedCluster, effective: EffectiveSpec) -> ClaimPla
                 outcomes.append(wait("Terminating", awaited_end("PersistentVolumeClaim", claim)))
         else:
             outcomes += differences(claim, desired)
+            if (pods := observed.claim_users.get(claim.name)) and _grows_at_a_start(claim):
+                what = (
+                    f'PersistentVolumeClaim "{claim.name}" has grown, and its file system follows when Pod "{pods[0]}"'
+                )
+                outcomes.append(wait(FILE_SYSTEM_RESIZE_PENDING, f"{what} starts again ({FILE_SYSTEM_RESIZE_PENDING})"))
             if (changes := claim_patch(claim, desired)) is not None:
                 patch.append((claim, changes))
         if claim is not None and claim.status.phase == LOST:
@@ -107,6 +114,11 @@ def _refused_growth(claim: PersistentVolumeClaimView) -> str:
     """Return how the storage refused the size that the claim asks for; empty when it did not."""
     status, tried = claim.status.allocated_resource_statuses.storage, claim.status.allocated_resources.storage
     return status if status.endswith(_REFUSED) and tried in {None, claim.size} else ""
+
+
+def _grows_at_a_start(claim: PersistentVolumeClaimView) -> bool:
+    """Return whether the volume has grown, and its node makes the file system larger only when a Pod mounts it."""
+    return any(each.type == FILE_SYSTEM_RESIZE_PENDING and each.status == "True" for each in claim.status.conditions)
 
 
 def claim_wait(observed: ObservedCluster, desired: DesiredClaim | None) -> Outcome | None:

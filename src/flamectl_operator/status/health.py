@@ -14,6 +14,7 @@ from flamectl_operator.api.status import State
 from flamectl_operator.observed.cluster import ObservedCluster
 from flamectl_operator.observed.component import Component
 from flamectl_operator.observed.pods import NODE_NOT_REPORTING
+from flamectl_operator.planning.claims import FILE_SYSTEM_RESIZE_PENDING
 from flamectl_operator.planning.effective_group import EffectiveGroup
 from flamectl_operator.planning.effective_spec import EffectiveSpec
 from flamectl_operator.planning.idle import Idleness
@@ -118,6 +119,7 @@ def _unsuspended(
     )
     if not (any(lines) or outstanding.work or ailing or blocked):
         warnings = [f"warning: {warning}" for warning in near_names(effective.desired.spec)]
+        warnings += [outcome.message for outcome in outcomes if outcome.reason == FILE_SYSTEM_RESIZE_PENDING]
         message = shortened(joined([*(map(str, told) if told else [HEALTHY]), *warnings]))
         return Health(state, message, healthy=True, recent=told)
     # Advice comes first, because a long message is cut at its end. The most important problems come first.

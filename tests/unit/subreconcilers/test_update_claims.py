@@ -217,6 +217,41 @@ async def test_refusal_to_take_a_growth_back_is_reported_with_its_cause() -> Non
     assert world.status.reason == "Healthy"
 
 
+PENDING_RESIZE = {"type": "FileSystemResizePending", "status": "True"}
+
+
+@pytest.mark.parametrize(("changes", "name"), [(_session(), SM_NAME), (_cache(), cache_name(0))])
+async def test_growth_that_waits_for_its_pod_to_start_again_is_told(changes: dict[str, Any], name: str) -> None:
+    """The volume has grown, and its file system grows only when a Pod mounts it."""
+    world = await converged(changes)
+    _bind(world, capacity={"storage": "10Gi"}, conditions=[PENDING_RESIZE])
+    await world.run_pass()
+    await world.run_pass()
+
+    said = f'PersistentVolumeClaim "{name}" has grown, and its file system follows when Pod "{name}" starts again'
+    assert said in str(world.status.message)
+    assert world.condition("Degraded")[0] == "False"
+    assert world.condition("Ready")[:2] == ("True", "Healthy")
+    before = world.api.version
+    await world.run_pass()
+    assert world.api.version == before
+
+    _bind(world, capacity={"storage": "20Gi"}, conditions=[])
+    await world.converge()
+    assert world.status.message == "All components healthy"
+
+
+async def test_growth_that_waits_for_a_pod_is_not_told_while_there_is_none() -> None:
+    world = await converged(_cache())
+    world.edit({"suspend": True})
+    await world.converge()
+    _bind(world, capacity={"storage": "10Gi"}, conditions=[PENDING_RESIZE])
+
+    await world.converge()
+
+    assert world.status.message == "Suspended: no Pods are wanted"
+
+
 @pytest.mark.parametrize("obstacle", ["quota", "foreign"])
 @pytest.mark.parametrize(("persistence", "pod"), [(_session(), SM_NAME), (_cache(), cache_name(0))])
 async def test_pod_stays_until_the_claim_that_its_replacement_mounts_is_there(
