@@ -15,10 +15,13 @@ from flamectl_operator.api.images import tagged_version
 from flamectl_operator.api.network_policy import address_problems
 from flamectl_operator.api.override_schema import override_problems, override_warnings
 from flamectl_operator.api.problems import Problem
+from flamectl_operator.api.quantity import parse_quantity
 from flamectl_operator.api.slot import parse_slot
 
 _SLOT = "spec.sessionManager.slot"
-_KI, _GI = 2**10, 2**30
+_KI, _MI, _GI = 2**10, 2**20, 2**30
+#: Resources that are counted in bytes.
+_IN_BYTES = ("memory", "ephemeral-storage")
 #: Policies that the schedulers of Flame 0.6 and later know by themselves.
 _POLICIES = ("priority", "drf")
 #: The default of `maxExecutors`, about which nothing has to be said.
@@ -40,6 +43,7 @@ def warnings(spec: FlameClusterSpec) -> Iterator[Problem]:
     """Yield what is probably a mistake, or has no effect. `ConfigValid` says it, and nothing is refused."""
     yield from _versions(spec)
     yield from _memory(spec)
+    yield from _without_unit(spec)
     yield from _without_effect(spec)
     yield from _without_answers(spec)
     yield from _lost_tasks(spec)
@@ -109,6 +113,30 @@ def _memory(spec: FlameClusterSpec) -> Iterator[Problem]:
             f"is {_size(memory.amount)}, but Flame fills an executor by CPU: its {cpus} CPUs fit {slots} slots of {slot.cpu}, "
             f"and need {_size(slots * slot.memory)}",
         )
+
+
+def _without_unit(spec: FlameClusterSpec) -> Iterator[Problem]:
+    """Name sizes that are so small that their author left out the unit."""
+    executors = spec.executor_manager
+    sizes: dict[str, int | str | None] = {
+        "spec.executorManager.runtimeStorage.sizeLimit": executors.runtime_storage.size_limit
+    }
+    for component, persistence in (
+        ("sessionManager", spec.session_manager.persistence),
+        ("objectCache", spec.object_cache.persistence),
+    ):
+        sizes[f"spec.{component}.persistence.size"] = None if persistence is None else persistence.size
+    for component, resources in (
+        ("sessionManager", spec.session_manager.resources),
+        ("executorManager", executors.resources),
+        ("objectCache", spec.object_cache.resources),
+    ):
+        for kind, quantities in (("limits", resources.limits), ("requests", resources.requests)):
+            found = {f"spec.{component}.resources.{kind}.{name}": quantities.get(name) for name in _IN_BYTES}
+            sizes.update(found)
+    for path, size in sizes.items():
+        if size is not None and 0 < (amount := parse_quantity(size)) < _MI:
+            yield Problem(path, f"is {float(amount):.9g} bytes: write Mi or Gi after the number")
 
 
 def _without_effect(spec: FlameClusterSpec) -> Iterator[Problem]:

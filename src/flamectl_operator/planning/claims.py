@@ -75,6 +75,20 @@ def plan_claims(observed: ObservedCluster, effective: EffectiveSpec) -> ClaimPla
     return ClaimPlan(tuple(create), tuple(patch), tuple(delete), tuple(taken), waits=tuple(outcomes))
 
 
+def claims_yet_to_retain(observed: ObservedCluster, effective: EffectiveSpec) -> list[Outcome]:
+    """Return the outcomes for claims that are to be retained and still have an owner, because the cluster is paused."""
+    retained = {each.name for each in effective.desired.claims if each.retained}
+    owned = [each for each in observed.claims.values() if each.controlled_by(observed.owner.uid)]
+    return [
+        wait(
+            "Paused",
+            f'PersistentVolumeClaim "{claim.name}" still goes with the FlameCluster, whatever deletionPolicy says',
+        )
+        for claim in owned
+        if claim.name in retained
+    ][:1]
+
+
 def differences(claim: PersistentVolumeClaimView, desired: DesiredClaim) -> list[Outcome]:
     """Return the outcomes for changes that a claim cannot take, or cannot take yet."""
     unbound = claim.status.phase == PENDING

@@ -28,6 +28,7 @@ from flamectl_operator.desired.flame_config import session_manager_endpoint
 from flamectl_operator.desired.metadata import Identity
 from flamectl_operator.observed.cluster import ObservedCluster
 from flamectl_operator.observed.incarnation import stale_pod
+from flamectl_operator.planning.claims import claims_yet_to_retain
 from flamectl_operator.planning.effective_spec import EffectiveSpec, answer_due, flame_can_be_asked
 from flamectl_operator.planning.group_comparison import GroupComparison
 from flamectl_operator.planning.kept_claims import claims_in_danger
@@ -177,7 +178,7 @@ def _outcomes(given: StatusInput, effective: EffectiveSpec) -> tuple[Sequence[Ou
     """
     earlier = carried_over(given.before, given.generation)
     if effective.desired.spec.paused:
-        return claims_in_danger(given.observed), False
+        return [*claims_in_danger(given.observed), *claims_yet_to_retain(given.observed, effective)], False
     if given.outcomes is None:
         return (*earlier, given.registration), True
     silent = given.requests_failed and not any(outcome.attention for outcome in given.outcomes)

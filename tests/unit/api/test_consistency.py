@@ -118,6 +118,57 @@ def test_without_a_cpu_limit_flame_counts_the_cpus_of_the_node() -> None:
     assert found == {"spec.executorManager.resources.limits.cpu"}
 
 
+_STORED = {"storage": "fs:///var/lib/flame/session", "persistence": {"size": 10}}
+_CACHE = {"image": "xflops/flame-object-cache:v0.6.0"}
+
+
+@pytest.mark.parametrize(
+    ("changes", "path", "size"),
+    [
+        (
+            {"sessionManager": {"resources": {"limits": {"memory": 512}}}},
+            "spec.sessionManager.resources.limits.memory",
+            "512",
+        ),
+        (
+            {"sessionManager": {"resources": {"requests": {"memory": "512m"}}}},
+            "spec.sessionManager.resources.requests.memory",
+            "0.512",
+        ),
+        (
+            {"executorManager": {"resources": {"requests": {"memory": "4"}}}},
+            "spec.executorManager.resources.requests.memory",
+            "4",
+        ),
+        (
+            {"executorManager": {"resources": {"limits": {"ephemeral-storage": "20k"}}}},
+            "spec.executorManager.resources.limits.ephemeral-storage",
+            "20000",
+        ),
+        (
+            {"executorManager": {"runtimeStorage": {"sizeLimit": 1}}},
+            "spec.executorManager.runtimeStorage.sizeLimit",
+            "1",
+        ),
+        ({"sessionManager": _STORED}, "spec.sessionManager.persistence.size", "10"),
+        ({"objectCache": {**_CACHE, "persistence": {"size": "50"}}}, "spec.objectCache.persistence.size", "50"),
+        (
+            {"objectCache": {**_CACHE, "resources": {"limits": {"memory": "8"}}}},
+            "spec.objectCache.resources.limits.memory",
+            "8",
+        ),
+    ],
+    ids=lambda each: each if isinstance(each, str) and each.startswith("spec") else "",
+)
+def test_size_without_a_unit_is_a_warning(changes: dict[str, Any], path: str, size: str) -> None:
+    assert _warnings(changes) == {path: f"is {size} bytes: write Mi or Gi after the number"}
+
+
+@pytest.mark.parametrize("size", ["0", "1Mi", "4Gi"])
+def test_size_of_a_megabyte_or_none_is_no_warning(size: str) -> None:
+    assert _warnings({"sessionManager": {"resources": {"limits": {"memory": size}}}}) == {}
+
+
 def _unlimited(changes: dict[str, Any]) -> dict[str, str]:
     """The warnings about a spec whose container has no limits but those of the changes."""
     return {each.path: each.message for each in consistency.warnings(spec(changes))}

@@ -157,6 +157,20 @@ async def test_the_owner_follows_a_policy_that_changes(first: str, then: str, ow
     assert world.deleted == [], "the policy is not in the Pod"
 
 
+async def test_paused_cluster_tells_that_a_claim_still_goes_with_it() -> None:
+    world = await converged(_session())
+    world.edit({"paused": True})
+    await world.converge()
+    world.edit(_session(deletionPolicy="Retain"))
+
+    await world.run_pass()
+
+    assert f'PersistentVolumeClaim "{SM_NAME}" still goes with the FlameCluster' in str(world.status.message)
+    world.edit({"paused": False})
+    await world.converge()
+    assert world.status.message == "All components healthy"
+
+
 async def test_a_bound_claim_grows_and_restarts_nothing() -> None:
     world = await converged(merged(_cache(), _session()))
     _bind(world)
