@@ -148,7 +148,7 @@ class Pass:
             needs=NO_NEEDS if plan is None else plan.needs,
             next_id=next_id,
             problem=self.problem,
-            outcomes=outcomes if self.report.acting_steps_ran else None,
+            outcomes=self.status.wording.kept(outcomes) if self.report.acting_steps_ran else None,
             registration=DONE if plan is None else plan.registration,
             requests_failed=self.report.requests_failed,
         )

@@ -20,6 +20,7 @@ from flamectl_operator.reconcile.outcomes import CHANGED_RECHECK_SECONDS, change
 from flamectl_operator.reconcile.refusals import RefusedError
 from flamectl_operator.reconcile.stores import FLAME_CLUSTERS
 from flamectl_operator.reconcile.throttle import Throttle
+from flamectl_operator.reconcile.wording import Wording
 from flamectl_operator.reconcile.write_count import WRITES
 from flamectl_operator.runtime.outcome import DONE, Outcome, wait
 from flamectl_operator.status.durable_fields import durable_fields
@@ -59,6 +60,8 @@ class StoredStatus:
         self._pruned: tuple[dict[str, Any], dict[str, Any]] | None = None
         self._unknown_fields: frozenset[str] = frozenset()
         self._failing: Failing | None = None
+        #: The words of refusals.
+        self.wording = Wording()
         self._conflicts = 0  # in a row
 
     def begin(self, cluster: FlameClusterView) -> None:

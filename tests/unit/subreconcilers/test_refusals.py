@@ -9,7 +9,8 @@ import pytest
 from flamectl_operator.kube.errors import ApiError, BadRequestError, ForbiddenError, InvalidError
 from flamectl_operator.reconcile.refusals import RefusedError
 from flamectl_operator.runtime.text import LONGEST_MESSAGE
-from tests.unit.builders import desired
+from tests.unit.builders import desired, replicas
+from tests.unit.subreconcilers.harness import StepHarness
 
 
 def _forbidden(message: str) -> ForbiddenError:
@@ -244,3 +245,47 @@ def test_server_text_is_translated_to_fields_of_the_flame_cluster() -> None:
     assert str(RefusedError.of(error, desired().group.template)).startswith(
         'executor manager: unknown field "spec.executorManager.podTemplate.spec.nodeSelectr"'
     )
+
+
+QUOTA = 'pods "x" is forbidden: exceeded quota: q, requested: pods=1, used: pods={}, limited: pods=20'
+WEBHOOK = 'admission webhook "x" denied the request: {}'
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        pytest.param([QUOTA.format(each) for each in range(20, 26)], id="others use the quota"),
+        pytest.param([WEBHOOK.format(f"refused at 2026-11-28T03:0{each}:00Z") for each in range(6)], id="the time"),
+        pytest.param([WEBHOOK.format(f"refused (request 6f1{each}c0ab)") for each in range(6)], id="the request"),
+        pytest.param([WEBHOOK.format(f"no answer after {each}.3s") for each in range(6)], id="a duration"),
+    ],
+)
+async def test_refusal_that_is_worded_anew_each_time_is_told_once(words: list[str]) -> None:
+    world = StepHarness(replicas(1))
+    for each in words:
+        world.api.faults.clear()
+        world.api.fail("create", "pods", _forbidden(each), times=9)
+        await world.run_pass()
+        world.clock.elapsed += 60
+
+    assert len([kind for kind, *_ in world.events.told if kind == "Warning"]) == 1
+    assert len([verb for verb, *_ in world.writes if verb == "status"]) <= 3
+    assert words[0].split(": ", 1)[1] in world.condition("Degraded")[2]
+
+
+@pytest.mark.parametrize(
+    ("first", "then"),
+    [
+        (QUOTA.format(20), QUOTA.format(20).replace("limited: pods=20", "limited: pods=19")),
+        (WEBHOOK.format("at most 3 replicas"), WEBHOOK.format("at most 4 replicas")),
+    ],
+)
+async def test_refusal_for_another_cause_is_told_anew(first: str, then: str) -> None:
+    world = StepHarness(replicas(1))
+    for each in (first, then):
+        world.api.faults.clear()
+        world.api.fail("create", "pods", _forbidden(each), times=9)
+        await world.run_pass()
+        world.clock.elapsed += 60
+
+    assert then.split(": ", 1)[1] in world.condition("Degraded")[2]
