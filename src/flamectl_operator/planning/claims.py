@@ -17,7 +17,7 @@ from flamectl_operator.observed.claims import LOST
 from flamectl_operator.observed.cluster import ObservedCluster
 from flamectl_operator.planning.deletion import awaited_end
 from flamectl_operator.planning.effective_spec import EffectiveSpec
-from flamectl_operator.planning.kept_claims import claims_in_danger, lost_claim
+from flamectl_operator.planning.kept_claims import FILE_SYSTEM_RESIZE_PENDING, claims_in_danger, lost_claim
 from flamectl_operator.planning.parts import ClaimPlan
 from flamectl_operator.planning.repairs import (
     BOUND,
@@ -31,8 +31,6 @@ from flamectl_operator.runtime.outcome import Outcome, blocked, wait
 
 #: The phase of a claim that has never had a volume.
 PENDING = "Pending"
-#: The condition of a claim whose file system has yet to grow, and the reason of the outcome that tells of it while all is well.
-FILE_SYSTEM_RESIZE_PENDING = "FileSystemResizePending"
 #: The ends of what Kubernetes says of a growth that its storage or its node refuses: since 1.31, and before.
 _REFUSED = ("ResizeInfeasible", "ResizeFailed")
 
@@ -73,20 +71,6 @@ def plan_claims(observed: ObservedCluster, effective: EffectiveSpec) -> ClaimPla
     ]
     delete = [claim for claim in surplus if _policy(effective) == "Delete" and not _used(observed, effective, claim)]
     return ClaimPlan(tuple(create), tuple(patch), tuple(delete), tuple(taken), waits=tuple(outcomes))
-
-
-def claims_yet_to_retain(observed: ObservedCluster, effective: EffectiveSpec) -> list[Outcome]:
-    """Return the outcomes for claims that are to be retained and still have an owner, because the cluster is paused."""
-    retained = {each.name for each in effective.desired.claims if each.retained}
-    owned = [each for each in observed.claims.values() if each.controlled_by(observed.owner.uid)]
-    return [
-        wait(
-            "Paused",
-            f'PersistentVolumeClaim "{claim.name}" still goes with the FlameCluster, whatever deletionPolicy says',
-        )
-        for claim in owned
-        if claim.name in retained
-    ][:1]
 
 
 def differences(claim: PersistentVolumeClaimView, desired: DesiredClaim) -> list[Outcome]:

@@ -1,4 +1,4 @@
-"""Claims that are being deleted while Pods keep them, that have lost their volume, or that were made anew under a Pod."""
+"""What a person must know of claims: those in danger, those that are yet to be retained, and those that have yet to grow."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from flamectl_operator.kube.pod_views import PodView
 from flamectl_operator.kube.views import PersistentVolumeClaimView
 from flamectl_operator.observed.claims import LOST
 from flamectl_operator.observed.cluster import ObservedCluster
+from flamectl_operator.planning.effective_spec import EffectiveSpec
 from flamectl_operator.runtime.outcome import Outcome, blocked, wait
 
 #: The reason of an outcome for a claim that is being deleted while a Pod keeps it. `claims_in_danger` has the message, and the
@@ -15,6 +16,8 @@ CLAIM_TERMINATING = "ClaimTerminating"
 KEEPS_CLAIM = wait(CLAIM_TERMINATING)
 #: The reason of an outcome for a claim whose volume is gone, or belongs to an earlier claim of its name.
 CLAIM_LOST = "ClaimLost"
+#: The condition of a claim whose file system has yet to grow, and the reason of the outcome that tells of it while all is well.
+FILE_SYSTEM_RESIZE_PENDING = "FileSystemResizePending"
 #: How many claims a message names.
 _NAMED = 2
 
@@ -31,6 +34,20 @@ def claims_in_danger(observed: ObservedCluster) -> list[Outcome]:
         *map(lost_claim, lost),
         *(_made_anew(pod, claim, observed.owner.name) for pod, claim in anew[:_NAMED]),
     ]
+
+
+def claims_yet_to_retain(observed: ObservedCluster, effective: EffectiveSpec) -> list[Outcome]:
+    """Return the outcomes for claims that are to be retained and still have an owner, because the cluster is paused."""
+    retained = {each.name for each in effective.desired.claims if each.retained}
+    owned = [each for each in observed.claims.values() if each.controlled_by(observed.owner.uid)]
+    return [
+        wait(
+            "Paused",
+            f'PersistentVolumeClaim "{claim.name}" still goes with the FlameCluster, whatever deletionPolicy says',
+        )
+        for claim in owned
+        if claim.name in retained
+    ][:1]
 
 
 def _made_anew(pod: PodView, claim: PersistentVolumeClaimView, cluster: str) -> Outcome:
