@@ -184,7 +184,7 @@ class ApiServer:
             for key in sorted(before.keys() | after.keys()) if resource != LEASES else ():
                 changes += _differences(resource, key, before.get(key), after.get(key))
         for change in changes:
-            for listener in self.listeners:
+            for listener in tuple(self.listeners):
                 listener(change)
         return changes
 
@@ -423,7 +423,7 @@ class ApiServer:
 
     def _tell(self, change: Change) -> None:
         self.logs[change.resource].append(change)
-        for listener in self.listeners:
+        for listener in tuple(self.listeners):
             listener(change)
 
 

@@ -524,7 +524,7 @@ class Judge:
         if len(staying) + len(client.knowledge.left(uid_of(owner), pass_begun())) < least:
             self._replaced(client, owner, pod, specs, lost=lost, stale=stale)
         if not lost and ready(pod):
-            registered = None if self.work is None else self.work.registered(client, owner, [pod, *staying])
+            registered = [] if self.work is None else self.work.registered(client, owner, [pod, *staying])
             self._serving_deleted(client, pod, staying, specs, stale=stale, registered=registered)
 
     def _serving_deleted(
@@ -535,14 +535,13 @@ class Judge:
         specs: list[Wanted],
         *,
         stale: bool,
-        registered: set[str] | None,
+        registered: list[set[str]],
     ) -> None:
         """An executor is deleted that serves, and others have to stay.
 
-        With an answer of the session manager those serve that it calls registered.
+        With answers of the session manager those serve that it calls registered, and one answer that allows it is enough.
         """
         least = min(want.replicas for want in specs)
-        serving = sum(1 for each in staying if ready(each) and (registered is None or uid_of(each) in registered))
         refused = all(want.executors_refused for want in specs)
         if (not stale or refused) and len(staying) < least:
             self.blame(
@@ -552,8 +551,11 @@ class Judge:
         if any(want.strategy == "Recreate" for want in specs):
             return
         floor = min(want.floor for want in specs)
-        if serving < floor and (registered is None or uid_of(pod) in registered):
-            kind = "ready" if registered is None else "registered"
+        all_ready = {uid_of(each) for each in [pod, *staying] if ready(each)}
+        served = [all_ready & each for each in registered] or [all_ready]
+        serving = max(len(each) - 1 if uid_of(pod) in each else floor for each in served)
+        if serving < floor:
+            kind = "registered" if registered else "ready"
             self.blame(
                 f"{client.name} deletes {name_of(pod)} and leaves {serving} {kind} executors as far as it can know; "
                 f"{floor} must stay"

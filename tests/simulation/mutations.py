@@ -1585,6 +1585,17 @@ def executors_for_the_demand_never_go() -> None:
 
 
 @_needing("scales")
+def executors_with_a_node_count_as_pending() -> None:
+    original = vars(autoscaling)["_up"]
+
+    def up(*args: Any) -> Any:
+        *others, _placed, now = args
+        return original(*others, 0, now)
+
+    _set(autoscaling, "_up", up)
+
+
+@_needing("scales")
 def no_answer_means_no_demand() -> None:
     def frozen(_seen: Any, _before: Any, _current: int, **_: Any) -> Any:
         return autoscaling._following(1)

@@ -19,6 +19,7 @@ from tests.simulation.objects import (
     controller_uid,
     draining,
     executor_number,
+    failing,
     is_executor,
     live,
     manager_key,
@@ -214,12 +215,10 @@ class Work(Check):
                     f"{client.name} deletes {name_of(pod)}, on which a task still runs, before its time is over"
                 )
 
-    def registered(self, client: ModelClient, owner: Obj, pods: list[Obj]) -> set[str] | None:
-        """The uids of executors that the answers, by which a pass may have chosen, call registered; None without an answer."""
+    def registered(self, client: ModelClient, owner: Obj, pods: list[Obj]) -> list[set[str]]:
+        """The uids of executors that are registered, by each answer by which a pass may have chosen."""
         answers = self._answers(client, owner)
-        if not answers:
-            return None
-        return {uid_of(pod) for pod in pods if any(each.snapshot.registered(name_of(pod)) for each in answers)}
+        return [{uid_of(pod) for pod in pods if each.snapshot.registered(name_of(pod))} for each in answers]
 
     def unregistered(self, client: ModelClient, owner: Obj, pod: Obj) -> bool:
         """Whether a process knows that an executor runs for long and has not registered, or is not ready for Flame."""
@@ -301,6 +300,9 @@ class Work(Check):
         want, name, model = wanted(cluster), name_of(cluster), self._model(cluster)
         if model is None or want.spec is None or want.suspend or want.paused or terminating(cluster):
             return
+        present = remembered(cluster)
+        if present is not None and (self._needed(cluster, model) or 0) > present:
+            yield name, "has fewer executors than its sessions need"
         held = self._held(cluster, want)
         for node in {*model.nodes, *(each.node for each in model.executors.values())}:
             number = executor_number(name, node)
@@ -357,11 +359,8 @@ class Work(Check):
         for pod in self._counting(cluster):
             if ready(pod) and not self.serves(pod):
                 yield f"{name_of(pod)} is ready and not registered"
-        spec, told = wanted(cluster).spec, remembered(cluster)
-        if spec is not None and (scaling := spec.executor_manager.autoscaling) is not None:
-            number = min(max(_useful(model), scaling.min_replicas), scaling.max_replicas)
-            if told != number:
-                yield f"{told} executors are wanted for the demand, {number} are needed"
+        if (number := self._needed(cluster, model)) != remembered(cluster):
+            yield f"{remembered(cluster)} executors are wanted for the demand, {number} are needed"
         registered = sum(self.serves(pod) for pod in self._counting(cluster))
         told = cluster.get("status", {}).get("executorManager", {}).get("registered")
         if told != registered:
@@ -371,6 +370,15 @@ class Work(Check):
                 yield f"{name_of(pod)} is still being drained"
         if wanted(cluster).replicas and "bad" not in str(cluster["spec"]["executorManager"]["image"]):
             yield from self.open_sessions(name_of(cluster))
+
+    def _needed(self, cluster: Obj, model: FlameModel) -> int | None:
+        """The number of executors that follows the demand; the present one if the spec sets it, or if maxPending holds it."""
+        spec, present = wanted(cluster).spec, remembered(cluster)
+        if spec is None or (scaling := spec.executor_manager.autoscaling) is None:
+            return present
+        number = min(max(_useful(model), scaling.min_replicas), scaling.max_replicas)
+        placed = sum(bool(pod["spec"].get("nodeName")) and not failing(pod) for pod in self._counting(cluster))
+        return present if present is not None and placed + scaling.max_pending <= present < number else number
 
     def open_sessions(self, name: str) -> Iterator[str]:
         """Name the sessions of a FlameCluster that are still open, with what is left of them."""
@@ -385,10 +393,7 @@ class Work(Check):
         want, model = wanted(cluster), self._model(cluster)
         if model is None or want.spec is None or want.paused or want.suspend:
             return True  # nobody tells them
-        scaling = want.spec.executor_manager.autoscaling
-        released = scaling is None or remembered(cluster) == min(
-            max(_useful(model), scaling.min_replicas), scaling.max_replicas
-        )
+        released = remembered(cluster) == self._needed(cluster, model)
         return released and condition(cluster, "Degraded").get("reason") == "SessionPaused"
 
     def in_the_way(self, cluster: Obj) -> list[Obj]:
