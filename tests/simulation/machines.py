@@ -212,7 +212,20 @@ class Machines:
         # Removed by force while it runs: its kubelet finds out, if it can hear.
         just_back = 0 < run.node.heard_since > self._loop.now - COMING_BACK
         run.forced_by, run.forced_unheard = actor, run.node.silent or just_back
-        self._on_node(run.node, 1.0, 3.0, lambda: self._end_process(run))
+        self._on_node(run.node, 1.0, 3.0, lambda: self._end_forced(run))
+
+    def _end_forced(self, run: Run) -> None:
+        """A kubelet finds out that a Pod was removed by force. It never does if the Pod is there again before it hears of it."""
+        pod = self._present(run)
+        if pod is None or not run.forced_unheard:
+            self._ended(run)
+            self.runs.pop(run.uid, None)
+            return
+        run.forced_by, run.forced_unheard = "", False
+        if terminating(pod):
+            self._stop_pod(run.uid, pod, "")
+        else:
+            self._tell_again(run)
 
     def _return(self, uid: str, key: Key) -> None:
         """A Pod that was gone is there again, because etcd was set back. Its kubelet starts it again."""
@@ -220,7 +233,8 @@ class Machines:
         if pod is None or uid_of(pod) != uid or phase(pod) in {"Failed", "Succeeded"}:
             return
         if uid in self.runs:
-            self._loop.call_later(1.0, self._return, uid, key)  # its container has not ended yet
+            if self.runs[uid].forced_by:
+                self._loop.call_later(1.0, self._return, uid, key)  # its container has not ended yet
             return
         node = next(each for each in self.nodes if each.name == pod["spec"]["nodeName"])
         container, owner = pod["spec"]["containers"][0], controller_of(pod)
