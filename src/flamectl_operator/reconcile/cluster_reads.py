@@ -252,11 +252,16 @@ class ClusterReads:
             KubernetesError: The FlameCluster cannot be read.
             RefusedError: RBAC forbids the read.
         """
+        store = self.stores.flame_clusters
+        before = store.before_request(cluster.namespace, cluster.name)
         found = await self.read(WHOLE_FLAME_CLUSTERS, cluster.name)
-        if found is None or _spec_version(found) != _spec_version(cluster):
+        if found is not None and _spec_version(found) == _spec_version(cluster):
+            return found
+        if before.obj is not None and (found is None or found.uid != before.obj.uid):
+            store.absorb_deletion(before.obj, None)
+        if found is not None:
             await self.refresh_cluster()
-            raise ConflictError(409, "Conflict", "the spec changed before it was read")
-        return found
+        raise ConflictError(409, "Conflict", "the spec changed before it was read")
 
     async def refresh_pods(self) -> None:
         """List the FlameCluster's Pods, and read known Pods that the list lacks.
