@@ -3,6 +3,22 @@
 A busy machine therefore changes no result: neither a timeout nor a measured duration depends on how long a test really takes.
 """
 
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+import structlog
+
+from flamectl_operator.runtime.logs import set_level
 from tests.unit.runtime.virtual_time import pytest_asyncio_loop_factories
 
 __all__ = ["pytest_asyncio_loop_factories"]
+
+
+@pytest.fixture
+def quiet() -> Iterator[None]:
+    """Keep the log to the test, because tracebacks in colours take seconds, and end with the level that ships."""
+    with structlog.testing.capture_logs():
+        yield
+    set_level("info")

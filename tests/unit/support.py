@@ -42,3 +42,11 @@ def line(running: subprocess.Popen[str]) -> str:
     """The next line that a process writes."""
     assert running.stdout is not None
     return running.stdout.readline().strip()
+
+
+def nested(levels: int) -> Any:
+    """Return a text inside of so many lists."""
+    value: Any = "é"
+    for _ in range(levels):
+        value = [value]
+    return value

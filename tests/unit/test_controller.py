@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import msgspec
@@ -37,13 +37,7 @@ from tests.unit.builders import (
 from tests.unit.subreconcilers.errors import broken, conflict, forbidden, not_found, refusal_of
 from tests.unit.subreconcilers.harness import CACHE_NAME, KEY, SM_NAME, StepHarness, converged
 
-
-@pytest.fixture(autouse=True)
-def _quiet() -> Iterator[None]:
-    """Tracebacks in colours take seconds."""
-    with structlog.testing.capture_logs():
-        yield
-    set_level("info")
+pytestmark = pytest.mark.usefixtures("quiet")
 
 
 class Step(Subreconciler):

@@ -7,7 +7,7 @@ import gc
 import sys
 import tracemalloc
 from collections import Counter
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from copy import deepcopy
 from random import Random
@@ -15,7 +15,6 @@ from typing import Any, TypeVar
 
 import msgspec
 import pytest
-import structlog
 
 from flamectl_operator.kube.http import wire
 from flamectl_operator.kube.pod_views import PodView
@@ -31,14 +30,9 @@ from tests.unit.runtime.virtual_time import VirtualClock, virtually
 from tests.unit.subreconcilers.fake_api import FakeApi
 from tests.unit.subreconcilers.harness import KEY, SM_NAME, StepHarness, executor_name
 
+pytestmark = pytest.mark.usefixtures("quiet")
+
 T = TypeVar("T", bound=KubernetesObject)
-
-
-@pytest.fixture(autouse=True)
-def _quiet() -> Iterator[None]:
-    """The log is not what is counted."""
-    with structlog.testing.capture_logs():
-        yield
 
 
 async def _at_rest(count: int) -> StepHarness:

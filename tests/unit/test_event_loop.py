@@ -32,6 +32,7 @@ from tests.e2e.hostile import hostile_overrides
 from tests.unit.builders import executor_template, merged, raw_spec, replicas, session_template
 from tests.unit.runtime.virtual_time import VirtualClock, VirtualTimeLoop, virtually
 from tests.unit.subreconcilers.fake_api import FakeApi
+from tests.unit.support import nested
 
 #: The most calls of one callback, some milliseconds. A pass over a small FlameCluster takes 4,700.
 MOST = 6000
@@ -190,18 +191,11 @@ class _CountedOperator:
         return dict(cluster["status"])
 
 
-def _nested(levels: int) -> Any:
-    value: Any = "é"
-    for _ in range(levels):
-        value = [value]
-    return value
-
-
 _VARIABLES = [{"name": f"V{number}", "value": "é" * 10} for number in range(1300)]
 _LARGEST: dict[str, dict[str, Any]] = {
     "values": {"configOverrides": {"x": ["é"] * 4000}},
     "text": {"configOverrides": {"x": "é" * 32_000}},
-    "depth": {"configOverrides": {"x": [_nested(60)] * 60}},
+    "depth": {"configOverrides": {"x": [nested(60)] * 60}},
     "variables": {"executorManager": {"env": _VARIABLES[:256]}},
     "containers": merged(
         session_template({"containers": [{"name": "extra", "image": "x", "env": _VARIABLES}]}),

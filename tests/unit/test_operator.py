@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine, Iterator, MutableMapping
+from collections.abc import Callable, Coroutine, MutableMapping
 from random import Random
 from typing import Any, TypeVar
 
@@ -38,12 +38,8 @@ LABEL = "flame.xflops.io/cluster"
 
 
 @pytest.fixture(autouse=True)
-def _quiet() -> Iterator[None]:
-    """Tracebacks in colours take seconds."""
+def _every_line(quiet: None) -> None:
     set_level("debug")
-    with structlog.testing.capture_logs():
-        yield
-    set_level("info")
 
 
 def _operator(

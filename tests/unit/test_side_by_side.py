@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -15,15 +14,9 @@ from tests.unit.builders import merged, replicas
 from tests.unit.subreconcilers.errors import bad_request, broken, forbidden, invalid, lost
 from tests.unit.subreconcilers.harness import CACHE_NAME, SM_NAME, StepHarness, executor_name
 
+pytestmark = pytest.mark.usefixtures("quiet")
+
 EXECUTORS = [executor_name(0), executor_name(1)]
-
-
-@pytest.fixture(autouse=True)
-def _quiet() -> Iterator[None]:
-    """The log is not for those who read the results of tests."""
-    with structlog.testing.capture_logs():
-        yield
-    set_level("info")
 
 
 class _Late(StepHarness):

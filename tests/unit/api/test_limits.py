@@ -12,13 +12,7 @@ from flamectl_operator.api.limits import (
     MAX_NODES,
     cost_problems,
 )
-
-
-def _nested(levels: int) -> Any:
-    value: Any = 1
-    for _ in range(levels):
-        value = [value]
-    return value
+from tests.unit.support import nested
 
 
 @pytest.mark.parametrize(
@@ -35,7 +29,7 @@ def _nested(levels: int) -> Any:
             id="too many bytes",
         ),
         pytest.param(
-            {"executorManager": {"podTemplate": {"a": _nested(MAX_DEPTH)}}},
+            {"executorManager": {"podTemplate": {"a": nested(MAX_DEPTH)}}},
             f"spec.executorManager.podTemplate: must not be nested more than {MAX_DEPTH} levels deep",
             id="too deep",
         ),
@@ -55,7 +49,7 @@ def test_a_field_over_its_bound_is_named_with_its_size_and_the_bound(spec: Any, 
     [
         {"configOverrides": {"a": [1] * (MAX_NODES - 2)}},
         {"configOverrides": {"a": "x" * (MAX_FIELD_SIZE - 1)}},
-        {"executorManager": {"podTemplate": {"a": _nested(MAX_DEPTH - 1)}}},
+        {"executorManager": {"podTemplate": {"a": nested(MAX_DEPTH - 1)}}},
         {"sessionManager": None, "unknown": "x"},
         None,
         [],

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
 from dataclasses import replace
 from random import Random
 
 import pytest
-import structlog
 
 from flamectl_operator.flame.knowledge import BELIEVED, OFF, Phase
 from flamectl_operator.flame.session_manager import TOO_LARGE, FlameError
 from flamectl_operator.flame.snapshot import ExecutorState, FlameExecutor, NodeState, Session, SessionManagerSnapshot
 from flamectl_operator.flame.watcher import Key, NotAsked, Target, Watcher
 from tests.unit.runtime.virtual_time import VirtualClock
+
+pytestmark = pytest.mark.usefixtures("quiet")
 
 KEY = ("default", "a")
 TARGET = Target("host", 8080, "incarnation-1")
@@ -71,12 +71,6 @@ class Setting:
     def _connect(self, target: Target) -> Manager:
         self.targets.append(target)
         return self.manager
-
-
-@pytest.fixture(autouse=True)
-def _quiet() -> Iterator[None]:
-    with structlog.testing.capture_logs():
-        yield
 
 
 def _periods(manager: Manager) -> list[float]:

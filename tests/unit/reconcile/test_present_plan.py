@@ -5,7 +5,6 @@ from __future__ import annotations
 import inspect
 import sys
 from collections import Counter
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -17,6 +16,8 @@ from flamectl_operator.runtime.logs import set_level
 from flamectl_operator.runtime.outcome import Result
 from tests.unit.builders import executor_template, merged, replicas
 from tests.unit.subreconcilers.harness import StepHarness, converged, executor_name
+
+pytestmark = pytest.mark.usefixtures("quiet")
 
 #: The modules of the planners.
 PLANNING = {
@@ -37,12 +38,6 @@ PLANNERS = {
     for name, each in vars(cluster_plan).items()
     if inspect.isfunction(each) and each.__module__.rpartition(".")[2] in PLANNING
 }
-
-
-@pytest.fixture(autouse=True)
-def _quiet() -> Iterator[None]:
-    yield
-    set_level("info")
 
 
 async def _planned(world: StepHarness) -> tuple[Counter[str], Result]:

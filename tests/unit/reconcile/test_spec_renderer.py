@@ -21,6 +21,7 @@ from flamectl_operator.reconcile.spec_renderer import MAX_SIZE_IN_LOOP, Rendered
 from flamectl_operator.runtime.telemetry import UNMEASURED
 from flamectl_operator.settings.model import FlameSettings
 from tests.unit.builders import OWNER, SETTINGS, flame_cluster, raw_spec, replicas
+from tests.unit.support import nested
 
 
 def _cluster(changes: dict[str, Any] | None = None, generation: int = 1) -> FlameClusterView:
@@ -82,13 +83,6 @@ async def test_plan_beyond_the_bound_alone_is_kept_until_the_next(mocker: Mocker
     assert await _plan(renderer, _cluster()) is first
 
 
-def _nested(levels: int) -> Any:
-    value: Any = "é"
-    for _ in range(levels):
-        value = [value]
-    return value
-
-
 def _templates(spec: dict[str, Any]) -> dict[str, Any]:
     return {component: {"podTemplate": {"spec": spec}} for component in ("sessionManager", "executorManager")}
 
@@ -102,7 +96,7 @@ _VARIABLES = [{"name": f"V{number}", "value": "1"} for number in range(256)]
         pytest.param({}, id="small"),
         pytest.param({"configOverrides": {"x": ["é"] * 4000}}, id="values"),
         pytest.param({"configOverrides": {"x": "é" * 32_000}}, id="text"),
-        pytest.param({"configOverrides": {"x": [_nested(60)] * 60}}, id="depth"),
+        pytest.param({"configOverrides": {"x": [nested(60)] * 60}}, id="depth"),
         pytest.param({"configOverrides": {f"k{number}": {} for number in range(2000)}}, id="keys of objects"),
         pytest.param({"configOverrides": {f"k{number}": 1 for number in range(4000)}}, id="keys of numbers"),
         pytest.param(_templates({"x": {f"k{number}": {} for number in range(4000)}}), id="keys in templates"),
