@@ -124,9 +124,6 @@ class ClusterIO(ClusterReads):
 
         Returns:
             The child; None when it had changed, which is not an error, because the store has been updated.
-
-        Raises:
-            RefusedError: RBAC, admission or the schema rejects it.
         """
         WRITES.get().sent += 1
         store = self.stores.of(resource)
@@ -155,9 +152,6 @@ class ClusterIO(ClusterReads):
 
         The resourceVersion is a precondition, so two operators do not choose by different views or patch more often together, and
         no executor that has started meanwhile is bound to another session manager.
-
-        Raises:
-            RefusedError: RBAC, admission or the schema rejects it.
         """
         version = pod.metadata.resource_version
         changes = {"metadata": {"annotations": annotations, "resourceVersion": version}}
@@ -188,7 +182,6 @@ class ClusterIO(ClusterReads):
             Whether this request deleted the child.
 
         Raises:
-            RefusedError: RBAC or admission rejects it.
             LockLostError: The child is a Pod or a PersistentVolumeClaim, and the deletion lock is no longer held.
         """
         WRITES.get().sent += 1
@@ -280,7 +273,6 @@ class ClusterIO(ClusterReads):
         """Return whether a request deleted a child although it failed, and record the state of the child.
 
         Raises:
-            RefusedError: RBAC or admission rejects the deletion.
             KubernetesError: The child was not deleted, or the outcome is unknown.
         """
         store = self.stores.of(resource)

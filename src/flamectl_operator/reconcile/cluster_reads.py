@@ -37,7 +37,7 @@ MAX_CLAIMS_READ = 64
 
 
 class ClusterReads:
-    """Reads the objects of one FlameCluster.
+    """Reads the objects of one FlameCluster. A read raises RefusedError when RBAC forbids it, and KubernetesError when it fails.
 
     Between passes it keeps the Pods whose last create or delete has an unknown outcome, and the last snapshot. Both may be lost
     without harm.
@@ -139,12 +139,7 @@ class ClusterReads:
     # --- Reads past the cache
 
     async def read(self, resource: Resource[T], name: str) -> T | None:
-        """Read an object and return what is kept of it; None when it does not exist.
-
-        Raises:
-            KubernetesError: The object cannot be read.
-            RefusedError: RBAC forbids the read.
-        """
+        """Read an object and return what is kept of it; None when it does not exist."""
         try:
             return keep(await self.client.get(resource, self.owner.namespace, name))
         except NotFoundError as error:
@@ -159,10 +154,6 @@ class ClusterReads:
 
         Returns:
             The object; None when it does not exist.
-
-        Raises:
-            KubernetesError: The object cannot be read.
-            RefusedError: RBAC forbids the read.
         """
         store = self.stores.of(resource)
         # Before the read, because a watch event that arrives during the read may be newer than the response.
@@ -215,12 +206,7 @@ class ClusterReads:
             self.claims_error = result.errors[0] if result.errors else None
 
     async def confirm_claims(self, pods: Iterable[PodView]) -> None:
-        """Read the claims of Pods that are about to be deleted, because the watch may be late.
-
-        Raises:
-            KubernetesError: A claim cannot be read.
-            RefusedError: RBAC forbids the read.
-        """
+        """Read the claims of Pods that are about to be deleted, because the watch may be late."""
         result = await in_parallel(sorted(users_of_claims(pods)), self.writes_in_flight, self._read_claim)
         if result.errors:
             raise result.errors[0]
@@ -235,12 +221,7 @@ class ClusterReads:
         self._claims_read_at[name] = self.clock.monotonic()
 
     async def refresh_cluster(self) -> FlameClusterView | None:
-        """Read the FlameCluster; None when it is gone or was recreated.
-
-        Raises:
-            KubernetesError: The FlameCluster cannot be read.
-            RefusedError: RBAC forbids the read.
-        """
+        """Read the FlameCluster; None when it is gone or was recreated."""
         cluster = await self.refresh(FLAME_CLUSTERS, self.owner.name)
         return cluster if cluster is not None and cluster.uid == self.owner.uid else None
 
@@ -249,8 +230,6 @@ class ClusterReads:
 
         Raises:
             ConflictError: The spec has changed since; the store has the change.
-            KubernetesError: The FlameCluster cannot be read.
-            RefusedError: RBAC forbids the read.
         """
         store = self.stores.flame_clusters
         before = store.before_request(cluster.namespace, cluster.name)
@@ -268,8 +247,6 @@ class ClusterReads:
 
         Raises:
             OutdatedAnswerError: The list has a Pod that the watch should have brought before.
-            KubernetesError: The Pods cannot be listed or read.
-            RefusedError: RBAC forbids the request.
         """
         owner, store = self.owner, self.stores.pods
         before, present = store.before_request(owner.namespace), {pod.uid: pod for pod in store.by_index(owner.key)}
@@ -293,10 +270,6 @@ class ClusterReads:
 
         After an interruption, requests may succeed before the watch does. Without this read, a Pod that was created would be
         created again under another name, and a Pod that was deleted would count as ready.
-
-        Raises:
-            KubernetesError: A Pod cannot be read yet.
-            RefusedError: RBAC forbids the read.
         """
 
         async def resolve(name: str) -> None:

@@ -66,10 +66,6 @@ class DeletionLock:
 
         Returns:
             None when Pods may be deleted; otherwise the reason why not.
-
-        Raises:
-            RefusedError: The API server rejects the Lease.
-            KubernetesError: It is unknown whether the lock is held, or the view could not be updated.
         """
         # Until the answers are there, and after an error, which already asks for a retry.
         self._deferral = wait("LockNotAcquired")
@@ -89,10 +85,6 @@ class DeletionLock:
 
         Returns:
             None when Pods may be deleted; otherwise the reason why not, with its message once in a pass.
-
-        Raises:
-            RefusedError: The API server rejects the Lease or a read.
-            KubernetesError: It is unknown whether the lock is held, or the view could not be updated.
         """
         if self._deferral is _NOT_ASKED:
             if (deferral := await self.acquire()) is not None:

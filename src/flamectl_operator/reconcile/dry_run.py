@@ -24,7 +24,10 @@ from flamectl_operator.reconcile.refusals import REFUSALS, RefusedError, never_a
 
 
 class DryRuns:
-    """Sends dry runs of the Pod templates of one FlameCluster, and keeps the results."""
+    """Sends dry runs of the Pod templates of one FlameCluster, and keeps the results.
+
+    A check raises RefusedError when the API server would reject a Pod, or when a webhook takes off metadata that identifies it.
+    """
 
     def __init__(self, io: ClusterIO) -> None:
         self._io = io
@@ -47,9 +50,6 @@ class DryRuns:
         Args:
             name: The name, which is taken; the dry run has another one, which no Pod ever has.
             what: The Pod, as a message begins.
-
-        Raises:
-            RefusedError: RBAC, admission or the schema would reject it, or a webhook would change it.
         """
         if template.rendered not in self.accepted:
             await self._ask(template, template.pod(f"{name}-trial"), partial(self.check_named, template, what))
@@ -59,9 +59,6 @@ class DryRuns:
 
         Args:
             trial_id: An id that no executor has had.
-
-        Raises:
-            RefusedError: RBAC, admission or the schema would refuse it, or a webhook would change it.
         """
         if template.rendered not in self.accepted:
             manifest = self._trial_executor(template, trial_id)
@@ -72,9 +69,6 @@ class DryRuns:
 
         If the webhook does not support dry runs, nothing shows whether it was corrected. Then no executor is created from this
         template until the template changes or the operator restarts, because each altered executor would run without an owner.
-
-        Raises:
-            RefusedError: An executor would be altered again, or rejected.
         """
         if (known := self._altered.get(template.rendered)) is None:
             return
@@ -87,20 +81,12 @@ class DryRuns:
         self.check_executor(template, pod, manifest)
 
     def check_executor(self, template: ComponentTemplate, pod: PodView, manifest: Mapping[str, Any]) -> None:
-        """Compare an executor with its manifest.
-
-        Raises:
-            RefusedError: The executor lacks metadata that identifies it.
-        """
+        """Compare an executor with its manifest."""
         annotations = (REVISION_ANNOTATION, SESSION_MANAGER_ANNOTATION)
         self._check(template, "executors are", pod, manifest, self._io.owner.selector(EXECUTOR_MANAGER), annotations)
 
     def check_named(self, template: ComponentTemplate, what: str, pod: PodView, manifest: Mapping[str, Any]) -> None:
-        """Compare a Pod that has a fixed name with its manifest, except for its labels, which can be restored.
-
-        Raises:
-            RefusedError: The Pod lacks metadata that identifies it.
-        """
+        """Compare a Pod that has a fixed name with its manifest, except for its labels, which can be restored."""
         self._check(template, what, pod, manifest, {}, (REVISION_ANNOTATION,))
 
     async def _ask(

@@ -47,11 +47,7 @@ class KeepChildren(Subreconciler):
 
 
 async def ensure(io: ClusterIO, child: Child[T], effective: EffectiveSpec) -> Outcome:
-    """Create a child, bring it back to its manifest, or delete it when the spec asks for none.
-
-    Raises:
-        RefusedError: The API server rejects the child.
-    """
+    """Create a child, bring it back to its manifest, or delete it when the spec asks for none."""
     resource, name, manifest = child.resource, child.name(io.owner.name), child.manifest(effective)
     if manifest is None:
         return await _ensure_absent(io, resource, name)
@@ -78,9 +74,6 @@ async def _ensure_absent(io: ClusterIO, resource: Resource[T], name: str) -> Out
     """Delete a child that the spec no longer asks for. A foreign object with its name is left alone.
 
     A child whose label was removed is not seen; garbage collection deletes it with the FlameCluster.
-
-    Raises:
-        RefusedError: The API server rejects the deletion.
     """
     existing = io.stores.of(resource).get(io.owner.namespace, name)
     if existing is None or not existing.controlled_by(io.owner.uid):

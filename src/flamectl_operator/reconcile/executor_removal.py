@@ -27,12 +27,7 @@ class RemovalResult:
     batch: SlowStartResult
 
     def outcome(self) -> Outcome:
-        """Return the outcome of the step.
-
-        Raises:
-            RefusedError: RBAC or admission rejects a deletion.
-            KubernetesError: An executor could not be deleted.
-        """
+        """Return the outcome of the step."""
         return batch_end(self.batch, len(self.deleted))
 
 
@@ -78,10 +73,6 @@ async def mark_for_draining(
 
     Returns:
         How the step ends.
-
-    Raises:
-        RefusedError: RBAC or admission refuses a mark.
-        KubernetesError: An executor could not be marked, or that is unknown.
     """
     annotations = drain_annotations(mark, io.clock.now())
     marked: list[Executor] = []

@@ -29,10 +29,6 @@ async def reserve_existing_claim(io: ClusterIO, name: str, field: str) -> Persis
 
     Args:
         field: The path of the field that names it.
-
-    Raises:
-        KubernetesError: The claim cannot be read.
-        RefusedError: RBAC forbids the read.
     """
     claim, label = await io.read(CLAIMS, name), f'PersistentVolumeClaim "{name}" of {field}'
     if claim is None or claim.terminating:
@@ -50,10 +46,6 @@ async def replacement_wait(io: ClusterIO, template: ComponentTemplate, created: 
 
     Args:
         created: The names of claims that the operator creates.
-
-    Raises:
-        KubernetesError: A claim cannot be read.
-        RefusedError: RBAC forbids the read.
     """
     for name in sorted(template.claim_names.difference(created)):
         claim, label = await io.read(CLAIMS, name), f'PersistentVolumeClaim "{name}", which a new Pod would mount,'

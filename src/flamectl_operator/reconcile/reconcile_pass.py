@@ -123,12 +123,7 @@ class Pass:
         return self.ids.held_for(self.observe().flame, self.now().boottime)
 
     async def confirm_lock(self, pods: Iterable[Component] = ()) -> Outcome | None:
-        """Check right before a step chooses the Pods that it deletes: the deletion lock, and the claims that the Pods mount.
-
-        Raises:
-            RefusedError: RBAC forbids a read.
-            KubernetesError: The view could not be updated.
-        """
+        """Check right before a step chooses the Pods that it deletes: the deletion lock, and the claims that the Pods mount."""
         deferral = await self.lock.confirm(self.status.cluster, suspended=self.effective.suspended)
         if deferral is None:
             await self.io.confirm_claims([each.pod for each in pods])

@@ -38,9 +38,6 @@ class StatusWriter(StoredStatus):
 
         Returns:
             The reason why the pass must stop; None when everything is stored.
-
-        Raises:
-            KubernetesError: The write failed, or its outcome is unknown.
         """
         before = self.stored
         if self._crd_outdated and not await self._would_be_stored(status):
@@ -58,9 +55,6 @@ class StatusWriter(StoredStatus):
         Args:
             fields: Paths of fields that read differently, or of their components where a process that has just started knows
                 no more. An earlier message about this generation then stays.
-
-        Raises:
-            KubernetesError: The write failed, or its outcome is unknown.
         """
         before, generation = self.stored, self.cluster.metadata.generation
         told = any((each.reason, each.observed_generation) == (OUTDATED_CRD, generation) for each in before.conditions)

@@ -111,9 +111,6 @@ class StoredStatus:
 
         Returns:
             The reason why the write is postponed; None when the status is stored.
-
-        Raises:
-            KubernetesError: The write failed, or its outcome is unknown.
         """
         self._computed, self.spec_hash = status, status.spec_hash
         if self._agreed == (self.cluster.raw_status, status):

@@ -108,12 +108,7 @@ class UpdateClaims(PlannedStep[ClaimPlan]):
 
 
 async def _recheck(pass_: Pass) -> Outcome:
-    """Return when claims are read again that the watch does not show.
-
-    Raises:
-        RefusedError: RBAC forbids the read.
-        KubernetesError: A claim cannot be read.
-    """
+    """Return when claims are read again that the watch does not show."""
     if pass_.io.claims_error is not None:
         raise pass_.io.claims_error
     observed = pass_.observe()
