@@ -104,12 +104,9 @@ def limit_messages(stream: Any, share: Share) -> None:
 
 
 async def read(nodes: bytes, executors: bytes, sessions: bytes, began: float = 0.0) -> SessionManagerSnapshot:
-    """Return the snapshot of three answers; large ones are read in a thread.
+    """Return the snapshot of three answers, which are encoded lists; large ones are read in a thread.
 
     Args:
-        nodes: An encoded NodeList.
-        executors: An encoded ExecutorList.
-        sessions: An encoded SessionList.
         began: When this session manager began, in seconds since 1970. Earlier events do not count.
 
     Raises:

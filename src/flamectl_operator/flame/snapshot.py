@@ -92,7 +92,6 @@ class SessionCounts(NamedTuple):
     """How much work the session manager has.
 
     Args:
-        sessions: Open sessions.
         pending: Their tasks that wait.
         paused: Open sessions that get no more executors.
     """
@@ -109,15 +108,12 @@ class Session:
     """A session.
 
     Args:
-        is_open: Whether it takes tasks.
         priority: The larger, the more important.
-        running: Tasks that run.
         min_instances: Executors that it wants even without tasks.
         max_instances: Executors that it wants at most; None for any number.
         batch_size: Executors that start together; 0 stands for 1.
         resources: The resources of each of its executors; None for the slot of the cluster.
         suspended: Whether it takes no tasks for now, and will go on later (from Flame 0.7 on).
-        failed: Tasks that failed.
         paused: Why Flame assigns no more executors to it, as a sentence; empty when it does. It keeps its executors.
     """
 

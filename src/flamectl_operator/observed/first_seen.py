@@ -34,11 +34,7 @@ class FirstSeen:
         before: Sequence[Executor],
         boottime: float,
     ) -> FirstSeen:
-        """Return the times after another look.
-
-        Args:
-            manager: The session manager among them.
-        """
+        """Return the times after another look."""
         stuck = {manager.uid} if manager is not None and pods.unschedulable_since(manager) is not None else set()
         return FirstSeen(
             {pod.uid: self.terminating.get(pod.uid, boottime) for pod in labelled if pod.terminating},

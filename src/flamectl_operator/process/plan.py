@@ -62,7 +62,6 @@ class Entry:
     Args:
         part: The part of the stage; empty for the stage's own.
         write: The request, for one that changes an object.
-        message: The text of an event.
     """
 
     stage: str
@@ -79,7 +78,6 @@ class PlanResult:
         cluster: Namespace and name of the FlameCluster.
         entries: What the operator would do, in its order.
         waits: The reasons to wait that remain.
-        errors: What would fail.
     """
 
     cluster: tuple[str, str]

@@ -28,7 +28,6 @@ class Contention:
         stored: The status as the process wrote it last, or last agreed with it; None before its first write.
         ours: Fingerprints of statuses that the process wrote, the latest last.
         repeats: How often the process repeated itself since it last wrote something new.
-        wrote_at: When the process last wrote.
     """
 
     stored: dict[str, Any] | None = None
@@ -52,11 +51,7 @@ class Contention:
         return max(0.0, self.wrote_at + min(FIRST_REPEAT * 2.0 ** min(self.repeats, 16), LAST_REPEAT) - now)
 
     def wrote(self, wanted: dict[str, Any], before: dict[str, Any], stored: dict[str, Any], now: float) -> Contention:
-        """Return the state after a write.
-
-        Args:
-            before: The status that was stored before.
-        """
+        """Return the state after a write."""
         written = fingerprint(wanted)
         again = self.overwritten(before) and written in self.ours
         return Contention(

@@ -67,12 +67,7 @@ class Debounce:
     length: float = 0.0
 
     def after_pass(self, awaited: Awaited, counts_due: float, now: float) -> Debounce:
-        """Return the debounce interval that follows a pass.
-
-        Args:
-            awaited: The result of `awaited_executors`.
-            counts_due: When counts may be written again.
-        """
+        """Return the debounce interval that follows a pass."""
         if awaited == NOTHING_AWAITED:
             return Debounce()
         again = now < self.until + 2 * self.length

@@ -47,7 +47,6 @@ class _Row:
 
     Args:
         wanted: A fingerprint of the manifest to which the child was restored.
-        last: When the latest repair was.
         writer: The field manager that made the sixth repair necessary. It stays, so that the status does not waver.
     """
 

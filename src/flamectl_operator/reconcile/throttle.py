@@ -43,7 +43,6 @@ class Throttle:
     """The writes of counts so far. All times are of one clock that only goes forward, and statuses are JSON data.
 
     Args:
-        wrote_at: When the last status was written.
         pause: The seconds to wait after that before counts are written again.
     """
 

@@ -29,8 +29,5 @@ class ClockReading:
 
         It is that time while nothing is known against the clocks. After a jump ahead, and in a process that finds clocks that
         differ, the wait counts anew: the process lives through its whole length once. A time in the future counts as now.
-
-        Args:
-            time: The recorded time.
         """
         return min(max(time, self.steady_since), self.wall)

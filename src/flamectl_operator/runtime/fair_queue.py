@@ -10,11 +10,7 @@ K = TypeVar("K", bound=Hashable)
 
 
 class FairQueue(Generic[K]):
-    """Hands out keys: the oldest key of each group in turn.
-
-    Args:
-        group: Returns the group of a key.
-    """
+    """Hands out keys: the oldest key of each group in turn."""
 
     def __init__(self, group: Callable[[K], Hashable]) -> None:
         self._group = group

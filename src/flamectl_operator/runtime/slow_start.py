@@ -66,7 +66,6 @@ class Window:
         """Grow after a call that was answered without waiting, and shrink after one that waited in a queue.
 
         Args:
-            seconds: How long the call took.
             limit: The size up to which it grows.
         """
         self._quickest = min(self._quickest, seconds)

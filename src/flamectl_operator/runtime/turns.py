@@ -12,11 +12,7 @@ T = TypeVar("T")
 
 
 class _Turns:
-    """Whose turn it is, and the reports that wait for theirs.
-
-    Args:
-        count: The number of works.
-    """
+    """Whose turn it is, and the reports that wait for theirs."""
 
     def __init__(self, count: int) -> None:
         self._waiting: list[list[Callable[[], None]]] = [[] for _ in range(count)]

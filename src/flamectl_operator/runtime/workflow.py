@@ -261,7 +261,6 @@ class Always(Workflow[S]):
     """Run a closing workflow after a body, even if the body failed.
 
     Args:
-        body: Runs first.
         closing: Runs after the body ended, failed or was interrupted, but not after a cancellation.
     """
 

@@ -91,8 +91,6 @@ class _Creation:
     """Creates executors and records their ids.
 
     Args:
-        created: Ids of executors that were created.
-        taken: Ids whose names are taken.
         lost: Ids of requests with a lost answer; their Pods may still appear.
     """
 
