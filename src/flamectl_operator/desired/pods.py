@@ -113,7 +113,31 @@ def executor_pod(
     no network probe, because the process listens on no port. The process connects to the session manager once at its start and
     exits if there is none, so an init container waits for the session manager.
     """
-    session_manager = names.session_manager(owner.name)
+    ending = group.drain.on_termination
+    return template_of(
+        owner,
+        EXECUTOR_MANAGER,
+        group,
+        (_executor_defaults(spec, group, settings), _executor_musts(owner, spec, group, settings)),
+        revision.executor_revision(owner.name, spec, group),
+        hook_seconds=ending.max_seconds if ending.enabled else 0,
+    )
+
+
+def executor_annotations(session_manager_incarnation: str) -> dict[str, str]:
+    """Return the annotation that binds a new executor to the present incarnation of the session manager."""
+    return {SESSION_MANAGER_ANNOTATION: session_manager_incarnation}
+
+
+def rebinding_annotations(session_manager_incarnation: str, now: datetime) -> dict[str, str]:
+    """Return the annotations that bind an executor which has not started yet to another incarnation of the session manager."""
+    return executor_annotations(session_manager_incarnation) | {
+        REBOUND_ANNOTATION: now.replace(microsecond=0).isoformat()
+    }
+
+
+def _executor_defaults(spec: FlameClusterSpec, group: ExecutorManagerSpec, settings: FlameSettings) -> dict[str, Any]:
+    """Return the part of an executor's PodSpec that a podTemplate may override."""
     container = {"name": EXECUTOR_MANAGER, "env": [{"name": LOG_VARIABLE, "value": EXECUTOR_LOG}]}
     defaults = pod_defaults(
         settings, container, directories_for(EXECUTOR_DIRECTORIES, spec) | _object_cache_directory(spec)
@@ -130,47 +154,29 @@ def executor_pod(
         for state in ("not-ready", "unreachable")
     ]
     defaults["initContainers"] = [wait_defaults(group, settings)]
+    return defaults
+
+
+def _executor_musts(
+    owner: Identity, spec: FlameClusterSpec, group: ExecutorManagerSpec, settings: FlameSettings
+) -> dict[str, Any]:
+    """Return the fields that an executor's PodSpec must have."""
+    session_manager = names.session_manager(owner.name)
     backend = address(session_manager, BACKEND_PORT, owner, settings)
+    addresses = {
+        SESSION_MANAGER_VARIABLE: address(session_manager, FRONTEND_PORT, owner, settings),
+        OBJECT_CACHE_VARIABLE: address(names.object_cache(owner.name), OBJECT_CACHE_PORT, owner, settings),
+    }
     musts: dict[str, Any] = {
         "restartPolicy": "Never",
         "volumes": [config_volume(owner)],
         "initContainers": [wait_command(backend)],
-        "containers": [
-            own_container(
-                EXECUTOR_MANAGER,
-                group,
-                arguments(spec),
-                {
-                    SESSION_MANAGER_VARIABLE: address(session_manager, FRONTEND_PORT, owner, settings),
-                    OBJECT_CACHE_VARIABLE: address(names.object_cache(owner.name), OBJECT_CACHE_PORT, owner, settings),
-                },
-            )
-        ],
+        "containers": [own_container(EXECUTOR_MANAGER, group, arguments(spec), addresses)],
     }
-    ending = group.drain.on_termination
-    if ending.enabled:
+    if group.drain.on_termination.enabled:
         musts["shareProcessNamespace"] = True
-        musts["containers"][0] |= termination_hook(backend, ending)
-    return template_of(
-        owner,
-        EXECUTOR_MANAGER,
-        group,
-        (defaults, musts),
-        revision.executor_revision(owner.name, spec, group),
-        hook_seconds=ending.max_seconds if ending.enabled else 0,
-    )
-
-
-def executor_annotations(session_manager_incarnation: str) -> dict[str, str]:
-    """Return the annotation that binds a new executor to the present incarnation of the session manager."""
-    return {SESSION_MANAGER_ANNOTATION: session_manager_incarnation}
-
-
-def rebinding_annotations(session_manager_incarnation: str, now: datetime) -> dict[str, str]:
-    """Return the annotations that bind an executor which has not started yet to another incarnation of the session manager."""
-    return executor_annotations(session_manager_incarnation) | {
-        REBOUND_ANNOTATION: now.replace(microsecond=0).isoformat()
-    }
+        musts["containers"][0] |= termination_hook(backend, group.drain.on_termination)
+    return musts
 
 
 def _stored(volumes: list[dict[str, Any]], storage: RuntimeStorage) -> list[dict[str, Any]]:
