@@ -114,7 +114,7 @@ _REMEDIES = {
     "ContainerCannotRun": "correct {image} or {command}",
     "DeadlineExceeded": "raise {template}.activeDeadlineSeconds, or take it out",
 }
-#: What kubelets say when they evict a Pod, each with the remedy; `{named}` stands for what the pattern found.
+#: The words of kubelets about evictions, each with the remedy; `{named}` stands for the text that the pattern found.
 _EVICTIONS = (
     (rf'EmptyDir volume "{OWN_VOLUME_PREFIX}[^"]*" exceeds', "raise {{container}}.runtimeStorage.sizeLimit"),
     (r'EmptyDir volume "([-a-z0-9]+)" exceeds', "raise {{template}}.volumes[name={named}].emptyDir.sizeLimit"),
@@ -146,7 +146,7 @@ MAX_CAUSE = 160
 
 @dataclass(frozen=True)
 class PodProblem:
-    """What is wrong with a Pod, or keeps it from being ready.
+    """A failure of a Pod, or an obstacle that keeps it from being ready.
 
     Args:
         reason: One CamelCase word, mostly Kubernetes' own, such as `CrashLoopBackOff`.

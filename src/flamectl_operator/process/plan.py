@@ -199,7 +199,7 @@ class Rehearsal:
     async def run(self, controller: Controller) -> PlanResult:
         """Run passes for as long as the operator runs one after the other at once, and return what they did.
 
-        That is until one fails, or changes no child and does not ask for the next one.
+        The last pass fails, or changes no child and does not ask for the next pass.
         """
         plan = self._plan
         for _ in range(MAX_PASSES):

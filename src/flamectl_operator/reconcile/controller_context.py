@@ -1,4 +1,4 @@
-"""What all FlameClusters of a controller share, as the `ControllerContext` of Kubernetes' controllers."""
+"""The parts that all FlameClusters of a controller share. Kubernetes' controllers have the same name for theirs."""
 
 from dataclasses import dataclass, field
 

@@ -29,7 +29,7 @@ from flamectl_operator.planning.registration import NOT_REGISTERED
 from flamectl_operator.reconcile.throttle import PRECISION
 from flamectl_operator.runtime.outcome import Result
 
-#: Seconds of a debounce interval: of the first one, and at most. One that follows another is twice as long.
+#: Seconds of a debounce interval: of the first one, and at most. An interval that follows another one is twice as long.
 FIRST_INTERVAL = 0.05
 LONGEST_INTERVAL = 1.0
 

@@ -69,7 +69,7 @@ async def mark_for_draining(
     """Mark executors that are deleted when their work is done.
 
     Args:
-        in_time: See `time_limit`. That of the deletions before, because these executors were chosen together with those.
+        in_time: The `time_limit` of the deletions before, because these executors were chosen together with those.
 
     Returns:
         How the step ends.

@@ -13,7 +13,7 @@ from flamectl_operator.planning.lock import Waiting
 from flamectl_operator.runtime.outcome import Outcome, blocked, wait
 from flamectl_operator.runtime.text import one_line
 
-#: The most characters of a holder that are shown. Whoever writes Leases can make it as long as the API server allows.
+#: The most characters of a holder that are shown. A writer of Leases can make it as long as the API server allows.
 MAX_HOLDER = 100
 #: The reason of outcomes for Pods that stay because another operator has the lock.
 LOCK_HELD = "LockHeld"

@@ -33,7 +33,7 @@ _OBJECTS = re.compile(r"^([\w.]+) \"[^\"]*\" is forbidden: ")
 
 #: A quota of other scopes is demanded of such a Pod, and the namespace has none.
 NO_QUOTA = "insufficient quota to match these scopes"
-#: What admission plugins of Kubernetes and OpenShift say of a field of a Pod, each with the remedy.
+#: The words of admission plugins of Kubernetes and OpenShift about a field of a Pod, each with the remedy.
 _PLUGINS = (
     (
         "any security context constraint",

@@ -30,7 +30,7 @@ REFUSALS = (ForbiddenError, InvalidError, BadRequestError)
 _PREAMBLE = re.compile(r"^pods \"[^\"]*\" is forbidden: ")
 #: The binding of a policy, which says nothing more.
 _BINDING = re.compile(r"(AdmissionPolicy '[^']*') with binding '[^']*'")
-#: What a Pod asks for and what a quota has, of the resources that it lacks: `requested: pods=1, used: pods=3, limited: pods=3`.
+#: The requests of a Pod and the bounds of a quota, as far as it lacks them: `requested: pods=1, used: pods=3, limited: pods=3`.
 _AMOUNTS = re.compile(r"requested: (\S+), used: \S+, limited: (\S+)")
 _AMOUNT = re.compile(r"([\w./-]+)=([\w.]+)")
 #: A peer of the second rule of a NetworkPolicy, which has the clients of the FlameCluster.

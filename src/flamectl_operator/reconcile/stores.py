@@ -30,7 +30,7 @@ WHOLE_FLAME_CLUSTERS: Resource[WholeFlameClusterView] = Resource(API_VERSION, KI
 CHILDREN: tuple[Resource[Any], ...] = (PODS, CLAIMS, *dict.fromkeys(child.resource for child in children.CHILDREN))
 #: Children that are found by their FlameCluster, because they may have any name.
 _INDEXED = frozenset({PODS, CLAIMS})
-#: What the stores keep of children with content that others can make large; of all others `keep`.
+#: The functions that reduce children whose content users can make large; `keep` reduces all others.
 _KEPT: dict[Resource[Any], Callable[[Any], Any]] = {
     CONFIG_MAPS: keep_config_map,
     NETWORK_POLICIES: keep_network_policy,

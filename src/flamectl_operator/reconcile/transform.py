@@ -262,7 +262,7 @@ def _sharing(pod: PodView) -> PodView:
     return replace(pod, metadata=replace(meta, **changes), spec=spec)
 
 
-#: Values that many Pods share, by themselves. Others decide how large and how many these are, so their bytes count.
+#: Values that many Pods share, by themselves. Users decide how large and how many these are, so their bytes count.
 _SHARED: LRUCache[Any] = LRUCache(MAX_SHARED_COST, weigh=cost)
 
 

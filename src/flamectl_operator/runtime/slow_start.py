@@ -113,7 +113,7 @@ class SlowStart:
 
 
 class Acceptances:
-    """Who made the latest call of each group, such as a namespace in which Pods are created, if the call succeeded.
+    """The caller of the latest call of each group, such as a namespace in which Pods are created, if that call succeeded.
 
     All times are of one clock.
     """

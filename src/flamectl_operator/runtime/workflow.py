@@ -35,7 +35,7 @@ class Action(ABC, Generic[S]):
 
     @property
     def summary(self) -> str:
-        """What the action is responsible for: the first paragraph of the docstring."""
+        """The responsibility of the action: the first paragraph of the docstring."""
         return " ".join(inspect.cleandoc(type(self).__doc__ or "").partition("\n\n")[0].split())
 
     @abstractmethod
