@@ -1,4 +1,4 @@
-"""What a piece of work costs everybody: seconds, CPU by process, memory, and requests as the API server counts them."""
+"""The cost of a piece of work for everybody: seconds, CPU by process, memory, and requests as the API server counts them."""
 
 from __future__ import annotations
 

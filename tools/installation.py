@@ -1,4 +1,4 @@
-"""What `kubectl apply` of the manifests under `config/` gives: the CRD, the permissions, and an operator that has no others.
+"""The objects that `kubectl apply` makes of `config/`: the CRD, the permissions, and an operator that has no others.
 
 Shared by the end-to-end tests, the benchmarks and the demo. The operator runs as a process of its own under its own
 ServiceAccount, as it would in a Pod.

@@ -33,14 +33,14 @@ def raised(world: E2ENamespace, operator: OperatorProcess | None = None) -> list
 
 
 def _of_operator(operator: OperatorProcess | None) -> list[Sample]:
-    """What a scrape brings, with the labels of the target."""
+    """The samples of a scrape, with the labels of the target."""
     scraped = [] if operator is None else scrape(operator)
     up = Sample("up", _TARGET, 0 if operator is None else 1)
     return [up, *(each._replace(labels={**_TARGET, **each.labels}) for each in scraped)]
 
 
 def _of_kube_state_metrics(world: E2ENamespace) -> list[Sample]:
-    """What kube-state-metrics reads off the FlameClusters, as the sample of its configuration says."""
+    """The samples of kube-state-metrics about the FlameClusters, as the sample of its configuration says."""
     values = yaml.safe_load((ROOT / "config/samples/monitoring/kube-state-metrics.yaml").read_text(encoding="utf-8"))
     (resource,) = values["customResourceState"]["config"]["spec"]["resources"]
     found = []

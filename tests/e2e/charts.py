@@ -22,7 +22,7 @@ LABELS = {f"app.kubernetes.io/{name}" for name in ("name", "instance", "version"
 ANNOTATIONS = {"helm.sh/resource-policy"}
 #: Written in C, and ten times as fast; missing where PyYAML was built without libyaml.
 _LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-#: What Helm rendered in this process, by values, namespace and release.
+#: The output of Helm in this process, by values, namespace and release.
 _RENDERED: dict[tuple[str, str, str], dict[str, Object]] = {}
 
 

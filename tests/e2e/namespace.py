@@ -321,7 +321,7 @@ class E2ENamespace:
         """Wait until nothing in the namespace has been written for a while: that nothing comes can only be seen by waiting.
 
         Args:
-            seconds: How long. Whoever writes something again and again at shorter intervals never rests.
+            seconds: How long. A writer that writes again and again at shorter intervals never rests.
 
         Returns:
             The resource versions then.
@@ -468,7 +468,7 @@ class E2ENamespace:
         self.wait("the limits to be heeded", lambda: "per Container is" in create().stderr)
 
     def describe(self) -> str:
-        """What is in the namespace, or kubectl's error where it cannot be read."""
+        """The objects in the namespace, or kubectl's error where it cannot be read."""
         questions = (
             ("flameclusters", "-o", "jsonpath={range .items[*]}{.metadata.name} {.status}{'\\n'}{end}"),
             ("flameclusters", "-o", "wide"),

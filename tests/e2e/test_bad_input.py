@@ -14,7 +14,7 @@ from tools.controlplane import Plane
 from tools.controlplane.errors import KubectlError
 from tools.installation import OperatorProcess
 
-#: What `kubectl apply` sends, but for storing the result.
+#: The query of `kubectl apply`, but for storing the result.
 _DRY_RUN = "/apis/flame.xflops.io/v1alpha1/namespaces/default/flameclusters?dryRun=All&fieldValidation=Strict"
 
 #: Fields that the operator's podPolicy refuses and the CRD accepts: a change of the spec, and the path of the field.

@@ -21,7 +21,7 @@ from tools.installation import CRD_NAME, NAMESPACE, ROOT, SERVICE_ACCOUNT, wait_
 
 Object = dict[str, Any]
 
-# Whoever comes first builds the image.
+# The first test that needs the image builds it.
 pytestmark = pytest.mark.timeout(1200)
 
 #: A user who is no administrator.

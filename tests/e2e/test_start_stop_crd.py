@@ -19,7 +19,7 @@ from tools.installation import CRD, CRD_NAME, allow_in, install, wait_for_crd
 
 Schema = dict[str, Any]
 
-#: What the status of the HLD has; the rest came later.
+#: The fields of the HLD's status; the others came later.
 OF_THE_HLD = {"state", "message", "configGeneration", "sessionManager", "executorManager"}
 
 

@@ -99,7 +99,7 @@ class Bench:
             client.close()
 
     async def snapshot(self) -> SessionManagerSnapshot:
-        """What the operator reads."""
+        """The part that the operator reads."""
         async with self.client() as client:
             return await client.snapshot()
 
@@ -108,7 +108,7 @@ class Bench:
         return (await self.snapshot()).nodes.get(name)
 
     async def session(self, suffix: str) -> Session:
-        """What the operator reads of a session."""
+        """The part of a session that the operator reads."""
         [found] = [each for each in (await self.snapshot()).sessions if each.name == self.name(suffix)]
         return found
 

@@ -61,7 +61,7 @@ def _largest(call: str) -> bytes:
     return bytes(answer.SerializeToString())
 
 
-#: What a session manager answers to each question, by its mode.
+#: The answer of a session manager to each question, by its mode.
 MODES: dict[str, Callable[[str], bytes]] = {
     "empty entries": _many("0a00"),
     "entries of empty parts": _many("0a0612001a002200"),

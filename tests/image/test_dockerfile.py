@@ -24,7 +24,7 @@ STAGES = dockerfile.read(TEXT, replay.BASE_PATH)
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 INSTALLED = "opt/flamectl-operator"
 
-# Whoever comes first builds the image.
+# The first test that needs the image builds it.
 pytestmark = pytest.mark.timeout(1200)
 
 #: A line of a lock file that names a version, with its marker if it has one.

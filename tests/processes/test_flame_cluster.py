@@ -104,7 +104,7 @@ def _manifest(wanted: DesiredCluster, name: str) -> dict[str, Any]:
 
 
 def _hosts(wanted: DesiredCluster) -> dict[str, str]:
-    """What DNS says: each Service is its only Pod, because a Service's ports are those of its Pods."""
+    """The answers of DNS: each Service is its only Pod, because a Service's ports are those of its Pods."""
     hosts: dict[str, str] = {}
     for service, pod in zip(wanted.services, (MANAGER, CACHE), strict=True):
         name, spec = service["metadata"]["name"], service["spec"]

@@ -152,7 +152,7 @@ class Caches:
         if controller_uid(claim) != uid_of(cluster):
             self._blame(f"{what}, which has another owner, or none")
         for pod in self._server.tables[PODS].values():
-            # Whoever asked for such a Pod in this pass need not have seen one that was made meanwhile.
+            # A step that asked for such a Pod in this pass need not have seen one that was made meanwhile.
             seen = moment(pod["metadata"]["creationTimestamp"]) + 1 < pass_begun()
             if pod["metadata"]["namespace"] == key[0] and key[1] in mounted_claims(pod) and seen:
                 self._blame(f"{what}, which {name_of(pod)} uses")

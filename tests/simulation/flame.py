@@ -206,7 +206,7 @@ class Flame:
             self.sessions.append((name, model, made))
 
     def close_sessions(self) -> None:
-        """Whoever keeps sessions open closes them."""
+        """Close the sessions that somebody keeps open."""
         for _, model, session in self.sessions:
             session.closes = True
             if session.done and session.is_open and session.name in model.sessions:

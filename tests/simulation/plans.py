@@ -1,4 +1,4 @@
-"""What `flamectl-operator plan` says about a pass, compared with what the pass sends.
+"""The plan of `flamectl-operator plan` for a pass, compared with the requests of the pass.
 
 Before some of the passes, the pipeline of `plan` runs on a copy of all that the operator knows, with its writes recorded. What
 it says must equal what the operator then sends to the FlameCluster's objects, in the same order. Each Service has an order of
@@ -99,7 +99,7 @@ class Comparison:
         flame = _Flame(self._memory, self._memory.clock)
         plan = _plan(self._memory, flame, self._memory.clock)
         self._planned = _writes(plan)
-        #: What the plan says and has not been sent.
+        #: The writes of the plan that have not been sent.
         self._left = list(self._planned)
         self._flame = controller._context.stores.flame
         self._knowledge = (self._flame.knowledge(key), flame.knowledge(key))

@@ -188,7 +188,7 @@ class Promises:
         next_id = status.get("executorManager", {}).get("nextId", 0)
         if next_id < self._next_ids.get(uid, 0):
             self._used.pop(uid, None)
-            # Whoever promised them may be about to use them, and another process cannot know.
+            # The process that promised them may be about to use them, and another process cannot know.
             self._void.setdefault(uid, set()).update(self._promised.pop(uid, {}).items())
         self._next_ids[uid] = next_id
         self._configs.pop(uid, None)

@@ -270,7 +270,7 @@ class World:
         self._validated: OperatorConfig | None = None
         self.processes: list[Process] = []
         self._clients: list[ModelClient] = []
-        #: What the processes have rendered.
+        #: The specs that the processes have rendered.
         self.rendered: dict[object, RenderedSpec] = {}
         self._actors = Actors(self)
         self.server.listeners.append(self._feed_watches)

@@ -11,7 +11,7 @@ import yaml
 
 CONFIG = Path(__file__).resolve().parents[2] / "config"
 
-#: Whoever has them has other people's rights, or a node's.
+#: A holder of these has other people's rights, or a node's.
 NEVER = {"secrets", "serviceaccounts", "roles", "rolebindings", "clusterroles", "clusterrolebindings", "nodes"}
 
 

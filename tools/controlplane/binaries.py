@@ -28,7 +28,7 @@ _LOCK_INTERVAL = 0.2
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """Which binaries are there and which are not.
+    """The binaries that are there and those that are missing.
 
     Attributes:
         paths: The ones that are there, by name.
@@ -108,7 +108,7 @@ def _ensure(
     if choice.missing:
         cache.mkdir(parents=True, exist_ok=True)
         with _lock(cache.with_name(f"{cache.name}.lock"), report):
-            # Whoever had the lock before may have built them.
+            # The last holder of the lock may have built them.
             choice = choose(assets, cache, names)
             if choice.missing:
                 _remove_left_overs(cache)

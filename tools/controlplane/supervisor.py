@@ -196,7 +196,7 @@ class Supervisor:
         except (ComponentError, OSError) as error:
             answer["error"] = str(error)
         last: bool = order["do"] == "shut down"
-        # Whoever asked may have been interrupted since; that must not undo the order.
+        # The caller may have been interrupted since; that must not undo the order.
         with suppress(OSError):
             connection.send_bytes(json.dumps(answer).encode())
         return last

@@ -1,4 +1,4 @@
-"""What all objects of the API have in common."""
+"""The common base of all objects of the API."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whoever waits for a build sees a line that moves, on a terminal and in a log."""
+"""A person who waits for a build sees a line that moves, on a terminal and in a log."""
 
 from __future__ import annotations
 

@@ -37,7 +37,7 @@ cache:
   storage: "/var/lib/flame/cache"                   # From objectCache.storage
 """
 
-#: What YAML 1.2's core schema, and 1.1's readers, take for something else than a string.
+#: Texts that YAML 1.2's core schema, or 1.1's readers, take for something else than a string.
 _NOT_A_STRING = re.compile(
     r"""
       (?: [-+]?[0-9][0-9_]* | 0o[0-7]+ | 0x[0-9a-fA-F]+ | 0b[01_]+            # integers

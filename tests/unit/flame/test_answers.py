@@ -1,4 +1,4 @@
-"""What an answer of a session manager costs, counted before protobuf decodes it."""
+"""The cost of an answer of a session manager, counted before protobuf decodes it."""
 
 from __future__ import annotations
 

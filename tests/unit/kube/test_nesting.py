@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from flamectl_operator.kube.nesting import DEEPEST, decode, without_deep_values
 
-#: What the API server takes.
+#: The levels that the API server accepts.
 DEEP = b'{"a":' * 10_000 + b"1" + b"}" * 10_000
 _DECODER: msgspec.json.Decoder[Any] = msgspec.json.Decoder()
 

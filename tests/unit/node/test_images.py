@@ -1,4 +1,4 @@
-"""Which images the node gets, without building any."""
+"""The images that the node gets, without building any."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class _Buildah:
         return "container"
 
     def commands(self, image: str) -> list[list[str]]:
-        """What led to an image, from its `from` to its `commit`."""
+        """The steps to an image, from its `from` to its `commit`."""
         [end] = (number for number, words in enumerate(self.told) if words[0] == "commit" and words[-1].endswith(image))
         begin = max(number for number, words in enumerate(self.told[:end]) if words[0] == "from")
         return self.told[begin : end + 1]

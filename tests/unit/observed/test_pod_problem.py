@@ -64,7 +64,7 @@ def test_failed_image_pull_has_one_reason_and_a_short_cause(reason: str, message
 PULLED = "registry.example.com/team/flame:v9"
 _FAILED = f'failed to pull and unpack image "{PULLED}": failed to resolve reference "{PULLED}": '
 _MANIFEST = "https://registry.example.com/v2/team/flame/manifests/v9"
-#: What kubelets say, by the cause in the words of the status; first a part of the remedy.
+#: The words of kubelets, by the cause in the words of the status; first a part of the remedy.
 REFUSALS: dict[str, tuple[str, ...]] = {
     "access denied, or no such repository": (
         "{template}.imagePullSecrets",

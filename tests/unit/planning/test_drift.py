@@ -43,7 +43,7 @@ EDITS_OF_PORTS = {
     "appProtocol": "http",
     "nodePort": 30002,
 }
-#: What others may decide, with the values of another cluster.
+#: Fields that others may set, with the values of another cluster.
 EDITS_OF_OTHERS = {
     "clusterIP": "10.0.0.1",
     "clusterIPs": ["10.0.0.1", "fd00::1"],

@@ -1,4 +1,4 @@
-"""What the session manager is told of nodes whose executors are gone, as a part of the plan."""
+"""The calls about nodes whose executors are gone, as a part of the plan."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What happens to object caches, as a part of the plan."""
+"""The changes of object caches, as a part of the plan."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which executors carry annotations against autoscalers of nodes, as a part of the plan."""
+"""The executors that carry annotations against autoscalers of nodes, as a part of the plan."""
 
 from __future__ import annotations
 

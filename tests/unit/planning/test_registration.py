@@ -1,4 +1,4 @@
-"""Which executors are overdue, whatever the clocks of their nodes say."""
+"""The executors that are overdue, whatever the clocks of their nodes say."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which executors are replaced, and when."""
+"""The executors that are replaced, and the time of their replacement."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which process may know that its predecessor is dead."""
+"""The process that may know that its predecessor is dead."""
 
 from __future__ import annotations
 

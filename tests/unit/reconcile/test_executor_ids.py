@@ -1,4 +1,4 @@
-"""Which executor ids count as used."""
+"""The executor ids that count as used."""
 
 from __future__ import annotations
 

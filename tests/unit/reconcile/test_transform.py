@@ -225,7 +225,7 @@ def _metadata(**fields: Any) -> dict[str, Any]:
 
 OWNER = msgspec.to_builtins(controller_reference())
 LONG = "n" * 1_300_000
-#: What a tenant can make large in the metadata of any object.
+#: The metadata of any object that a tenant can make large.
 METADATA: dict[str, dict[str, Any]] = {
     "name of an owner": {"ownerReferences": [{**OWNER, "controller": False, "name": LONG}]},
     "name of the controller": {"ownerReferences": [{**OWNER, "name": LONG}]},

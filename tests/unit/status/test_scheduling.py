@@ -1,4 +1,4 @@
-"""What was asked of a Pod without a node, and what to do about it."""
+"""The requests of a Pod without a node, and the remedies."""
 
 from __future__ import annotations
 

@@ -196,7 +196,7 @@ class FlameHarness(StepHarness):
         return result
 
     def _causes(self) -> tuple[object, ...]:
-        """What causes a pass when it changes, Flame aside."""
+        """All that causes a pass when it changes, Flame aside."""
         return (self.api.version, self.controller, self.config)
 
     def held_up(self, pod: dict[str, Any]) -> bool:

@@ -17,7 +17,7 @@ from tests.unit.subreconcilers.harness import KEY, StepHarness
 
 #: The durable fields: nothing may be done unless all of these are stored.
 PROMISES = ["executorManager.nextId", "executorManager.attemptId", "observedGeneration", "sessionManager.revision"]
-#: What the HLD's status has; all else came later.
+#: The fields of the HLD's status; all others came later.
 HLD = ("state", "message", "configGeneration", "sessionManager", "executorManager")
 
 

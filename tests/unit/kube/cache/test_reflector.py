@@ -200,7 +200,7 @@ async def test_list_older_than_the_store_is_rejected(scene: Scene) -> None:
 
 
 class SetBack(NamedTuple):
-    """What a list shows after etcd was set back, and what the reflector or a response brought before."""
+    """A list after etcd was set back, and the states that the reflector or a response brought before."""
 
     listed: Page[PodView]
     seen: WatchEvent[PodView]

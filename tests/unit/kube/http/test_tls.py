@@ -1,4 +1,4 @@
-"""Which certificates of an API server are accepted: real handshakes with one that Python's newer rules would refuse."""
+"""The certificates of an API server that are accepted: real handshakes with one that Python's newer rules would refuse."""
 
 from __future__ import annotations
 

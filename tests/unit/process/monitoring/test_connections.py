@@ -1,4 +1,4 @@
-"""Whoever holds connections open cannot keep others from the listener."""
+"""A client that holds connections open cannot keep others from the listener."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ FOLDER = CONFIG / "monitoring"
 MADE_BY_PROMETHEUS = {"up"}
 TARGET_LABELS = {"job", "instance", "namespace", "exported_namespace", "pod", "container", "endpoint"}
 
-#: What Grafana puts in the place of its variables, roughly.
+#: The values that Grafana puts in the place of its variables, roughly.
 VARIABLES = {"$__rate_interval": "5m", "$job": "flamectl-operator", "$namespace": ".*", "$cluster": ".*"}
 
 
