@@ -69,12 +69,15 @@ def _use(monkeypatch: pytest.MonkeyPatch, *steps: Subreconciler, closing: Subrec
     monkeypatch.setattr(controller_module, "PIPELINE", pipeline)
 
 
-async def test_a_bug_in_a_step_is_logged_as_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_bug_in_a_step_is_logged_as_an_error_and_reported_as_a_crash(monkeypatch: pytest.MonkeyPatch) -> None:
+    _use(monkeypatch, Step("odd", ValueError("a bug")))
+    world = StepHarness()
     with structlog.testing.capture_logs() as logs:
-        _use(monkeypatch, Step("step 1", ValueError("a bug")))
-        await StepHarness().run_pass()
+        await world.run_pass()
 
-    [line] = [line for line in logs if line["event"] == "subreconciler" and line.get("subreconciler") == "step 1"]
+    assert ("odd", "error", 0) in _told(world)
+    assert world.notes.crashes == 1
+    [line] = [line for line in logs if line["event"] == "subreconciler" and line.get("subreconciler") == "odd"]
     assert (line["outcome"], line["log_level"]) == ("error", "warning")
     assert any(line["log_level"] == "error" and line.get("exc_info") for line in logs)
 
@@ -448,16 +451,6 @@ async def test_telemetry_receives_the_outcome_of_each_step(monkeypatch: pytest.M
         ("closing", "done", 0),
     ]
     assert world.notes.crashes == 0
-
-
-async def test_bug_in_a_step_is_reported_as_a_crash(monkeypatch: pytest.MonkeyPatch) -> None:
-    _use(monkeypatch, Step("odd", ValueError("a bug")))
-    world = StepHarness()
-
-    await world.run_pass()
-
-    assert ("odd", "error", 0) in _told(world)
-    assert world.notes.crashes == 1
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
 from flamectl_operator.desired.metadata import Identity
 from flamectl_operator.desired.network_policy import MAX_OPERATORS, operators, operators_rule
@@ -14,8 +13,10 @@ from flamectl_operator.desired.pod_template import ComponentTemplate
 from tests.unit.builders import desired
 
 ROOT = Path(__file__).parents[3]
-SAMPLE = yaml.safe_load((ROOT / "config" / "samples" / "network-policy.yaml").read_text(encoding="utf-8"))
-CLIENT = {"podSelector": {"matchLabels": {"flame-client": "true"}}}
+CLIENT = {
+    "podSelector": {"matchLabels": {"flame-client": "true"}},
+    "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "notebooks"}},
+}
 CACHE = {"objectCache": {"image": "xflops/flame-object-cache:v0.6.0"}}
 
 
@@ -139,13 +140,6 @@ def test_operators_pods_have_the_label_of_the_rule(manifest: str) -> None:
 )
 def test_peer_is_written_as_the_api_server_stores_it(peer: dict[str, Any], stored: dict[str, Any]) -> None:
     assert _policy(clients=[peer])["spec"]["ingress"][1]["from"] == [stored]
-
-
-def test_clients_of_the_sample_are_let_in() -> None:
-    assert (
-        _policy(**SAMPLE["spec"]["networkPolicy"])["spec"]["ingress"][1]["from"]
-        == SAMPLE["spec"]["networkPolicy"]["clients"]
-    )
 
 
 @pytest.mark.parametrize(

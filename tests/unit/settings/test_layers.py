@@ -132,12 +132,11 @@ def _complaint(*layers: Layer) -> str:
 FINE = layer_of("command line", {"controller.workers": ("option --workers", 5)})
 
 
-def test_bad_value_is_rejected_though_a_later_layer_overrides_it() -> None:
-    assert _complaint(parse("controller: {workers: many}", "file"), FINE).startswith("file: controller.workers: ")
-
-
-def test_invalid_section_is_rejected_though_a_later_layer_overrides_it() -> None:
-    assert _complaint(parse("controller: []", "file"), FINE).startswith("file: controller: ")
+@pytest.mark.parametrize(
+    ("text", "place"), [("controller: {workers: many}", "controller.workers"), ("controller: []", "controller")]
+)
+def test_bad_value_is_rejected_though_a_later_layer_overrides_it(text: str, place: str) -> None:
+    assert _complaint(parse(text, "file"), FINE).startswith(f"file: {place}: ")
 
 
 def test_a_bad_variable_is_named() -> None:

@@ -140,13 +140,20 @@ async def test_common_label_that_a_webhook_rewrites_costs_one_write_a_second_and
     assert "is changed again and again" in world.condition("Degraded")[2]
 
 
-async def test_fight_names_the_field_manager_that_writes() -> None:
+@pytest.mark.parametrize(
+    ("fields", "told"),
+    [
+        pytest.param(_managed("evil\nmanager"), "evil manager", id="another manager"),
+        pytest.param(_managed("flamectl-operator")[::2], "flamectl-operator", id="two operators that disagree"),
+    ],
+)
+async def test_fight_names_the_field_manager_that_writes(fields: list[dict[str, Any]], told: str) -> None:
     world = await converged()
-    edit = {"spec": {"type": "NodePort"}, "metadata": {"managedFields": _managed("evil\nmanager")}}
+    edit = {"spec": {"type": "NodePort"}, "metadata": {"managedFields": fields}}
 
     await _fight(world, lambda: world.change("services", SM_NAME, edit), 10)
 
-    assert 'again and again by "evil manager" (metadata.managedFields)' in world.condition("Degraded")[2]
+    assert f'again and again by "{told}" (metadata.managedFields)' in world.condition("Degraded")[2]
 
 
 async def test_writer_that_changes_its_name_with_each_write_causes_no_writes_of_the_status() -> None:
@@ -162,15 +169,6 @@ async def test_writer_that_changes_its_name_with_each_write_causes_no_writes_of_
     await _fight(world, change)
 
     assert {plural for _, plural, _ in world.writes} == {"services"}
-
-
-async def test_two_operators_that_disagree_are_told_by_their_common_name() -> None:
-    world = await converged()
-    edit = {"spec": {"type": "NodePort"}, "metadata": {"managedFields": _managed("flamectl-operator")[::2]}}
-
-    await _fight(world, lambda: world.change("services", SM_NAME, edit), 10)
-
-    assert 'by "flamectl-operator" (metadata.managedFields)' in world.condition("Degraded")[2]
 
 
 @pytest.mark.parametrize(
