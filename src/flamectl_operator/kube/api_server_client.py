@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator
-from dataclasses import replace
+from collections.abc import AsyncGenerator, Mapping
 from typing import Any, TypeVar, Unpack
 
 from flamectl_operator.kube.client import (
@@ -28,6 +27,8 @@ T = TypeVar("T", bound=KubernetesObject)
 
 #: Seconds for one page of a list. The API server itself times out after 60 (`--request-timeout`).
 LIST_TIMEOUT = 65.0
+
+_NO_QUERY: Mapping[str, str] = {}
 
 #: The most bytes of a page with more than one object. Each resource may be listed at the same time.
 MAX_PAGE_SIZE = 4 * 1024 * 1024
@@ -54,31 +55,28 @@ class ApiServerClient:
     async def create(self, resource: Resource[T], namespace: str, body: JsonObject, *, strict: bool = False) -> T:
         """See `Client.create`."""
         query = {"fieldValidation": "Strict"} if strict else {}
-        answer = await self._write(Request("POST", resource.path(namespace), query, wire.encode(body)))
+        answer = await self._write("POST", resource.path(namespace), body, query)
         return _object(resource, answer, _metadata(body, "name"))
 
     async def dry_run_create(self, resource: Resource[T], namespace: str, body: JsonObject) -> T:
         """See `Client.dry_run_create`."""
         query = {"fieldValidation": "Strict", "dryRun": "All"}
-        answer = await self._write(Request("POST", resource.path(namespace), query, wire.encode(body)))
+        answer = await self._write("POST", resource.path(namespace), body, query)
         return _object(resource, answer, _metadata(body, "name"), stored=False)
 
     async def replace_status(self, resource: Resource[T], namespace: str, name: str, body: JsonObject) -> T:
         """See `Client.replace_status`."""
-        path = resource.path(namespace, name, "status")
-        answer = await self._write(Request("PUT", path, body=wire.encode(body)))
+        answer = await self._write("PUT", resource.path(namespace, name, "status"), body)
         return _object(resource, answer, name, _metadata(body, "uid"))
 
     async def dry_run_replace_status(self, resource: Resource[T], namespace: str, name: str, body: JsonObject) -> T:
         """See `Client.dry_run_replace_status`."""
-        path = resource.path(namespace, name, "status")
-        answer = await self._write(Request("PUT", path, {"dryRun": "All"}, wire.encode(body)))
+        answer = await self._write("PUT", resource.path(namespace, name, "status"), body, {"dryRun": "All"})
         return _object(resource, answer, name, _metadata(body, "uid"))
 
     async def merge_patch(self, resource: Resource[T], namespace: str, name: str, body: JsonObject) -> T:
         """See `Client.merge_patch`."""
-        path = resource.path(namespace, name)
-        answer = await self._write(Request("PATCH", path, body=wire.encode(body), content_type=wire.MERGE_PATCH))
+        answer = await self._write("PATCH", resource.path(namespace, name), body, content_type=wire.MERGE_PATCH)
         return _object(resource, answer, name)
 
     async def delete(
@@ -94,8 +92,7 @@ class ApiServerClient:
         body: dict[str, Any] = {"apiVersion": "v1", "kind": "DeleteOptions", "preconditions": preconditions}
         if (grace_period_seconds := options.get("grace_period_seconds")) is not None:
             body["gracePeriodSeconds"] = grace_period_seconds
-        request = Request("DELETE", resource.path(namespace, name), body=wire.encode(body), guard=options.get("guard"))
-        answer = await self._write(request)
+        answer = await self._write("DELETE", resource.path(namespace, name), body, guard=options.get("guard"))
         return None if wire.is_success(answer, uid) else _object(resource, answer, name, uid)
 
     async def list_page(self, resource: Resource[T], namespace: str | None, **options: Unpack[ListOptions]) -> Page[T]:
@@ -145,10 +142,19 @@ class ApiServerClient:
                     raise UndecodableError(f"an event of the API server is not about {resource.plural}")
                 yield WatchEvent(EventType(event.type), changed)
 
-    async def _write(self, request: Request) -> bytes:
-        """Send a request under its own guard and the guard of this client."""
-        guard = _both(self._guard, request.guard)
-        return await self._transport.send(replace(request, timeout=self._timeout, guard=guard))
+    async def _write(
+        self,
+        method: str,
+        path: str,
+        body: JsonObject,
+        query: Mapping[str, str] = _NO_QUERY,
+        content_type: str = wire.JSON,
+        guard: Guard | None = None,
+    ) -> bytes:
+        """Send a write under its own guard and the guard of this client."""
+        guards = _both(self._guard, guard)
+        request = Request(method, path, query, wire.encode(body), content_type, self._timeout, guards)
+        return await self._transport.send(request)
 
 
 def _object(resource: Resource[T], answer: bytes, name: str, uid: str = "", *, stored: bool = True) -> T:

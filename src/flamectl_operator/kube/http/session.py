@@ -8,8 +8,7 @@ credentials again shortly before they expire, after a 401, and when the server's
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from collections.abc import Awaitable, Callable
 from datetime import timedelta
 from functools import lru_cache
 from typing import Any
@@ -80,10 +79,8 @@ class Connection:
         self._users = 0
         self._retired = False
 
-    async def request(
-        self, request: Request, limits: aiohttp.ClientTimeout
-    ) -> AbstractAsyncContextManager[aiohttp.ClientResponse]:
-        """Prepare a request, which is sent when the result is entered."""
+    async def request(self, request: Request, limits: aiohttp.ClientTimeout) -> aiohttp.ClientResponse:
+        """Send a request, and return its response when the head of the response is there."""
         configuration = self._api_client.configuration
         url = f"{configuration.host}{request.path}"
         if request.query:
@@ -99,7 +96,7 @@ class Connection:
         if request.body is not None:
             headers["Content-Type"] = request.content_type
         data = request.body if request.guard is None else _GuardedBody(request.body, request.guard)
-        return self._session().request(
+        return await self._session().request(
             request.method,
             URL(url, encoded=True),
             headers=headers,
@@ -132,16 +129,15 @@ class Connection:
         session: aiohttp.ClientSession = rest_client.pool_manager
         return session
 
-    @asynccontextmanager
-    async def in_use(self) -> AsyncIterator[None]:
-        """Keep the connections open while the context is entered."""
+    def take(self) -> None:
+        """Keep the connections open until `give_back`."""
         self._users += 1
-        try:
-            yield
-        finally:
-            self._users -= 1
-            if self._retired and not self._users:
-                await self.close()
+
+    async def give_back(self) -> None:
+        """End a use, and close the connections if they are retired and nothing else uses them."""
+        self._users -= 1
+        if self._retired and not self._users:
+            await self.close()
 
     async def retire(self) -> None:
         """Close the connections when they are no longer used, because others have replaced them."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Iterator, Mapping
-from contextlib import AbstractAsyncContextManager, AsyncExitStack, aclosing, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, aclosing, asynccontextmanager
 from typing import Protocol
 
 import aiohttp
@@ -124,8 +124,7 @@ class AiohttpTransport:
         limits = aiohttp.ClientTimeout(total=request.timeout, connect=CONNECT_TIMEOUT)
         started = self._clock.monotonic()
         try:
-            async with AsyncExitStack() as stack:
-                response = await self._open(stack, request, limits)
+            async with await self._open(request, limits) as response:
                 with _translated(request):
                     return await _read(response, request)
         finally:
@@ -138,51 +137,52 @@ class AiohttpTransport:
         """See `Transport.stream`."""
         limits = aiohttp.ClientTimeout(total=None, connect=CONNECT_TIMEOUT, sock_read=read_timeout)
         request = Request("GET", path, query or {})
-        async with AsyncExitStack() as stack:
-            response = await self._open(stack, request, limits)
-            lines = await stack.enter_async_context(aclosing(split_lines(_chunks(response, request))))
+        async with (
+            await self._open(request, limits) as response,
+            aclosing(split_lines(_chunks(response, request))) as lines,
+        ):
             yield lines
 
     async def close(self) -> None:
         """Close all connections, also those of streams that are still open."""
         await self._connections.close()
 
-    async def _open(
-        self, stack: AsyncExitStack, request: Request, limits: aiohttp.ClientTimeout
-    ) -> aiohttp.ClientResponse:
-        """Send a request and return its successful response, which the stack closes."""
+    async def _open(self, request: Request, limits: aiohttp.ClientTimeout) -> _Exchange:
+        """Send a request and return its successful response, which the caller closes."""
         connection = await self._connections.current()
         try:
-            return await self._attempt(connection, stack, request, limits)
+            return await self._attempt(connection, request, limits)
         except (UnauthorizedError, UntrustedServerError):
-            await stack.aclose()
             # Nothing was done, so even a write may be sent again.
             renewed = await self._connections.renew(connection)
             if renewed is None:
                 raise
-        return await self._attempt(renewed, stack, request, limits)
+        return await self._attempt(renewed, request, limits)
 
-    async def _attempt(
-        self, connection: Connection, stack: AsyncExitStack, request: Request, limits: aiohttp.ClientTimeout
-    ) -> aiohttp.ClientResponse:
-        await stack.enter_async_context(connection.in_use())
-        response = await self._answer(connection, stack, request, limits)
-        stack.callback(_abandon, response)
+    async def _attempt(self, connection: Connection, request: Request, limits: aiohttp.ClientTimeout) -> _Exchange:
+        connection.take()
+        try:
+            response = await self._answer(connection, request, limits)
+        except BaseException:
+            await connection.give_back()
+            raise
+        exchange = _Exchange(connection, response)
         if response.status < _FIRST_ERROR:
-            return response
-        with _translated(request):
-            body = await _read(response, request)
+            return exchange
+        async with exchange:
+            with _translated(request):
+                body = await _read(response, request)
         retry_after = parse_retry_after(response.headers.get("Retry-After"), self._clock.now())
         raise error_from_response(response.status, body, retry_after)
 
     async def _answer(
-        self, connection: Connection, stack: AsyncExitStack, request: Request, limits: aiohttp.ClientTimeout
+        self, connection: Connection, request: Request, limits: aiohttp.ClientTimeout
     ) -> aiohttp.ClientResponse:
         """Send a request, wait for the head of its response, and report the result to the telemetry."""
         sent = self._clock.boottime()
         try:
             with _translated(request):
-                response = await stack.enter_async_context(await connection.request(request, limits))
+                response = await connection.request(request, limits)
         except (ConnectionFailedError, ConnectionLostError):
             self._telemetry.request_answered(request.method, connection.host, None)
             raise
@@ -194,6 +194,25 @@ class AiohttpTransport:
         if self._server_clock is not None and time is not None and response.status < _FIRST_ERROR:
             self._server_clock.heard(time, sent)
         return response
+
+
+class _Exchange:
+    """A response, and the connection that it comes over, until the context is left. An `AsyncExitStack` would cost more."""
+
+    def __init__(self, connection: Connection, response: aiohttp.ClientResponse) -> None:
+        self._connection = connection
+        self._response = response
+
+    async def __aenter__(self) -> aiohttp.ClientResponse:
+        return self._response
+
+    async def __aexit__(self, *_: object) -> None:
+        try:
+            _abandon(self._response)
+            self._response.release()
+            await self._response.wait_for_close()
+        finally:
+            await self._connection.give_back()
 
 
 async def _read(response: aiohttp.ClientResponse, request: Request) -> bytes:
