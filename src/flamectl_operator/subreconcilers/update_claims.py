@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
+from flamectl_operator.api.constants import CLUSTER_LABEL
 from flamectl_operator.api.quantity import amount
 from flamectl_operator.desired.claims import DesiredClaim
 from flamectl_operator.kube.errors import AlreadyExistsError
@@ -81,18 +82,13 @@ class UpdateClaims(PlannedStep[ClaimPlan]):
         try:
             patched = await pass_.io.patch(CLAIMS, claim.name, changes)
         except RefusedError as error:
-            # Kubernetes' admission plugin for resizing says so in its message alone.
-            if "spec" not in changes:
+            if (refusal := _of_size(error, claim, changes)) is None:
                 raise
-            if amount(changes["spec"]["resources"]["requests"]["storage"]) < amount(claim.size):
-                message = f'PersistentVolumeClaim "{claim.name}" has {claim.size} and cannot shrink: {error.__cause__}'
-                raise RefusedError("ClaimCannotShrink", message) from error
-            if "resize" not in str(error.__cause__):
-                raise
-            message = f'PersistentVolumeClaim "{claim.name}" has {claim.size} and cannot grow: {error.__cause__}'
-            raise RefusedError("ClaimCannotGrow", message) from error
+            raise refusal from error
         if patched is None:
             return outcomes.changed()
+        if CLUSTER_LABEL not in patched.labels or any(each.uid == claim.uid for each, _ in pass_.plan.claims.patch):
+            return outcomes.undone(CLAIMS, claim.name)
         if not pass_.io.repairs.record(CLAIMS, claim.name, claim):
             pass_.io.record_event("ClaimUpdated", f'Updated PersistentVolumeClaim "{claim.name}"')
         return DONE
@@ -105,6 +101,18 @@ class UpdateClaims(PlannedStep[ClaimPlan]):
             return outcomes.changed()
         pass_.io.record_event("ClaimDeleted", f'Deleted PersistentVolumeClaim "{claim.name}": no object cache needs it')
         return DONE
+
+
+def _of_size(error: RefusedError, claim: PersistentVolumeClaimView, changes: dict[str, Any]) -> RefusedError | None:
+    """Return the refusal of another size; None for another one. Kubernetes' plugin for resizing says so in its message alone."""
+    if "spec" not in changes:
+        return None
+    has = f'PersistentVolumeClaim "{claim.name}" has {claim.size} and cannot'
+    if amount(changes["spec"]["resources"]["requests"]["storage"]) < amount(claim.size):
+        return RefusedError("ClaimCannotShrink", f"{has} shrink: {error.__cause__}")
+    if "resize" not in str(error.__cause__):
+        return None
+    return RefusedError("ClaimCannotGrow", f"{has} grow: {error.__cause__}")
 
 
 async def _recheck(pass_: Pass) -> Outcome:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -229,6 +230,41 @@ async def test_refusal_to_take_a_growth_back_is_reported_with_its_cause() -> Non
     await world.converge()
     assert _claim(world, cache_name(0))["spec"]["resources"]["requests"]["storage"] == "8Gi"
     assert world.status.reason == "Healthy"
+
+
+def _strip_owner(claim: dict[str, Any]) -> None:
+    claim["metadata"].pop("ownerReferences", None)
+
+
+def _strip_labels(claim: dict[str, Any]) -> None:
+    claim["metadata"].pop("labels", None)
+
+
+def _keep_size(claim: dict[str, Any]) -> None:
+    claim["spec"]["resources"] = {"requests": {"storage": "10Gi"}}
+
+
+@pytest.mark.parametrize("undo", [_strip_owner, _strip_labels, _keep_size])
+@pytest.mark.parametrize(
+    ("make", "name"), [(_session, SM_NAME), (_cache, cache_name(0))], ids=["session manager", "object cache"]
+)
+async def test_webhook_that_undoes_changes_of_a_claim_is_reported(
+    make: Callable[..., dict[str, Any]], name: str, undo: Callable[[dict[str, Any]], None]
+) -> None:
+    world = StepHarness(make())
+    world.api.webhook = lambda plural, manifest: undo(manifest) if plural == CLAIMS else None
+    await world.run_pass()
+    _bind(world)
+    world.edit(make(size="20Gi"))
+    for _ in range(12):
+        result = await world.run_pass()
+        world.clock.elapsed += 1
+
+    status, reason, message = world.condition("Degraded")
+    assert (status, reason) == ("True", "ChangesUndone")
+    assert f'PersistentVolumeClaim "{name}" differs from what the operator wrote; check the webhooks' in message
+    assert "ClaimUpdated" not in world.events.reasons
+    assert min(each.delay for each in result.outcomes if each.delay is not None) == 15
 
 
 PENDING_RESIZE = {"type": "FileSystemResizePending", "status": "True"}
