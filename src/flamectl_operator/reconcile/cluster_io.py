@@ -35,6 +35,7 @@ from flamectl_operator.observed.cluster import ObservedCluster
 from flamectl_operator.reconcile.cluster_reads import ClusterReads
 from flamectl_operator.reconcile.controller_context import ControllerContext
 from flamectl_operator.reconcile.delete_guard import NotSentError, delete_guard
+from flamectl_operator.reconcile.outcomes import undone
 from flamectl_operator.reconcile.refusals import REFUSALS, RefusedError, never_admits
 from flamectl_operator.reconcile.repairs import Repairs
 from flamectl_operator.reconcile.write_count import WRITES
@@ -152,10 +153,17 @@ class ClusterIO(ClusterReads):
 
         The resourceVersion is a precondition, so two operators do not choose by different views or patch more often together, and
         no executor that has started meanwhile is bound to another session manager.
+
+        Raises:
+            RefusedError: A webhook undoes it.
         """
         version = pod.metadata.resource_version
         changes = {"metadata": {"annotations": annotations, "resourceVersion": version}}
-        return await self.patch(PODS, pod.name, changes) is not None
+        patched = await self.patch(PODS, pod.name, changes)
+        if patched is not None and any(patched.annotations.get(key) != text for key, text in annotations.items()):
+            outcome = undone(PODS, pod.name)
+            raise RefusedError(outcome.reason, outcome.message)
+        return patched is not None
 
     async def delete(
         self,

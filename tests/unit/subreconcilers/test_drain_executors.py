@@ -270,3 +270,17 @@ async def test_marks_written_by_hand_take_no_more_executors_than_the_budget_allo
     assert fewest >= 5
     assert not {0, 1, 2} & set(world.executor_ids)
     assert len(world.executor_ids) == world.serving == 6
+
+
+async def test_webhook_that_takes_the_mark_of_a_drain_off_is_reported() -> None:
+    world = await converged(replicas(1))
+    world.model.open_session("s", tasks=3, seconds=20)
+    await world.live(3)
+    world.api.webhook = lambda _, manifest: manifest["metadata"].get("annotations", {}).pop(DRAINING_ANNOTATION, None)
+
+    world.edit(replicas(0))
+    await world.live(10)
+
+    assert world.condition("Degraded")[:2] == ("True", "ChangesUndone")
+    assert world.executor_ids == [0]
+    assert "ExecutorsDraining" not in world.events.reasons

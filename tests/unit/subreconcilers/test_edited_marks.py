@@ -15,7 +15,7 @@ from flamectl_operator.api.constants import (
 )
 from tests.unit.builders import cached, merged, replicas
 from tests.unit.subreconcilers.errors import bad_request
-from tests.unit.subreconcilers.harness import KEY, SM_NAME, StepHarness
+from tests.unit.subreconcilers.harness import KEY, SM_NAME, StepHarness, converged
 from tests.unit.subreconcilers.test_update_claims import EXISTING_SESSION, _make_claim
 
 KINDS = ("pods", "services", "configmaps", "networkpolicies", "persistentvolumeclaims", "leases")
@@ -236,3 +236,21 @@ async def test_session_manager_that_waits_for_idleness_stays_stale_when_its_revi
     world.clock.elapsed += 4000
     await world.converge()
     assert SM_NAME in world.deleted
+
+
+async def test_webhook_that_takes_marks_of_executors_off_is_reported() -> None:
+    world = await converged(replicas(2))
+
+    def take_off(plural: str, manifest: dict[str, Any]) -> None:
+        if plural == "pods":
+            manifest["metadata"].get("annotations", {}).pop(SESSION_MANAGER_ANNOTATION, None)
+
+    for pod in world.api.all("pods"):
+        take_off("pods", pod)
+        world.api.put("pods", pod)
+    world.api.webhook = take_off
+
+    await world.run_pass()
+
+    assert world.condition("Degraded")[:2] == ("True", "ChangesUndone")
+    assert world.executor_ids == [0, 1]
