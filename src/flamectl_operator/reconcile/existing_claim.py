@@ -33,6 +33,8 @@ async def reserve_existing_claim(io: ClusterIO, name: str, field: str) -> Persis
     claim, label = await io.read(CLAIMS, name), f'PersistentVolumeClaim "{name}" of {field}'
     if claim is None or claim.terminating:
         return _missing(claim, label)
+    if claim.status.phase == LOST:
+        return replace(lost_claim(claim), delay=TAKEN_NAME_RECHECK_SECONDS)
     if (use := _use(io, claim)) is not None:
         return _used(label, use)
     other = io.stores.claim_reservations.take(claim.uid, io.owner.name, io.owner.uid, io.clock.monotonic())

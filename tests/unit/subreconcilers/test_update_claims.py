@@ -405,6 +405,23 @@ async def test_an_existing_claim_is_mounted_and_not_touched() -> None:
     )
 
 
+@pytest.mark.parametrize(("changes", "pod"), [(EXISTING_SESSION, SM_NAME), (EXISTING_CACHE, cache_name(0))])
+async def test_no_pod_is_created_for_an_existing_claim_that_has_lost_its_volume(
+    changes: dict[str, Any], pod: str
+) -> None:
+    world = StepHarness(changes)
+    _make_claim(world)
+    world.change(CLAIMS, "mine", {"status": {"phase": "Lost"}})
+
+    await world.run_pass()
+
+    assert world.api.find("pods", pod) is None
+    assert world.condition("Degraded")[1] == "ClaimLost"
+    world.change(CLAIMS, "mine", {"status": {"phase": "Bound"}})
+    await world.converge()
+    assert world.status.reason == "Healthy"
+
+
 @pytest.mark.parametrize(
     ("changes", "pod", "field"),
     [
