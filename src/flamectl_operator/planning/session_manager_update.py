@@ -16,6 +16,8 @@ from flamectl_operator.observed.component import Component
 from flamectl_operator.runtime.clock_reading import ClockReading
 from flamectl_operator.runtime.outcome import Outcome, wait, wait_until
 
+#: How far a recorded time may be ahead, because clocks are not more accurate.
+_ACCURACY = timedelta(seconds=5)
 #: How long a session manager that runs may be unready before it counts as broken, because a probe may fail for a moment.
 UNREADY_TIMEOUT = timedelta(seconds=60)
 
@@ -26,13 +28,14 @@ def pending_since(
     """Return since when a change of the spec has waited for the end of tasks; None when none waits.
 
     Args:
-        before: The time that the status remembers. A further change of the spec does not begin a new wait.
+        before: The time that the status remembers. A further change of the spec does not begin a new wait. A time in the future
+            is remembered anew, because a wait that counts from now in each pass never ends.
     """
     manager = observed.session_manager
     waits = desired.spec.session_manager.update_strategy.type == "WhenIdle"
     if not waits or manager is None or not manager.live or manager.revision == desired.session_manager.revision:
         return None
-    return before or now.replace(microsecond=0)
+    return before if before is not None and before - now <= _ACCURACY else now.replace(microsecond=0)
 
 
 def stands_alone(manager: Component, desired: DesiredCluster) -> bool:

@@ -208,3 +208,12 @@ def test_status_remembers_since_when_a_change_has_waited(
     seen = observed(session_manager(revision=revision))
 
     assert pending_since(desired(_strategy(kind)), seen, before, NOW) == expected
+
+
+def test_time_in_the_future_is_recorded_anew_so_that_the_wait_ends() -> None:
+    """As after the API server's clock has gone back, or an edit of the status."""
+    seen = observed(session_manager(revision="old"))
+    recorded = pending_since(desired(_strategy("WhenIdle")), seen, later(700), NOW)
+
+    assert recorded == NOW
+    assert pending_since(desired(_strategy("WhenIdle")), seen, recorded, later(30)) == NOW
