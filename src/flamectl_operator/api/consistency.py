@@ -44,6 +44,7 @@ def warnings(spec: FlameClusterSpec) -> Iterator[Problem]:
     yield from _versions(spec)
     yield from _memory(spec)
     yield from _without_unit(spec)
+    yield from _shared_claim(spec)
     yield from _without_effect(spec)
     yield from _without_answers(spec)
     yield from _lost_tasks(spec)
@@ -137,6 +138,17 @@ def _without_unit(spec: FlameClusterSpec) -> Iterator[Problem]:
     for path, size in sizes.items():
         if size is not None and 0 < (amount := parse_quantity(size)) < _MI:
             yield Problem(path, f"is {float(amount):.9g} bytes: write Mi or Gi after the number")
+
+
+def _shared_claim(spec: FlameClusterSpec) -> Iterator[Problem]:
+    manager, cache = spec.session_manager.persistence, spec.object_cache.persistence
+    if manager is None or cache is None or manager.existing_claim is None:
+        return
+    if manager.existing_claim == cache.existing_claim:
+        yield Problem(
+            "spec.objectCache.persistence.existingClaim",
+            "is the claim of the session manager as well: unless it has ReadWriteMany, both can only run on one node",
+        )
 
 
 def _without_effect(spec: FlameClusterSpec) -> Iterator[Problem]:

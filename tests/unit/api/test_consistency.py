@@ -118,6 +118,16 @@ def test_without_a_cpu_limit_flame_counts_the_cpus_of_the_node() -> None:
     assert found == {"spec.executorManager.resources.limits.cpu"}
 
 
+@pytest.mark.parametrize(("other", "warned"), [("mine", True), ("another", False)])
+def test_claim_of_two_components_is_a_warning(other: str, *, warned: bool) -> None:
+    persistence = {"existingClaim": "mine"}
+    manager = {"storage": "fs:///var/lib/flame/session", "persistence": persistence}
+    cache = {"image": "xflops/flame-object-cache:v0.6.0", "persistence": {"existingClaim": other}}
+
+    path = "spec.objectCache.persistence.existingClaim"
+    assert (path in _warnings({"sessionManager": manager, "objectCache": cache})) is warned
+
+
 _STORED = {"storage": "fs:///var/lib/flame/session", "persistence": {"size": 10}}
 _CACHE = {"image": "xflops/flame-object-cache:v0.6.0"}
 
