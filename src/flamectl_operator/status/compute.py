@@ -40,8 +40,8 @@ from flamectl_operator.runtime.text import shortened
 from flamectl_operator.settings.model import FlameSettings
 from flamectl_operator.status.conditions import (
     ConditionWriter,
+    ValidSpecConditions,
     carried_over,
-    compute_conditions,
     invalid_spec_conditions,
 )
 from flamectl_operator.status.durable_fields import autoscaling_status
@@ -118,8 +118,8 @@ def _with_valid_spec(given: StatusInput, effective: EffectiveSpec, writer: Condi
         (*summaries(observed.owner.name, recent), *unheard, *paused_sessions(observed)),
         outcomes=outcomes,
     )
-    conditions = compute_conditions(
-        writer, observed, effective, given.needs, health, before=before, outcomes=outcomes, midway=midway
+    conditions = ValidSpecConditions(writer, observed, effective, given.needs, health, before, outcomes).compute(
+        midway=midway
     )
     return FlameClusterStatus(
         observed_generation=given.generation,

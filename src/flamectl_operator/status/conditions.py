@@ -109,34 +109,116 @@ class ConditionWriter:
         return tuple({condition.type: condition for condition in (*kept, *ours)}.values())
 
 
-def compute_conditions(
-    writer: ConditionWriter,
-    observed: ObservedCluster,
-    effective: EffectiveSpec,
-    outstanding: Needs,
-    health: Health,
-    *,
-    before: FlameClusterStatus,
-    outcomes: Sequence[Outcome],
-    midway: bool = False,
-) -> tuple[Condition, ...]:
-    """Compute the conditions that are known of a valid spec.
+@dataclass(frozen=True)
+class ValidSpecConditions:
+    """The conditions that are known of a valid spec, and the facts from which they follow."""
 
-    Args:
-        midway: Whether the pass has yet to find out what the API server answers to this generation.
-    """
-    paused = effective.desired.spec.paused
-    degraded = _degraded(writer, observed, effective, health, outcomes, before)
-    # Until the pass has tried this generation, a refusal of an earlier one is neither resolved nor repeated.
-    unknown = midway and degraded.status == "False" and _refused(before) is not None
-    return (
-        _ready(writer, observed, effective, outstanding, health, degraded, before),
-        _progressing(writer, observed, effective, outstanding, health, outcomes, paused=paused),
-        _config_valid(writer, effective.desired.warnings),
-        *(() if unknown else (degraded,)),
-        _suspended(writer, observed, effective),
-        _paused(writer, paused=paused),
-    )
+    writer: ConditionWriter
+    observed: ObservedCluster
+    effective: EffectiveSpec
+    outstanding: Needs
+    health: Health
+    before: FlameClusterStatus
+    outcomes: Sequence[Outcome]
+
+    def compute(self, *, midway: bool = False) -> tuple[Condition, ...]:
+        """Compute the conditions.
+
+        Args:
+            midway: Whether the pass has yet to find out what the API server answers to this generation.
+        """
+        degraded = self._degraded()
+        # Until the pass has tried this generation, a refusal of an earlier one is neither resolved nor repeated.
+        unknown = midway and degraded.status == "False" and _refused(self.before) is not None
+        return (
+            self._ready(degraded),
+            self._progressing(),
+            self._config_valid(),
+            *(() if unknown else (degraded,)),
+            self._suspended(),
+            self._paused(),
+        )
+
+    def _ready(self, degraded: Condition) -> Condition:
+        """Return `Ready` with the reason of the whole status; a paused cluster has the reason of its health."""
+        health, observed, effective = self.health, self.observed, self.effective
+        generation, healthy = self.writer.generation, health.healthy
+        found = [reasons.progress(self.before, generation, observed, effective, self.outstanding, healthy=healthy)]
+        found += [degraded.reason] * (degraded.status == "True")
+        if not healthy and not effective.suspended:
+            found += [group.reason for group in health.problems]
+        reason = reasons.most_important(found)
+        # The message of Degraded names recent failures and a session manager that does not answer.
+        message = _ALL_READY if healthy and health.recent else health.message
+        return self.writer.make(ConditionType.READY, status=healthy, reason=reason, message=message)
+
+    def _progressing(self) -> Condition:
+        kind = ConditionType.PROGRESSING
+        if self.effective.desired.spec.paused:
+            return self.writer.make(kind, status=False, reason=PAUSED, message=_CHANGES_NOTHING)
+        if self.effective.suspended:
+            left = bool(self.observed.components)
+            message = _left(self.observed) if left else _NO_PODS
+            done = IDLE_SUSPENDED if self.effective.idleness.suspended else SUSPENDED
+            return self.writer.make(kind, status=left, reason=SUSPENDING if left else done, message=message)
+        for need, reason in _WORK.items():
+            if getattr(self.outstanding, need):
+                first = need == "needs_session_manager" and self.observed.session_manager is None
+                work = "CreatingSessionManager" if first else reason
+                deferral = next((each for each in self.outcomes if each.reason in LOCKED and each.attention), None)
+                if deferral is not None and work in _DELETES:
+                    return self.writer.make(kind, status=False, reason=deferral.reason, message=_NOTHING_DELETED)
+                return self.writer.make(kind, status=True, reason=work, message=_WORK_MESSAGES[work])
+        if not self.health.healthy:
+            return self.writer.make(
+                kind, status=True, reason="WaitingForPods", message="The operator waits for Pods to become ready"
+            )
+        return self.writer.make(kind, status=False, reason="Complete", message="Nothing is left to do")
+
+    def _degraded(self) -> Condition:
+        serious = [outcome for outcome in self.outcomes if outcome.attention]
+        if serious:
+            serious.sort(key=lambda outcome: reasons.rank(outcome.reason))
+            message = joined(outcome.message for outcome in serious)
+            return self.writer.make(ConditionType.DEGRADED, status=True, reason=serious[0].reason, message=message)
+        health = self.health
+        standing = [] if health.healthy else [group for group in health.problems if group.reason not in WAITING]
+        found: list[FailureSummary | Notice | ProblemGroup] = [*health.recent, *standing]
+        if found:
+            found.sort(key=lambda each: reasons.rank(each.reason))
+            message = joined(map(str, found[:MAX_GROUPS]))
+            return self.writer.make(ConditionType.DEGRADED, status=True, reason=found[0].reason, message=message)
+        if (kept := _kept_failing(self.observed, self.before)) is not None and not self.effective.suspended:
+            return self.writer.make(ConditionType.DEGRADED, status=True, reason=kept.reason, message=kept.message)
+        return self.writer.make(ConditionType.DEGRADED, status=False, reason=AS_EXPECTED, message="No action is needed")
+
+    def _config_valid(self) -> Condition:
+        """Return the condition of a valid spec; its message lists probable mistakes and fields without effect."""
+        warnings = self.effective.desired.warnings
+        if not warnings:
+            return self.writer.make(
+                ConditionType.CONFIG_VALID, status=True, reason="Valid", message="The spec is valid"
+            )
+        message = f"The spec is valid, with warnings: {'; '.join(warnings)}"
+        return self.writer.make(ConditionType.CONFIG_VALID, status=True, reason="ValidWithWarnings", message=message)
+
+    def _suspended(self) -> Condition:
+        kind = ConditionType.SUSPENDED
+        if not self.effective.suspended:
+            return self.writer.make(kind, status=False, reason="NotSuspended", message="Pods are wanted")
+        if self.observed.components:
+            return self.writer.make(kind, status=False, reason=SUSPENDING, message=_left(self.observed))
+        if self.effective.idleness.suspended:
+            message = f"{_NO_PODS}: {self.effective.idleness.message}"
+            return self.writer.make(kind, status=True, reason=IDLE_SUSPENDED, message=message)
+        return self.writer.make(kind, status=True, reason=SUSPENDED, message=_NO_PODS)
+
+    def _paused(self) -> Condition:
+        if not self.effective.desired.spec.paused:
+            return self.writer.make(
+                ConditionType.PAUSED, status=False, reason="NotPaused", message="The operator follows the spec"
+            )
+        return self.writer.make(ConditionType.PAUSED, status=True, reason=PAUSED, message=_CHANGES_NOTHING)
 
 
 def invalid_spec_conditions(writer: ConditionWriter, message: str) -> tuple[Condition, ...]:
@@ -167,83 +249,6 @@ def _says(condition: Condition) -> tuple[str, str, str, int | None]:
     return (condition.status, condition.reason, condition.message, condition.observed_generation)
 
 
-def _ready(
-    writer: ConditionWriter,
-    observed: ObservedCluster,
-    effective: EffectiveSpec,
-    outstanding: Needs,
-    health: Health,
-    degraded: Condition,
-    before: FlameClusterStatus,
-) -> Condition:
-    """Return `Ready` with the reason of the whole status; a paused cluster has the reason of its health."""
-    found = [reasons.progress(before, writer.generation, observed, effective, outstanding, healthy=health.healthy)]
-    found += [degraded.reason] * (degraded.status == "True")
-    if not health.healthy and not effective.suspended:
-        found += [group.reason for group in health.problems]
-    reason = reasons.most_important(found)
-    # The message of Degraded names recent failures and a session manager that does not answer.
-    message = _ALL_READY if health.healthy and health.recent else health.message
-    return writer.make(ConditionType.READY, status=health.healthy, reason=reason, message=message)
-
-
-def _progressing(
-    writer: ConditionWriter,
-    observed: ObservedCluster,
-    effective: EffectiveSpec,
-    outstanding: Needs,
-    health: Health,
-    outcomes: Sequence[Outcome],
-    *,
-    paused: bool,
-) -> Condition:
-    kind = ConditionType.PROGRESSING
-    if paused:
-        return writer.make(kind, status=False, reason=PAUSED, message=_CHANGES_NOTHING)
-    if effective.suspended:
-        left = bool(observed.components)
-        message = _left(observed) if left else _NO_PODS
-        done = IDLE_SUSPENDED if effective.idleness.suspended else SUSPENDED
-        return writer.make(kind, status=left, reason=SUSPENDING if left else done, message=message)
-    for need, reason in _WORK.items():
-        if getattr(outstanding, need):
-            first = need == "needs_session_manager" and observed.session_manager is None
-            work = "CreatingSessionManager" if first else reason
-            deferral = next((each for each in outcomes if each.reason in LOCKED and each.attention), None)
-            if deferral is not None and work in _DELETES:
-                return writer.make(kind, status=False, reason=deferral.reason, message=_NOTHING_DELETED)
-            return writer.make(kind, status=True, reason=work, message=_WORK_MESSAGES[work])
-    if not health.healthy:
-        return writer.make(
-            kind, status=True, reason="WaitingForPods", message="The operator waits for Pods to become ready"
-        )
-    return writer.make(kind, status=False, reason="Complete", message="Nothing is left to do")
-
-
-def _degraded(
-    writer: ConditionWriter,
-    observed: ObservedCluster,
-    effective: EffectiveSpec,
-    health: Health,
-    outcomes: Sequence[Outcome],
-    before: FlameClusterStatus,
-) -> Condition:
-    serious = [outcome for outcome in outcomes if outcome.attention]
-    if serious:
-        serious.sort(key=lambda outcome: reasons.rank(outcome.reason))
-        message = joined(outcome.message for outcome in serious)
-        return writer.make(ConditionType.DEGRADED, status=True, reason=serious[0].reason, message=message)
-    standing = [] if health.healthy else [group for group in health.problems if group.reason not in WAITING]
-    found: list[FailureSummary | Notice | ProblemGroup] = [*health.recent, *standing]
-    if found:
-        found.sort(key=lambda each: reasons.rank(each.reason))
-        message = joined(map(str, found[:MAX_GROUPS]))
-        return writer.make(ConditionType.DEGRADED, status=True, reason=found[0].reason, message=message)
-    if (kept := _kept_failing(observed, before)) is not None and not effective.suspended:
-        return writer.make(ConditionType.DEGRADED, status=True, reason=kept.reason, message=kept.message)
-    return writer.make(ConditionType.DEGRADED, status=False, reason=AS_EXPECTED, message="No action is needed")
-
-
 def _kept_failing(observed: ObservedCluster, before: FlameClusterStatus) -> Outcome | None:
     """Return the message of `Degraded` while a Pod that could not start is tried once more, or None.
 
@@ -259,34 +264,6 @@ def _kept_failing(observed: ObservedCluster, before: FlameClusterStatus) -> Outc
     return None
 
 
-def _config_valid(writer: ConditionWriter, warnings: Sequence[str]) -> Condition:
-    """Return the condition of a valid spec; its message lists probable mistakes and fields without effect."""
-    if not warnings:
-        return writer.make(ConditionType.CONFIG_VALID, status=True, reason="Valid", message="The spec is valid")
-    message = f"The spec is valid, with warnings: {'; '.join(warnings)}"
-    return writer.make(ConditionType.CONFIG_VALID, status=True, reason="ValidWithWarnings", message=message)
-
-
-def _suspended(writer: ConditionWriter, observed: ObservedCluster, effective: EffectiveSpec) -> Condition:
-    kind = ConditionType.SUSPENDED
-    if not effective.suspended:
-        return writer.make(kind, status=False, reason="NotSuspended", message="Pods are wanted")
-    if observed.components:
-        return writer.make(kind, status=False, reason=SUSPENDING, message=_left(observed))
-    if effective.idleness.suspended:
-        message = f"{_NO_PODS}: {effective.idleness.message}"
-        return writer.make(kind, status=True, reason=IDLE_SUSPENDED, message=message)
-    return writer.make(kind, status=True, reason=SUSPENDED, message=_NO_PODS)
-
-
 def _left(observed: ObservedCluster) -> str:
     left = len(observed.components)
     return f"{left} Pod{'s' * (left != 1)} left"
-
-
-def _paused(writer: ConditionWriter, *, paused: bool) -> Condition:
-    if not paused:
-        return writer.make(
-            ConditionType.PAUSED, status=False, reason="NotPaused", message="The operator follows the spec"
-        )
-    return writer.make(ConditionType.PAUSED, status=True, reason=PAUSED, message=_CHANGES_NOTHING)

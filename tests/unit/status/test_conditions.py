@@ -16,8 +16,8 @@ from flamectl_operator.planning.replacement_backoff import ReplacementBackoff
 from flamectl_operator.runtime.outcome import Outcome, blocked, wait
 from flamectl_operator.status.conditions import (
     ConditionWriter,
+    ValidSpecConditions,
     carried_over,
-    compute_conditions,
     invalid_spec_conditions,
 )
 from flamectl_operator.status.events import condition_events, first_ready
@@ -73,8 +73,8 @@ def _judge(
     outstanding = cluster_plan(seen, wanted).needs
     problems = group_problems(seen, (), NOW)
     health = compute_health(seen, wanted, outstanding, problems, outcomes=issues)
-    found_conditions = compute_conditions(WRITER, seen, wanted, outstanding, health, before=before, outcomes=issues)
-    return {each.type: Said(each.status == "True", each.reason, each.message) for each in found_conditions}
+    conditions = ValidSpecConditions(WRITER, seen, wanted, outstanding, health, before, issues).compute()
+    return {each.type: Said(each.status == "True", each.reason, each.message) for each in conditions}
 
 
 def _condition(
