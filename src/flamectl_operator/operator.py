@@ -51,6 +51,7 @@ class Operator:
     """The operator of one term of leadership.
 
     Args:
+        reporting_instance: The host that its events name.
         lock_identity: The identity of this operator in deletion locks: the same for all processes of a deployment,
             because at most one of them works.
         renderer: Computes the desired objects. It may outlive this operator.
@@ -63,7 +64,7 @@ class Operator:
         config: OperatorConfig,
         clock: Clock,
         random: Random,
-        identity: str,
+        reporting_instance: str,
         lock_identity: str,
         telemetry: Telemetry = UNMEASURED,
         renderer: SpecRenderer | None = None,
@@ -97,7 +98,7 @@ class Operator:
         self._some_synced = asyncio.Event()
         self._resync_changed = asyncio.Event()
         #: Records events about the operator's actions.
-        self.events = EventRecorder(client, MANAGED_BY, identity, clock, self.queue.drained)
+        self.events = EventRecorder(client, MANAGED_BY, reporting_instance, clock, self.queue.drained)
         context = ControllerContext(
             self.stores, client, self.events, clock, lock_identity, telemetry, renderer or SpecRenderer()
         )

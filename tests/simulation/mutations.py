@@ -53,10 +53,10 @@ from flamectl_operator.planning import (
     object_cache,
     outdated_crd,
     parts,
+    patches,
     planned_group,
     protection,
     registration,
-    repairs,
     replacement_backoff,
     rollout,
     scale,
@@ -1230,7 +1230,7 @@ def surplus_claims_stay() -> None:
 
 @_needing("stores")
 def claims_do_not_grow() -> None:
-    original = repairs.claim_patch
+    original = patches.claim_patch
 
     def changes(*args: Any) -> Any:
         found = original(*args) or {}

@@ -19,7 +19,7 @@ from flamectl_operator.planning.deletion import awaited_end
 from flamectl_operator.planning.effective_spec import EffectiveSpec
 from flamectl_operator.planning.kept_claims import FILE_SYSTEM_RESIZE_PENDING, claims_in_danger, lost_claim
 from flamectl_operator.planning.parts import ClaimPlan
-from flamectl_operator.planning.repairs import (
+from flamectl_operator.planning.patches import (
     BOUND,
     claim_patch,
     is_ours,

@@ -19,7 +19,7 @@ from flamectl_operator.planning.deletion import awaited_end, given_up_at
 from flamectl_operator.planning.effective_spec import EffectiveSpec
 from flamectl_operator.planning.kept_claims import KEEPS_CLAIM
 from flamectl_operator.planning.parts import CacheRemoval, ObjectCachePlan
-from flamectl_operator.planning.repairs import object_cache_repair
+from flamectl_operator.planning.patches import object_cache_repair
 from flamectl_operator.runtime.clock_reading import ClockReading
 from flamectl_operator.runtime.outcome import Outcome, wait, wait_until
 

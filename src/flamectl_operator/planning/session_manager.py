@@ -14,7 +14,7 @@ from flamectl_operator.planning.deletion import given_up_at
 from flamectl_operator.planning.effective_spec import EffectiveSpec
 from flamectl_operator.planning.kept_claims import KEEPS_CLAIM
 from flamectl_operator.planning.parts import SessionManagerAction, SessionManagerPlan
-from flamectl_operator.planning.repairs import is_predecessors, session_manager_repair
+from flamectl_operator.planning.patches import is_predecessors, session_manager_repair
 from flamectl_operator.planning.replacement_backoff import session_manager_uncounted
 from flamectl_operator.runtime.clock_reading import ClockReading
 from flamectl_operator.runtime.outcome import wait, wait_until

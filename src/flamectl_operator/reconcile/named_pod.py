@@ -16,7 +16,7 @@ from flamectl_operator.desired.pod_template import ComponentTemplate
 from flamectl_operator.kube.errors import AlreadyExistsError
 from flamectl_operator.kube.pod_views import PodView
 from flamectl_operator.kube.resources import PODS
-from flamectl_operator.planning.repairs import object_cache_repair, session_manager_repair
+from flamectl_operator.planning.patches import object_cache_repair, session_manager_repair
 from flamectl_operator.reconcile import outcomes
 from flamectl_operator.reconcile.reconcile_pass import Pass
 from flamectl_operator.runtime.outcome import DONE, Outcome

@@ -8,7 +8,7 @@ from flamectl_operator.desired import names
 from flamectl_operator.desired.metadata import Identity
 from flamectl_operator.kube.resources import SERVICES, Resource
 from flamectl_operator.kube.views import KubernetesObject
-from flamectl_operator.planning.repairs import is_predecessors
+from flamectl_operator.planning.patches import is_predecessors
 from flamectl_operator.runtime.outcome import Outcome, blocked, wait
 
 #: Seconds until a taken name is checked again, because there may be no event when it becomes free.

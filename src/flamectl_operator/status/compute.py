@@ -33,8 +33,8 @@ from flamectl_operator.planning.group_comparison import GroupComparison
 from flamectl_operator.planning.kept_claims import claims_in_danger, claims_yet_to_retain
 from flamectl_operator.planning.needs import NO_NEEDS, Needs
 from flamectl_operator.planning.outdated_crd import read_as
+from flamectl_operator.planning.patches import is_ours
 from flamectl_operator.planning.registration import NONE_REGISTERS, NOT_REGISTERED
-from flamectl_operator.planning.repairs import is_ours
 from flamectl_operator.runtime.outcome import DONE, Outcome
 from flamectl_operator.runtime.text import shortened
 from flamectl_operator.settings.model import FlameSettings

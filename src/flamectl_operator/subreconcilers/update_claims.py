@@ -13,7 +13,7 @@ from flamectl_operator.kube.resources import CLAIMS, PODS
 from flamectl_operator.kube.views import PersistentVolumeClaimView
 from flamectl_operator.planning.cluster_plan import ClusterPlan
 from flamectl_operator.planning.parts import ClaimPlan
-from flamectl_operator.planning.repairs import claim_patch, is_ours
+from flamectl_operator.planning.patches import claim_patch, is_ours
 from flamectl_operator.reconcile import outcomes
 from flamectl_operator.reconcile.base import PlannedStep
 from flamectl_operator.reconcile.cluster_reads import CLAIMS_RECHECK_SECONDS

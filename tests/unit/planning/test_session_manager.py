@@ -11,7 +11,7 @@ import pytest
 from flamectl_operator.kube.pod_views import PodView
 from flamectl_operator.planning.effective_spec import EffectiveSpec
 from flamectl_operator.planning.parts import SessionManagerAction, SessionManagerPlan
-from flamectl_operator.planning.repairs import session_manager_repair
+from flamectl_operator.planning.patches import session_manager_repair
 from flamectl_operator.planning.replacement_backoff import ReplacementBackoff
 from tests.unit.builders import (
     MOMENT,
