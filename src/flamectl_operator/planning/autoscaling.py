@@ -13,13 +13,11 @@ from datetime import datetime, timedelta
 
 from flamectl_operator.api.autoscaling import Autoscaling
 from flamectl_operator.api.component_status import AutoscalingStatus
-from flamectl_operator.api.flamecluster import FlameClusterSpec
 from flamectl_operator.api.slot import parse_slot
-from flamectl_operator.desired.group import DesiredGroup
+from flamectl_operator.desired.cluster import DesiredCluster
 from flamectl_operator.flame.knowledge import Phase
 from flamectl_operator.flame.snapshot import Load, Resources
 from flamectl_operator.observed.cluster import ObservedCluster
-from flamectl_operator.observed.group import ObservedGroup
 from flamectl_operator.planning.demand import Offer, compute_demand
 from flamectl_operator.runtime.clock_reading import ClockReading
 
@@ -49,23 +47,21 @@ class Scaling:
 
 
 def plan_scaling(
-    spec: FlameClusterSpec,
-    group: DesiredGroup,
+    desired: DesiredCluster,
     observed: ObservedCluster,
-    existing: ObservedGroup,
     before: AutoscalingStatus,
     now: ClockReading,
     *,
     suspended: bool,
     askable: bool,
 ) -> Scaling | None:
-    """Decide how many executors of a group there should be; None if the spec sets the number.
+    """Decide how many executors there should be; None if the spec sets the number.
 
     Args:
-        spec: The spec of the cluster; that of the executors is the group's.
         askable: Whether this session manager can be asked at all.
     """
-    autoscaling = group.spec.autoscaling
+    spec, group = desired.spec, desired.group.spec
+    autoscaling = group.autoscaling
     if autoscaling is None:
         return None
     if suspended:
@@ -78,9 +74,9 @@ def plan_scaling(
     snapshot = observed.flame.fresh
     if snapshot is None:
         return _frozen(observed, before, current, askable=askable)
-    offer = Offer.of(group.spec, Resources(*parse_slot(spec.session_manager.slot)))
+    offer = Offer.of(group, Resources(*parse_slot(spec.session_manager.slot)))
     demand = compute_demand(snapshot, offer, autoscaling.max_replicas + 1)
-    live = existing.live
+    live = observed.group.live
     bound = sum(snapshot.load(executor.name)[0] is Load.BUSY for executor in live)
     placed = sum(executor.pod.spec.node_name != "" and executor.failure is None for executor in live)
     scaling = rescale(autoscaling, before, max(demand.executors, bound), placed, now)

@@ -147,9 +147,7 @@ def resolve_effective_spec(
     suspended = _suspended(observed, before, asked=asked, paused=desired.spec.paused)
     askable = flame_can_be_asked(desired.spec, settings)
     known, group = before.executor_manager.autoscaling, desired.group
-    scaling = plan_scaling(
-        desired.spec, group, observed, observed.group, known, now, suspended=suspended, askable=askable
-    )
+    scaling = plan_scaling(desired, observed, known, now, suspended=suspended, askable=askable)
     manager_backoff, executor_backoff = replacement_backoff.remembered(before)
     wanted = group.spec.replicas if scaling is None else scaling.desired
     replicas = 0 if suspended else wanted
