@@ -124,13 +124,9 @@ class StoredStatus:
             if wire == before:
                 self._parsed = self._agreed  # one of two equal ones is enough to keep
             return None
-        if (delay := self._contention.delay(wire, before, now)) > 0:
-            return wait("StatusContention", "", delay)
+        if (postponement := self._postponement(before, wire, now)) is not None:
+            return postponement
         earlier, version = self.stored, self.cluster.metadata.resource_version
-        self._note_creations(now)
-        self._agreed = None
-        if (delay := self._throttle.delay(before, wire, now, self._creation_seconds)) > 0:
-            return wait("StatusThrottled", "", delay)
         WRITES.get().sent += 1
         try:
             stored = await self._send(wire, must_be_ours=durable_fields(status) != durable_fields(earlier))
@@ -150,6 +146,15 @@ class StoredStatus:
             self._record_events(earlier, status)
         self._note_pruned(wire, kept)
         return None
+
+    def _postponement(self, before: dict[str, Any], wire: dict[str, Any], now: float) -> Outcome | None:
+        """Return the reason why this status is not written now; None if it is."""
+        if (delay := self._contention.delay(wire, before, now)) > 0:
+            return wait("StatusContention", "", delay)
+        self._note_creations(now)
+        self._agreed = None
+        delay = self._throttle.delay(before, wire, now, self._creation_seconds)
+        return wait("StatusThrottled", "", delay) if delay > 0 else None
 
     def _note_conflict(self) -> float:
         """Count a conflict, and return the seconds until the next attempt."""
