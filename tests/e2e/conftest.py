@@ -12,7 +12,9 @@ from pathlib import Path
 import pytest
 
 from tests.e2e.admission import put_in_force
+from tests.e2e.flame import Flame, flame_in
 from tests.e2e.namespace import E2ENamespace, operator_with
+from tests.e2e.proxy import Proxy
 from tools.controlplane import ControlPlane, Plane
 from tools.controlplane.errors import ToolchainError, UnavailableError
 from tools.helm import ensure_helm
@@ -73,3 +75,17 @@ def operator(world: E2ENamespace, tmp_path: Path) -> Iterator[OperatorProcess]:
     """An operator for the test's namespace, under the permissions that are shipped; it must stop cleanly in the end."""
     with operator_with(world, tmp_path) as process:
         yield process
+
+
+@pytest.fixture
+def flame(world: E2ENamespace) -> Iterator[Flame]:
+    """Flame at the session managers of the test's namespace."""
+    with flame_in(world) as flame:
+        yield flame
+
+
+@pytest.fixture
+def proxy(world: E2ENamespace) -> Iterator[Proxy]:
+    """A proxy between an operator and the API server."""
+    with Proxy(world.plane.ports.apiserver) as proxy:
+        yield proxy

@@ -2,24 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.e2e.flame import Flame, flame_in
+from tests.e2e.flame import Flame
 from tests.e2e.namespace import E2ENamespace, flame_cluster, operator_with
 from tools.controlplane.errors import KubectlError
 
 PATIENCE = 180.0
 LIMITS = {"limits": {"cpu": "1", "memory": "1Gi"}}
-
-
-@pytest.fixture
-def flame(world: E2ENamespace) -> Iterator[Flame]:
-    with flame_in(world) as flame:
-        yield flame
 
 
 def _cluster(**autoscaling: Any) -> dict[str, Any]:

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.e2e.flame import Flame, flame_in
+from tests.e2e.flame import Flame
 from tests.e2e.namespace import E2ENamespace, condition, flame_cluster, operator_with
 
 PATIENCE = 180.0
@@ -43,12 +42,6 @@ class WrongClock:
 
     def set(self, seconds: int) -> None:
         self._file.write_text(str(seconds), encoding="ascii")
-
-
-@pytest.fixture
-def flame(world: E2ENamespace) -> Iterator[Flame]:
-    with flame_in(world) as flame:
-        yield flame
 
 
 @pytest.fixture

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-import pytest
 import yaml
 
 from tests.e2e.flame import Flame, flame_in
@@ -17,12 +15,6 @@ from tests.flame.model import FlameModel
 from tests.unit.kube.certificates import AUTHORITY
 
 PATIENCE = 180.0
-
-
-@pytest.fixture
-def flame(world: E2ENamespace) -> Iterator[Flame]:
-    with flame_in(world) as flame:
-        yield flame
 
 
 def _executors(world: E2ENamespace) -> set[str]:

@@ -24,12 +24,6 @@ REFUSED = 6
 
 
 @pytest.fixture
-def proxy(world: E2ENamespace) -> Iterator[Proxy]:
-    with Proxy(world.plane.ports.apiserver) as proxy:
-        yield proxy
-
-
-@pytest.fixture
 def http_proxy(world: E2ENamespace) -> Iterator[HttpProxy]:
     with HttpProxy(world.plane) as proxy:
         yield proxy

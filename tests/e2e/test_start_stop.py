@@ -23,12 +23,6 @@ from tools.installation import SERVICE_ACCOUNT, OperatorProcess, allow_in
 GRACE = 30
 
 
-@pytest.fixture
-def proxy(world: E2ENamespace) -> Iterator[Proxy]:
-    with Proxy(world.plane.ports.apiserver) as proxy:
-        yield proxy
-
-
 # --- Starting ----------------------------------------------------------------------------------------------------------
 
 

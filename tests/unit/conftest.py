@@ -5,7 +5,8 @@ A busy machine therefore changes no result: neither a timeout nor a measured dur
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, MutableMapping
+from typing import Any
 
 import pytest
 import structlog
@@ -22,3 +23,10 @@ def quiet() -> Iterator[None]:
     with structlog.testing.capture_logs():
         yield
     set_level("info")
+
+
+@pytest.fixture
+def log() -> Iterator[list[MutableMapping[str, Any]]]:
+    """The lines that are logged while the test runs."""
+    with structlog.testing.capture_logs() as lines:
+        yield lines

@@ -1,12 +1,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, MutableMapping
+from collections.abc import AsyncIterator, Awaitable, Callable, MutableMapping
 from contextlib import asynccontextmanager
 from typing import Any, Literal
 
 import pytest
-from structlog.testing import capture_logs
 
 from flamectl_operator.kube import events
 from flamectl_operator.kube.errors import (
@@ -56,12 +55,6 @@ class EventClient:
 @pytest.fixture
 def client() -> EventClient:
     return EventClient()
-
-
-@pytest.fixture
-def log() -> Iterator[list[MutableMapping[str, Any]]]:
-    with capture_logs() as lines:
-        yield lines
 
 
 @pytest.fixture

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator, MutableMapping
+from collections.abc import MutableMapping
 from itertools import pairwise
 from random import Random
 from typing import Any
 
 import pytest
-from structlog.testing import capture_logs
 
 from flamectl_operator.kube.client import Page
 from flamectl_operator.kube.errors import (
@@ -58,12 +57,6 @@ def clock() -> Clock:
 @pytest.fixture
 def startup(log: list[MutableMapping[str, Any]], clock: Clock) -> StartUp:
     return StartUp(clock, Random(1))
-
-
-@pytest.fixture
-def log() -> Iterator[list[MutableMapping[str, Any]]]:
-    with capture_logs() as lines:
-        yield lines
 
 
 def failing(*errors: Exception) -> Step:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, MutableMapping
+from collections.abc import Callable, MutableMapping
 from typing import Any
 
 import pytest
 from pytest_mock import MockerFixture
-from structlog.testing import capture_logs
 
 from flamectl_operator.kube.errors import KubernetesError
 from flamectl_operator.reconcile.status_writer import CRD_RECHECK_SECONDS
@@ -19,12 +18,6 @@ from tests.unit.subreconcilers.harness import KEY, StepHarness
 PROMISES = ["executorManager.nextId", "executorManager.attemptId", "observedGeneration", "sessionManager.revision"]
 #: The fields of the HLD's status; all others came later.
 HLD = ("state", "message", "configGeneration", "sessionManager", "executorManager")
-
-
-@pytest.fixture
-def log() -> Iterator[list[MutableMapping[str, Any]]]:
-    with capture_logs() as lines:
-        yield lines
 
 
 def told(log: list[MutableMapping[str, Any]]) -> list[list[str]]:

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from collections.abc import AsyncIterator, Iterator, MutableMapping
+from collections.abc import AsyncIterator, MutableMapping
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from itertools import pairwise
@@ -11,7 +11,6 @@ from typing import Any, NamedTuple
 
 import pytest
 from pytest_mock import MockerFixture
-from structlog.testing import capture_logs
 
 from flamectl_operator.kube.cache.reflector import (
     MAX_RETRY_AFTER,
@@ -73,12 +72,6 @@ class Scene:
 
     def names(self) -> list[str]:
         return [obj.name for obj in self.store.all()]
-
-
-@pytest.fixture
-def log() -> Iterator[list[MutableMapping[str, Any]]]:
-    with capture_logs() as lines:
-        yield lines
 
 
 @pytest.fixture

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import socket
-from collections.abc import AsyncIterator, Iterator, MutableMapping
+from collections.abc import AsyncIterator, MutableMapping
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -12,7 +12,6 @@ import pytest
 from prometheus_client import CollectorRegistry, Gauge
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as parse_open_metrics
 from prometheus_client.parser import text_string_to_metric_families as parse_metrics
-from structlog.testing import capture_logs
 
 from flamectl_operator.process.monitoring.http import CannotListenError, Routes, health_routes, metrics_routes, serving
 from flamectl_operator.runtime.health import HealthChecks
@@ -20,12 +19,6 @@ from flamectl_operator.runtime.health import HealthChecks
 REAL_TIME = True
 
 LOCAL = ("127.0.0.1", 0)
-
-
-@pytest.fixture
-def log() -> Iterator[list[MutableMapping[str, Any]]]:
-    with capture_logs() as lines:
-        yield lines
 
 
 @asynccontextmanager
