@@ -22,6 +22,7 @@ def unwanted_changes(
     observed: ObservedCluster,
     changes: SpecChanges,
     known: str | None,
+    digest: bytes,
 ) -> tuple[str, ...]:
     """Return the fields that read differently since the status was written about the same generation.
 
@@ -30,6 +31,7 @@ def unwanted_changes(
 
     Args:
         known: `specHash` of the status that this process last wrote or found right; None if there is none.
+        digest: Of the spec as it reads now.
 
     Returns:
         Paths of the fields where they are known, otherwise of their component or the spec; empty if nothing changed.
@@ -39,6 +41,8 @@ def unwanted_changes(
     # Each of the two says that the status is about this generation, and somebody may have edited the other.
     if not (has_hash or stored.observed_generation == generation) or recorded == read:
         return ()
+    if recorded == read_as_invalid(generation, digest):
+        return ()  # it reads as before, and other settings or another version of the operator accept it
     components = tuple(dict.fromkeys(_changed(stored, desired, observed, changes)))
     if not has_hash or read == known:
         return components
@@ -48,6 +52,11 @@ def unwanted_changes(
 def read_as(generation: int, desired: DesiredCluster) -> str:
     """Return `specHash` of a spec. An operator that knows no such field keeps the hash of an earlier generation."""
     return f"{generation}-{desired.spec_hash}"
+
+
+def read_as_invalid(generation: int, digest: bytes) -> str:
+    """Return `specHash` of an invalid spec, by the digest of all that was read."""
+    return f"{generation}-invalid-{digest.hex()[:16]}"
 
 
 def _changed(

@@ -100,6 +100,7 @@ class ClusterState:
             generation=generation,
             spec=effective,
             problem=spec.problem,
+            spec_digest=spec.spec_digest,
             max_creates=config.controller.max_creates_per_pass,
             begun=now.wall,
             changes=self._changes,

@@ -38,6 +38,7 @@ class Pass:
         generation: `metadata.generation` that the pass is about.
         spec: The effective spec; None when the spec is invalid.
         problem: The reason why the spec is invalid; empty when it is valid.
+        spec_digest: The digest of the spec.
     """
 
     io: ClusterIO
@@ -52,6 +53,7 @@ class Pass:
     generation: int
     spec: EffectiveSpec | None
     problem: str
+    spec_digest: bytes
     max_creates: int
     begun: datetime
     changes: SpecChanges
@@ -83,7 +85,10 @@ class Pass:
     def unwanted_changes(self, observed: ObservedCluster) -> tuple[str, ...]:
         """Return the fields of the spec that read differently although nobody changed them; see `planning.outdated_crd`."""
         status, desired = self.status, self.effective.desired
-        return unwanted_changes(self.generation, status.stored, desired, observed, self.changes, status.spec_hash)
+        known = status.spec_hash
+        return unwanted_changes(
+            self.generation, status.stored, desired, observed, self.changes, known, self.spec_digest
+        )
 
     def observe(self) -> ObservedCluster:
         """Return a snapshot of the child objects, which includes the operator's own writes of this pass."""
@@ -143,6 +148,7 @@ class Pass:
             needs=NO_NEEDS if plan is None else plan.needs,
             next_id=next_id,
             problem=self.problem,
+            spec_digest=self.spec_digest,
             outcomes=self.status.wording.kept(outcomes) if self.report.acting_steps_ran else None,
             registration=DONE if plan is None else plan.registration,
             requests_failed=self.report.requests_failed,

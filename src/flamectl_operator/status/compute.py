@@ -32,7 +32,7 @@ from flamectl_operator.planning.effective_spec import EffectiveSpec, answer_due,
 from flamectl_operator.planning.group_comparison import GroupComparison
 from flamectl_operator.planning.kept_claims import claims_in_danger, claims_yet_to_retain
 from flamectl_operator.planning.needs import NO_NEEDS, Needs
-from flamectl_operator.planning.outdated_crd import read_as
+from flamectl_operator.planning.outdated_crd import read_as, read_as_invalid
 from flamectl_operator.planning.patches import is_ours
 from flamectl_operator.planning.registration import NONE_REGISTERS, NOT_REGISTERED
 from flamectl_operator.runtime.outcome import DONE, Outcome
@@ -62,6 +62,7 @@ class StatusInput:
 
     Args:
         problem: Why the spec is invalid; empty when it is valid.
+        spec_digest: The digest of the spec.
         outcomes: Outcomes of the steps of this pass; None before the acting steps have run.
         registration: The outcome about executors that are not registered.
         requests_failed: Whether failed requests kept the pass from finding out all that the status should say.
@@ -73,6 +74,7 @@ class StatusInput:
     effective: EffectiveSpec | None
     next_id: int
     problem: str = ""
+    spec_digest: bytes = b""
     outcomes: Sequence[Outcome] | None = None
     registration: Outcome = DONE
     requests_failed: bool = False
@@ -90,10 +92,12 @@ def _with_invalid_spec(given: StatusInput, writer: ConditionWriter) -> FlameClus
     """Return the stored status with the reason and with what the objects show; the rest would follow from a spec."""
     before, observed = given.before, given.observed
     message = shortened(f"Invalid spec: {given.problem}")
+    recorded = before.spec_hash is not None and before.spec_hash.startswith(f"{given.generation}-")
     found: dict[str, Any] = {
         "observed_generation": given.generation,
         "state": State.FAILED,
         "message": message,
+        "spec_hash": before.spec_hash if recorded else read_as_invalid(given.generation, given.spec_digest),
         "session_manager": _session_manager(given),
         "executor_manager": _executor_manager(given),
         "object_cache": object_cache_status(before.object_cache, observed, None, suspended=False),

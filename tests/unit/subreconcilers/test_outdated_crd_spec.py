@@ -51,6 +51,13 @@ def spec_of(world: StepHarness, *path: str) -> Any:
     return found
 
 
+def nested(path: str, value: Any) -> dict[str, Any]:
+    """The value as a change of a spec."""
+    for field in reversed(path.split(".")):
+        value = {field: value}
+    return dict(value)
+
+
 def pods(world: StepHarness) -> list[str]:
     return [pod["metadata"]["uid"] for pod in world.api.all("pods") if "deletionTimestamp" not in pod["metadata"]]
 
@@ -96,6 +103,62 @@ async def test_spec_that_reads_differently_changes_nothing_and_says_so(path: str
     status, reason, message = world.condition("Degraded")
     assert (status, reason) == ("True", "OutdatedCRD")
     assert ("spec" if restarts else f"spec.{path}") in message
+
+
+#: Values that make a spec invalid.
+INVALID: dict[str, Any] = {
+    "executorManager.replicas": -1,
+    "executorManager.podTemplate": {"spec": {"hostNetwork": True}},
+    "executorManager.drain": {"timeoutSeconds": -1},
+    "networkPolicy": {"clients": [{}]},
+}
+
+
+@pytest.mark.parametrize("restarts", [False, True], ids=["running", "restarted"])
+@pytest.mark.parametrize("invalid", ["once", "twice"])
+@pytest.mark.parametrize("path", INVALID)
+async def test_invalid_spec_that_reads_as_valid_under_another_crd_changes_nothing_and_says_so(
+    path: str, invalid: str, *, restarts: bool
+) -> None:
+    world = await converged(SPEC)
+    before = pods(world)
+    world.edit(nested(path, INVALID[path]))
+    await world.run_pass()
+    assert world.condition("Degraded")[:2] == ("True", "InvalidSpec")
+    if invalid == "twice":
+        read_without(world, "sessionManager.env")
+        await world.run_pass()
+    read_without(world, path)
+    if restarts:
+        world.restart()
+    for _ in range(4):
+        result = await world.run_pass()
+
+    assert pods(world) == before
+    assert {verb for verb, *_ in world.writes} == {"status"}
+    assert result.interrupted
+    status, reason, message = world.condition("Degraded")
+    assert (status, reason) == ("True", "OutdatedCRD")
+    assert "spec" in message
+
+    world.edit({"executorManager": {"drain": {"timeoutSeconds": 5}}})
+    await world.converge()
+    assert world.condition("Degraded")[:2] == ("False", "AsExpected")
+
+
+@pytest.mark.parametrize("restarts", [False, True], ids=["running", "restarted"])
+async def test_invalid_spec_that_other_settings_allow_is_obeyed(*, restarts: bool) -> None:
+    world = await converged(SPEC)
+    before = pods(world)
+    world.edit({"executorManager": {"podTemplate": {"spec": {"hostPID": True}}}})
+    await world.run_pass()
+    assert world.condition("Degraded")[:2] == ("True", "InvalidSpec")
+    world.configure({"flame": {"podPolicy": {"hostNamespaces": True}}})
+    if restarts:
+        world.restart()
+    await world.converge()
+    assert world.condition("Degraded")[:2] == ("False", "AsExpected")
+    assert len(set(pods(world)) - set(before)) == 3
 
 
 def write_hash(world: StepHarness, value: str) -> str | None:
