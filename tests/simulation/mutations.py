@@ -377,6 +377,11 @@ def only_what_pods_depend_on_reads_differently() -> None:
     _set(reconcile_pass, "unwanted_changes", of_pods)
 
 
+@_needing("reads_differently")
+def nothing_records_how_an_invalid_spec_read() -> None:
+    _set(compute, "read_as_invalid", lambda _generation, _digest: None)
+
+
 @_mutation
 def own_writes_are_not_taken_into_the_store() -> None:
     _set(store.Store, "absorb", _nothing)
