@@ -1,7 +1,8 @@
 """Errors of requests: one class for each different reaction of a caller.
 
 The API server describes an error in a `Status` object. Decisions use its `reason` and code and never the text of its message,
-with three exceptions because the API offers no other way: two causes of a 403, and webhooks that do not support dry run.
+with four exceptions because the API offers no other way: two causes of a 403, denials, whose code a webhook or a policy chooses,
+and webhooks that do not support dry run.
 """
 
 from __future__ import annotations
