@@ -11,6 +11,7 @@ from flamectl_operator.api.status import SUSPENDING, Condition, ConditionType, F
 from flamectl_operator.observed.cluster import ObservedCluster
 from flamectl_operator.observed.pods import NODE_NOT_REPORTING
 from flamectl_operator.planning.children import CHILDREN
+from flamectl_operator.planning.comparison import Comparison
 from flamectl_operator.planning.effective_spec import EffectiveSpec
 from flamectl_operator.planning.needs import Needs
 from flamectl_operator.runtime.outcome import Outcome, blocked
@@ -20,13 +21,18 @@ from flamectl_operator.status.health import Health
 from flamectl_operator.status.notice import Notice
 from flamectl_operator.status.pod_problems import FAILING, MAX_GROUPS, WAITING, ProblemGroup, has_begun, named_pods
 from flamectl_operator.status.reason import (
+    HEALTHY,
     IDLE_SUSPENDED,
     INVALID_SPEC,
+    NOT_OBSERVED,
     PAUSED,
+    RECOVERING,
     SESSION_MANAGER_NOT_REACHABLE,
     SESSION_PAUSED,
+    STARTING,
     SUSPENDED,
     UNSCHEDULABLE,
+    UPDATING,
 )
 from flamectl_operator.status.recent_failures import FailureSummary
 
@@ -67,6 +73,8 @@ LOCKED = frozenset({"LockDenied", "LockHeld"})
 _NOTHING_DELETED = "The operator can delete nothing, see Degraded"
 _NO_PODS = "No Pods are wanted"
 _CHANGES_NOTHING = "The operator changes nothing"
+#: After one of these reasons, or without a reason, a cluster is `Starting` until it is healthy.
+_BEFORE_START = frozenset({None, NOT_OBSERVED, STARTING, SUSPENDING, SUSPENDED, IDLE_SUSPENDED})
 
 
 @dataclass(frozen=True)
@@ -141,16 +149,30 @@ class ValidSpecConditions:
 
     def _ready(self, degraded: Condition) -> Condition:
         """Return `Ready` with the reason of the whole status; a paused cluster has the reason of its health."""
-        health, observed, effective = self.health, self.observed, self.effective
-        generation, healthy = self.writer.generation, health.healthy
-        found = [reasons.progress(self.before, generation, observed, effective, self.outstanding, healthy=healthy)]
+        health = self.health
+        found = [self._progress()]
         found += [degraded.reason] * (degraded.status == "True")
-        if not healthy and not effective.suspended:
+        if not health.healthy and not self.effective.suspended:
             found += [group.reason for group in health.problems]
-        reason = reasons.most_important(found)
         # The message of Degraded names recent failures and a session manager that does not answer.
-        message = _ALL_READY if healthy and health.recent else health.message
-        return self.writer.make(ConditionType.READY, status=healthy, reason=reason, message=message)
+        message = _ALL_READY if health.healthy and health.recent else health.message
+        reason = reasons.most_important(found)
+        return self.writer.make(ConditionType.READY, status=health.healthy, reason=reason, message=message)
+
+    def _progress(self) -> str:
+        """Return the reason of a cluster that needs no attention."""
+        if self.effective.suspended:
+            return _suspension(self.observed, self.effective)
+        if self.health.healthy:
+            return HEALTHY
+        reconciled = self.before.generations.reconciled
+        if reconciled == 0 or self.before.reason in _BEFORE_START:
+            return STARTING
+        stale = Comparison(self.observed, self.effective).has_stale_pods
+        # Where the number of executors follows the demand, it changes without a change of the spec.
+        asked = reconciled != self.writer.generation or self.effective.group.scaling is not None
+        outdated = any(getattr(self.outstanding, child.need) for child in CHILDREN)
+        return UPDATING if asked or stale or outdated else RECOVERING
 
     def _progressing(self) -> Condition:
         kind = ConditionType.PROGRESSING
@@ -159,8 +181,9 @@ class ValidSpecConditions:
         if self.effective.suspended:
             left = bool(self.observed.components)
             message = _left(self.observed) if left else _NO_PODS
-            done = IDLE_SUSPENDED if self.effective.idleness.suspended else SUSPENDED
-            return self.writer.make(kind, status=left, reason=SUSPENDING if left else done, message=message)
+            return self.writer.make(
+                kind, status=left, reason=_suspension(self.observed, self.effective), message=message
+            )
         for need, reason in _WORK.items():
             if getattr(self.outstanding, need):
                 first = need == "needs_session_manager" and self.observed.session_manager is None
@@ -262,6 +285,13 @@ def _kept_failing(observed: ObservedCluster, before: FlameClusterStatus) -> Outc
     if any(not has_begun(told, each) for each in unready):
         return blocked(said.reason, said.message)
     return None
+
+
+def _suspension(observed: ObservedCluster, effective: EffectiveSpec) -> str:
+    """Return the reason of a suspended cluster."""
+    if observed.components:
+        return SUSPENDING
+    return IDLE_SUSPENDED if effective.idleness.suspended else SUSPENDED
 
 
 def _left(observed: ObservedCluster) -> str:

@@ -9,11 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from flamectl_operator.api.status import SUSPENDING, ConditionType, FlameClusterStatus, find
-from flamectl_operator.observed.cluster import ObservedCluster
-from flamectl_operator.planning.children import CHILDREN
-from flamectl_operator.planning.comparison import Comparison
-from flamectl_operator.planning.effective_spec import EffectiveSpec
-from flamectl_operator.planning.needs import Needs
 
 INVALID_SPEC = "InvalidSpec"
 PAUSED = "Paused"
@@ -88,9 +83,6 @@ PRECEDENCE: tuple[str, ...] = (
 )
 _RANK = {word: place for place, word in enumerate(PRECEDENCE)}
 
-#: After one of these reasons, or without a reason, a cluster is `Starting` until it is healthy.
-_BEFORE_START = frozenset({None, NOT_OBSERVED, STARTING, SUSPENDING, SUSPENDED, IDLE_SUSPENDED})
-
 
 def rank(word: str) -> float:
     """Return the place of a reason in `PRECEDENCE`: the smaller, the more important.
@@ -104,33 +96,6 @@ def rank(word: str) -> float:
 def most_important(reasons: Iterable[str]) -> str:
     """Return the reason that comes first in `PRECEDENCE`."""
     return min(reasons, key=rank)
-
-
-def progress(
-    before: FlameClusterStatus,
-    generation: int,
-    observed: ObservedCluster,
-    effective: EffectiveSpec,
-    outstanding: Needs,
-    *,
-    healthy: bool,
-) -> str:
-    """Return the reason of a cluster that needs no attention."""
-    if effective.suspended:
-        done = IDLE_SUSPENDED if effective.idleness.suspended else SUSPENDED
-        return SUSPENDING if observed.components else done
-    if healthy:
-        return HEALTHY
-    reconciled = before.generations.reconciled
-    if reconciled == 0 or before.reason in _BEFORE_START:
-        return STARTING
-    stale = Comparison(observed, effective).has_stale_pods
-    # Where the number of executors follows the demand, it changes without a change of the spec.
-    asked = reconciled != generation or effective.group.scaling is not None
-    outdated = any(getattr(outstanding, child.need) for child in CHILDREN)
-    if asked or stale or outdated:
-        return UPDATING
-    return RECOVERING
 
 
 def summary(status: FlameClusterStatus) -> str:
