@@ -202,9 +202,19 @@ def disrupted(pod: PodView) -> bool:
 
     An eviction by the kubelet is not meant, because the Pod may have used too much memory or disk itself. A Pod that somebody is
     about to delete (the scheduler, a taint, the eviction API) is not meant either: nobody has stopped it yet, so it ended by
-    itself. A Pod that the kubelet refused counts as well, because the next one may be refused too, and at once.
+    itself. A Pod that the kubelet refused counts as well, because the next one may be refused too, and at once. So does a Pod
+    that was created for a node that does not exist.
     """
-    return _disruption(pod) is not None
+    return _disruption(pod) is not None and not unreported(pod)
+
+
+def unreported(pod: PodView) -> bool:
+    """Return whether a Pod was created with the name of its node, and no kubelet has reported it: the node may not exist.
+
+    A scheduler that chooses a node says so in the condition PodScheduled.
+    """
+    known = pod.status.init_container_statuses or pod.status.container_statuses or condition(pod, "PodScheduled")
+    return pod.spec.node_name != "" and not known
 
 
 def _disruption(pod: PodView) -> PodProblem | None:
@@ -213,7 +223,8 @@ def _disruption(pod: PodView) -> PodProblem | None:
         return None
     if target.reason == "DeletionByPodGC":
         # The phase is Failed for a moment before the garbage collector deletes the Pod.
-        return PodProblem(target.reason, target.message)
+        remedy = "correct {template}.nodeName" if unreported(pod) else ""
+        return PodProblem(target.reason, target.message, remedy=remedy)
     return _end_by_kubelet(pod) if target.reason == "TerminationByKubelet" else None
 
 

@@ -10,7 +10,7 @@ from datetime import datetime
 
 from flamectl_operator.kube.pod_views import ContainerStatus, PodView
 from flamectl_operator.observed.pod_problem import PodProblem
-from flamectl_operator.observed.pods import TERMINAL_PHASES, clock, condition, failure
+from flamectl_operator.observed.pods import TERMINAL_PHASES, clock, condition, failure, unreported
 
 #: Reasons for a Pod that has waited for long.
 NOT_SCHEDULED = "NotScheduled"
@@ -67,8 +67,11 @@ def _container(pod: PodView) -> tuple[PodProblem, datetime] | None:
     """Return the first container that does not run yet; the node, as long as it has reported none."""
     statuses = pod.status.container_statuses
     if not statuses:
-        subject = f'node "{pod.spec.node_name}"'
-        return _waits(CONTAINER_CREATING, subject, "it has been preparing images and volumes since", _begun(pod))
+        subject, how = f'node "{pod.spec.node_name}"', "it has been preparing images and volumes since"
+        if unreported(pod):
+            how = "spec.nodeName of the Pod names it, and it has not reported the Pod (does the node exist?)"
+            how += ", which has waited since"
+        return _waits(CONTAINER_CREATING, subject, how, _begun(pod))
     waiting = next((each for each in statuses if each.state.running is None), None)
     return _creating(pod, f'container "{waiting.name}"') if waiting is not None else None
 

@@ -14,11 +14,13 @@ from datetime import datetime, timedelta
 
 from flamectl_operator.api.model import INT32_MAX
 from flamectl_operator.api.status import FlameClusterStatus
+from flamectl_operator.observed import pods
 from flamectl_operator.observed.cluster import ObservedCluster
 from flamectl_operator.observed.component import Component
 from flamectl_operator.observed.executor import Executor, worked_for
 from flamectl_operator.observed.group import ObservedGroup
 from flamectl_operator.observed.pods import disrupted, ready_since
+from flamectl_operator.observed.waiting import READY_TIMEOUT_SECONDS
 from flamectl_operator.runtime.outcome import Outcome, wait_until
 from flamectl_operator.settings.model import FlameSettings
 
@@ -83,7 +85,8 @@ def count_session_manager(
     manager = observed.session_manager
     if manager is None or manager.revision != revision:
         return backoff
-    if session_manager_uncounted(manager, backoff):
+    missing = manager.pod.uid != backoff.last_failure and lacks_node(manager, now)
+    if missing or session_manager_uncounted(manager, backoff):
         return replace(_failed(backoff, now, settings), last_failure=manager.pod.uid)
     over = _elapsed(session_manager_reset_at(backoff, manager, settings), now)
     return replace(backoff, failures=0, next_attempt=None) if over else backoff
@@ -121,7 +124,10 @@ def count_executors(
     backoff = replace(backoff, attempt_id=min(backoff.attempt_id, next_id))
     if replicas == 0:
         backoff = replace(backoff, failures=0, next_attempt=None)
-    elif any(executor_uncounted(executor, backoff, settings) for executor in group.terminal):
+    elif any(
+        executor_uncounted(executor, backoff, settings)
+        for executor in (*group.terminal, *(each for each in group.live if lacks_node(each, now)))
+    ):
         return replace(_failed(backoff, now, settings), attempt_id=next_id)
     elif _elapsed(executors_reset_at(backoff, group, replicas, surge, settings), now):
         # Executors that have not worked for a while may still fail.
@@ -143,6 +149,17 @@ def count_overdue(
     if not any(executor_uncounted(executor, attempts, settings) for executor in overdue):
         return attempts
     return replace(_failed(attempts, now, settings), attempt_id=next_id)
+
+
+def lacks_node(component: Component, now: datetime) -> bool:
+    """Return whether a Pod was created for a node that has not reported it in time.
+
+    It is a failure although the Pod has not ended, because the Pod garbage collector deletes a Pod of a missing node within a
+    minute, and the end of that Pod may not be seen.
+    """
+    born = component.pod.metadata.creation_timestamp
+    patience = timedelta(seconds=READY_TIMEOUT_SECONDS)
+    return component.live and pods.unreported(component.pod) and born is not None and born + patience <= now
 
 
 def _all_there(group: ObservedGroup, revision: str, replicas: int, surge: int) -> bool:

@@ -62,17 +62,19 @@ def loss_events(earlier: ObservedCluster, observed: ObservedCluster, deleted: Co
             if not some:
                 continue
             several = len(some) > 1
-            why = "; ".join(dict.fromkeys(_why(current, several=several) for _, current in some))
+            why = "; ".join(dict.fromkeys(_why(each, current, several=several) for each, current in some))
             who, them = _listed([each for each, _ in some]), "them" if several else "it"
             follow = _EXECUTORS_FOLLOW if kind is Component else _FOLLOW
             verb = "vanished" if gone else "are being deleted" if several else "is being deleted"
             yield Loss(reason, f"{who} {verb}. This operator did not delete {them}. Cause: {why}{follow}")
 
 
-def _why(current: Component | None, *, several: bool) -> str:
+def _why(earlier: Component, current: Component | None, *, several: bool) -> str:
     disruption = pods.condition(current.pod, "DisruptionTarget") if current is not None else None
     if disruption is not None and disruption.status == "True" and disruption.reason in _DISRUPTIONS:
         return _DISRUPTIONS[disruption.reason]
+    if pods.unreported(earlier.pod):
+        return f'spec.nodeName names node "{earlier.pod.spec.node_name}", which may not exist'
     them, their = ("them", "their") if several else ("it", "its")
     unlabelled = f", or removed {their} labels or {their} owner reference" if current is None else ""
     return f"somebody deleted {them}{unlabelled}"

@@ -22,6 +22,7 @@ from flamectl_operator.settings.model import FlameSettings
 from tests.unit.builders import (
     NOW,
     SETTINGS,
+    PodState,
     ago,
     condition,
     desired,
@@ -246,12 +247,36 @@ def test_end_of_an_executor_that_worked_for_a_while_is_not_a_failure(lived: int,
 )
 @pytest.mark.parametrize("containers", [(), None], ids=["containers are forgotten", "containers are known"])
 def test_disrupted_pod_has_not_failed(disruption: str, reason: str, containers: Any, *, counts: bool) -> None:
-    changes: dict[str, Any] = {"conditions": [condition("DisruptionTarget", "True", disruption)], "reason": reason}
+    conditions = [condition("PodScheduled", "True"), condition("DisruptionTarget", "True", disruption)]
+    changes: dict[str, Any] = {"conditions": conditions, "reason": reason}
     changes |= {"created": ago(60)} | ({} if containers is None else {"containers": containers})
     executors = _executors(ReplacementBackoff(EX_REVISION), observed(executor_pod(0, "failed", **changes)))
     manager = _session_manager(ReplacementBackoff(SM_REVISION), session_manager("failed", **changes))
 
     assert (executors.failures, manager.failures) == ((1, 1) if counts else (0, 0))
+
+
+@pytest.mark.parametrize("ends", [True, False], ids=["ended by the garbage collector", "still there"])
+def test_pod_that_names_a_missing_node_has_failed(*, ends: bool) -> None:
+    """The garbage collector marks such a Pod and deletes it at once, so that its end may not be seen."""
+    gone = [condition("DisruptionTarget", "True", "DeletionByPodGC", "PodGC: node no longer exists")] if ends else []
+    changes: dict[str, Any] = {"conditions": gone, "containers": (), "init": (), "created": ago(40)}
+    state: PodState = "failed" if ends else "pending"
+    found, manager = observed(executor_pod(0, state, **changes)), session_manager(state, **changes)
+    executors = _executors(ReplacementBackoff(EX_REVISION), found)
+    managers = _session_manager(ReplacementBackoff(SM_REVISION), manager)
+
+    assert (executors.failures, managers.failures) == (1, 1)
+    assert _executors(executors, found).failures == 1, "counted once"
+    assert _session_manager(managers, manager).failures == 1, "counted once"
+
+
+def test_pod_that_names_its_node_has_time_to_be_reported() -> None:
+    changes: dict[str, Any] = {"conditions": (), "containers": (), "init": (), "created": ago(20)}
+
+    assert _executors(ReplacementBackoff(EX_REVISION), observed(executor_pod(0, "pending", **changes))).failures == 0
+    manager = session_manager("pending", **changes)
+    assert _session_manager(ReplacementBackoff(SM_REVISION), manager).failures == 0
 
 
 def test_lost_spot_nodes_cause_no_backoff() -> None:

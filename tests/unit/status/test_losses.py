@@ -38,6 +38,12 @@ def test_executors_that_somebody_deletes_are_named_before_they_are_gone() -> Non
     assert message.startswith('Pods "my-flame-executor-manager-0", "my-flame-executor-manager-1" are being deleted. ')
 
 
+def test_executor_that_vanished_before_its_node_reported_it_may_name_a_node_that_does_not_exist() -> None:
+    ((_, message),) = _events([SM, executor_pod(0, "pending", conditions=(), containers=(), init=())], [SM])
+
+    assert 'Cause: spec.nodeName names node "node-1", which may not exist.' in message
+
+
 def test_lost_executors_are_one_event() -> None:
     ((reason, message),) = _events([SM, *EXECUTORS], [SM])
 

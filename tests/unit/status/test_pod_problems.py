@@ -355,7 +355,10 @@ def test_pod_without_containers_is_reported() -> None:
     [
         pytest.param(
             {"phase": "Pending"},
-            'ContainerCreating: node "node-1": it has been preparing images and volumes since',
+            (
+                'ContainerCreating: node "node-1": spec.nodeName of the Pod names it, and it has not reported the Pod '
+                "(does the node exist?), which has waited since"
+            ),
             id="a nodeName whose kubelet says nothing",
         ),
         pytest.param(

@@ -15,6 +15,7 @@ from flamectl_operator.api.constants import SESSION_MANAGER_ANNOTATION
 from flamectl_operator.desired import names
 from flamectl_operator.kube.errors import BadRequestError, KubernetesError
 from flamectl_operator.kube.resources import PODS
+from flamectl_operator.kube.views import parse_time
 from flamectl_operator.observed.waiting import READY_TIMEOUT_SECONDS
 from flamectl_operator.planning.part import listed
 from flamectl_operator.reconcile.outcomes import CHANGED_RECHECK_SECONDS
@@ -26,7 +27,7 @@ from flamectl_operator.runtime.slow_start import AFTER_ACCEPTANCE
 from flamectl_operator.subreconcilers.add_session_manager import AddSessionManager
 from flamectl_operator.subreconcilers.scale_executors import ScaleExecutors, span
 from flamectl_operator.subreconcilers.update_config_map import UpdateConfigMap
-from tests.unit.builders import OWNER, desired, executor, replicas
+from tests.unit.builders import OWNER, desired, executor, executor_template, merged, replicas
 from tests.unit.subreconcilers.errors import (
     REFUSALS,
     broken,
@@ -678,3 +679,26 @@ async def test_executor_whose_deletion_did_not_happen_is_read_again() -> None:
     result = await world.run_pass()
 
     assert (result.errors, result.delay) == ((), CHANGED_RECHECK_SECONDS)
+
+
+async def test_executors_that_name_a_missing_node_are_created_with_backoff() -> None:
+    world = await converged(replicas(0), {"flame": {"podPolicy": {"nodeNames": True}}})
+    world.edit(merged(executor_template({"nodeName": "gone"}), replicas(1)))
+    for _ in range(100):
+        await world.run_pass()
+        world.clock.elapsed += 10
+        for pod in world.api.all("pods"):
+            if pod["spec"].get("nodeName") == "gone" and _age(world, pod) >= 40:
+                # The garbage collector marks the Pod and deletes it before the next pass.
+                world.api.remove("pods", pod["metadata"]["name"])
+
+    assert len(_creates(world)) <= 8
+    assert world.status.executor_manager.failures
+    lost = [message for _, reason, message in world.events.told if reason == "ExecutorsLost"]
+    assert 'spec.nodeName names node "gone", which may not exist' in lost[0]
+
+
+def _age(world: StepHarness, pod: dict[str, Any]) -> float:
+    born = parse_time(pod["metadata"]["creationTimestamp"])
+    assert born is not None
+    return (world.clock.now() - born).total_seconds()
