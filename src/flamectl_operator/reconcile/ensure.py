@@ -14,7 +14,7 @@ from flamectl_operator.planning.deletion import awaited_end
 from flamectl_operator.planning.effective_spec import EffectiveSpec
 from flamectl_operator.reconcile.base import Subreconciler
 from flamectl_operator.reconcile.cluster_io import ClusterIO
-from flamectl_operator.reconcile.outcomes import TAKEN_NAME_RECHECK_SECONDS, changed, name_taken, undone
+from flamectl_operator.reconcile.outcomes import changed, name_taken, still_terminating, undone
 from flamectl_operator.reconcile.reconcile_pass import Pass
 from flamectl_operator.reconcile.refusals import RefusedError, collect_in_parallel
 from flamectl_operator.runtime.outcome import DONE, Outcome, combine, wait
@@ -66,7 +66,8 @@ async def ensure(io: ClusterIO, child: Child[T], effective: EffectiveSpec) -> Ou
         else:
             if not io.repairs.record(resource, name, None):
                 io.record_event(f"{resource.kind}Created", f'Created {resource.kind} "{name}"')
-            return DONE if child.patch(created, manifest) is None else undone(resource, name)
+            kept = created.controlled_by(io.owner.uid) and child.patch(created, manifest) is None
+            return DONE if kept else undone(resource, name)
     return changed() if existing is None else await _maintain(io, child, existing, manifest)
 
 
@@ -94,7 +95,7 @@ async def _maintain(io: ClusterIO, child: Child[T], existing: T, manifest: dict[
     if not existing.controlled_by(io.owner.uid):
         return name_taken(io.owner, resource, existing)
     if existing.terminating:
-        return wait("Terminating", awaited_end(resource.kind, existing), TAKEN_NAME_RECHECK_SECONDS)
+        return still_terminating(resource, existing, io.clock.now())
     changes = child.patch(existing, manifest)
     if changes is None:
         return DONE

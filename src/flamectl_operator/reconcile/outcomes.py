@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from datetime import datetime, timedelta
 from typing import Any
 
 from flamectl_operator.desired import names
 from flamectl_operator.desired.metadata import Identity
 from flamectl_operator.kube.resources import SERVICES, Resource
 from flamectl_operator.kube.views import KubernetesObject
+from flamectl_operator.planning.deletion import awaited_end
 from flamectl_operator.planning.patches import is_predecessors
 from flamectl_operator.runtime.outcome import Outcome, blocked, wait
 
@@ -18,6 +20,8 @@ CHANGED_RECHECK_SECONDS = 0.25
 #: The reasons for a name that a foreign object has. Services have their own reason, because they may mislead clients.
 NAME_CONFLICT = "NameConflict"
 SERVICE_CONFLICT = "ServiceConflict"
+#: How long a finalizer may hold a child before a person must act.
+HELD_TIMEOUT = timedelta(seconds=60)
 
 
 def changed(delay: float | None = CHANGED_RECHECK_SECONDS) -> Outcome:
@@ -45,12 +49,29 @@ def name_taken(owner: Identity, resource: Resource[Any], existing: KubernetesObj
     whose = f"is controlled by {controller.kind} {controller.name}" if controller is not None else "has no owner"
     if existing.too_large:
         whose = "is larger than any that the operator writes (metadata.ownerReferences or spec)"
-    reason = SERVICE_CONFLICT if resource is SERVICES else NAME_CONFLICT
-    return blocked(
-        reason,
-        f"{label} does not belong to this FlameCluster: it {whose} (delete it, or create this FlameCluster under another name)",
-        TAKEN_NAME_RECHECK_SECONDS,
-    )
+    remedy = "delete it, or create this FlameCluster under another name"
+    if controller is None and all(
+        existing.labels.get(key) == value for key, value in owner.retained_labels("").items() if value
+    ):
+        whose += ", but the labels of this FlameCluster"
+        remedy = "give it back its metadata.ownerReferences, or delete it; check the webhooks that change it"
+    message = f"{label} does not belong to this FlameCluster: it {whose} ({remedy})"
+    return blocked(_conflict(resource), message, TAKEN_NAME_RECHECK_SECONDS)
+
+
+def still_terminating(resource: Resource[Any], existing: KubernetesObject, now: datetime) -> Outcome:
+    """Return the outcome for a child that must terminate before it is created again.
+
+    A child that finalizers hold for long takes its own name, and needs a person like a foreign object.
+    """
+    message, since = awaited_end(resource.kind, existing), existing.metadata.deletion_timestamp
+    if existing.metadata.finalizers and since is not None and since + HELD_TIMEOUT <= now:
+        return blocked(_conflict(resource), message, TAKEN_NAME_RECHECK_SECONDS)
+    return wait("Terminating", message, TAKEN_NAME_RECHECK_SECONDS)
+
+
+def _conflict(resource: Resource[Any]) -> str:
+    return SERVICE_CONFLICT if resource is SERVICES else NAME_CONFLICT
 
 
 def no_ids_left() -> Outcome:

@@ -7,13 +7,14 @@ from typing import Any
 
 import pytest
 
+from flamectl_operator.desired import names
 from flamectl_operator.kube.errors import KubernetesError
 from flamectl_operator.reconcile.refusals import RefusedError
 from flamectl_operator.runtime.outcome import DONE, Outcome
 from flamectl_operator.subreconcilers.add_services import AddServices
-from tests.unit.builders import desired
+from tests.unit.builders import OWNER, cached, desired
 from tests.unit.subreconcilers.errors import REFUSALS, already_exists, conflict, forbidden
-from tests.unit.subreconcilers.harness import CACHE_NAME, SM_NAME, StepHarness, converged
+from tests.unit.subreconcilers.harness import CACHE_NAME, CM_NAME, SM_NAME, StepHarness, cache_name, converged
 
 BOTH = [SM_NAME, CACHE_NAME]
 
@@ -154,3 +155,42 @@ async def test_name_conflict_is_reported_when_the_other_service_is_refused() -> 
     _, _, message = world.condition("Degraded")
     assert SM_NAME in message
     assert str(forbidden()) in message
+
+
+@pytest.mark.parametrize(
+    ("changes", "plural", "name"),
+    [
+        ({}, "services", SM_NAME),
+        ({}, "configmaps", CM_NAME),
+        ({"networkPolicy": {}}, "networkpolicies", names.network_policy(OWNER.name)),
+        ({}, "pods", SM_NAME),
+        (cached(1), "pods", cache_name(0)),
+    ],
+)
+async def test_child_that_lost_its_owner_reference_is_told_from_a_foreign_one(
+    changes: dict[str, Any], plural: str, name: str
+) -> None:
+    world = await converged(changes)
+    owners = world.api.find(plural, name)["metadata"]["ownerReferences"]  # type: ignore[index]
+    world.change(plural, name, {"metadata": {"ownerReferences": []}})
+    await world.run_pass()
+
+    message = world.condition("Degraded")[2]
+    assert "it has no owner, but the labels of this FlameCluster (give it back its metadata.ownerReferences" in message
+    world.change(plural, name, {"metadata": {"ownerReferences": owners}})
+    await world.converge()
+    assert world.status.reason == "Healthy"
+
+
+async def test_webhook_that_takes_owner_references_off_is_named_at_the_creation() -> None:
+    def take_off(_plural: str, manifest: dict[str, Any]) -> None:
+        manifest["metadata"].pop("ownerReferences", None)
+
+    world = StepHarness()
+    world.api.webhook = take_off
+
+    outcome = await _step(world)
+
+    assert outcome.reason == "ChangesUndone"
+    assert "check the webhooks that change it" in outcome.message
+    assert "check the webhooks that change it" in (await _step(world)).message

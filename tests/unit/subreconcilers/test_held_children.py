@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from flamectl_operator.desired import names
-from tests.unit.builders import OWNER, cached, merged, replicas
+from tests.unit.builders import OWNER, cached, merged, replicas, text
 from tests.unit.subreconcilers.harness import LOCK_NAME, SM_NAME, cache_name, converged, executor_name
 
 FINALIZER = "example.com/hold"
@@ -47,6 +47,33 @@ async def test_finalizer_that_holds_a_child_is_named(
     assert f'"{name}"' in str(world.status.message)
     assert f"held by finalizer {FINALIZER}" in str(world.status.message)
     assert world.status.reason != "Healthy"
+
+
+@pytest.mark.parametrize(
+    ("changes", "plural", "name", "reason"),
+    [
+        ({}, "services", SM_NAME, "ServiceConflict"),
+        ({}, "configmaps", names.config_map(OWNER.name), "NameConflict"),
+        ({"networkPolicy": {}}, "networkpolicies", names.network_policy(OWNER.name), "NameConflict"),
+    ],
+)
+async def test_child_that_a_finalizer_holds_for_a_minute_degrades_the_cluster(
+    changes: Mapping[str, Any], plural: str, name: str, reason: str
+) -> None:
+    world = await converged(changes)
+    world.change(plural, name, {"metadata": {**HELD, "deletionTimestamp": text(world.clock.now())}})
+    await world.run_pass()
+    assert world.condition("Degraded")[0] == "False"
+
+    world.clock.elapsed += 60
+    await world.run_pass()
+
+    status, said, message = world.condition("Degraded")
+    assert (status, said, world.status.reason) == ("True", reason, reason)
+    assert f'"{name}" to terminate (held by finalizer {FINALIZER})' in message
+    world.api.remove(plural, name)
+    await world.converge()
+    assert world.status.reason == "Healthy"
 
 
 @pytest.mark.parametrize(
