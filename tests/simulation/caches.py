@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from flamectl_operator.api.constants import CLAIM_ANNOTATION
 from tests.simulation.objects import (
     CLAIMS,
     FLAME_CLUSTERS,
@@ -75,8 +76,18 @@ class Caches:
         return [pod for pod in pods if cache_ordinal(name_of(cluster), name_of(pod)) is not None]
 
     def claim_going(self, client: ModelClient, cluster: Obj) -> bool:
-        """Return whether a Pod of a FlameCluster, as far as a process knows, keeps a claim that is being deleted."""
-        return any(keeps_claim(self._server, pod) for pod in client.knowledge.owned(PODS, uid_of(cluster)))
+        """Return whether a Pod of a FlameCluster, as far as a process knows, keeps a claim in danger.
+
+        That is a claim that is being deleted, or one that vanished and was made anew, so that only the Pod has the volume.
+        """
+
+        def made_anew(pod: Obj) -> bool:
+            claims = (client.knowledge.named(CLAIMS, (key_of(pod)[0], name)) for name in mounted_claims(pod))
+            mounted = annotations_of(pod).get(CLAIM_ANNOTATION) if pod["spec"].get("nodeName") else None
+            return mounted is not None and any(claim is not None and uid_of(claim) != mounted for claim in claims)
+
+        pods = client.knowledge.owned(PODS, uid_of(cluster))
+        return any(keeps_claim(self._server, pod) or made_anew(pod) for pod in pods)
 
     def creating(self, client: ModelClient, cluster: Obj, pod: Obj) -> None:
         """A Pod is about to be made: a claim that it mounts comes first, and nobody makes an object cache too many."""
