@@ -151,6 +151,13 @@ def forks() -> Iterator[subprocess.Popen[str]]:
             id="frames of an answer",
         ),
         pytest.param(
+            f"{_FLAME}.frames:MAX_OTHER",
+            _UNBOUNDED,
+            "tests/unit/flame/test_frames.py"
+            "::test_server_that_sends_a_megabyte_beside_its_data_is_told_as_one_that_sends_too_much",
+            id="headers and settings of an answer",
+        ),
+        pytest.param(
             f"{_FLAME}.answer_memory:AnswerMemory.take",
             "lambda *_: __import__('asyncio').sleep(0)",
             "tests/unit/flame/test_client.py"

@@ -14,6 +14,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
+from google.protobuf.message import DecodeError
 from grpclib.client import StreamStreamMethod, UnaryUnaryMethod
 from grpclib.const import Status
 from grpclib.exceptions import GRPCError, ProtocolError, StreamTerminatedError
@@ -31,6 +32,9 @@ from flamectl_operator.flame.wire import TooLargeError
 DEADLINE = 5.0
 #: Characters of a session manager's message that are kept.
 LONGEST = 1024
+
+#: Errors of grpclib and protobuf about an answer that is not gRPC's, such as one without a status or a compressed one.
+_NOT_GRPC = (DecodeError, LookupError, NotImplementedError, ValueError)
 
 _EMPTY, _RESULT = message_class("EmptyRequest"), message_class("Result")
 _RELEASE, _REGISTER = message_class("ReleaseNodeRequest"), message_class("RegisterNodeRequest")
@@ -160,7 +164,7 @@ class GrpcSessionManager:
             raise FlameError("Unreachable", error.strerror or str(error) or type(error).__name__) from error
         except TooLargeError as error:
             raise FlameError(TOO_LARGE, f"the answer is not Flame's: {error}") from error
-        except ValueError as error:  # protobuf's DecodeError is one
+        except _NOT_GRPC as error:
             raise FlameError("NotUnderstood", f"the answer is not Flame's: {error}") from error
 
     async def _list(self, share: Share, name: str) -> Any:

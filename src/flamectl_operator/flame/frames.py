@@ -17,28 +17,33 @@ from grpclib.protocol import H2Protocol
 FREE = 256
 #: Bytes for each further frame. Flame sends long answers in frames of 16 KiB.
 BYTES_FOR_EACH = 2048
+#: Bytes of all frames of other kinds than data that a server may send for each call. Flame sends some hundred. A mebibyte of
+#: headers takes the event loop up to a second, and one of settings as long.
+MAX_OTHER = 16 * 2**10
 #: Bytes that a server may send for each call: the largest message, its frames and the rest.
 MAX_BYTES = 13 * 2**20
 #: Bytes that may arrive before they are read, on each connection.
 WINDOW = 256 * 2**10
-#: Bytes of the head of a frame, which begins with the length of the rest (RFC 9113, 4.1).
+#: Bytes of the head of a frame, which begins with the length of the rest and its kind (RFC 9113, 4.1).
 _HEAD, _LENGTH = 9, 3
+_DATA = 0
 
 
 class FrameLimit:
-    """Counts the frames in the bytes of a connection."""
+    """Counts the frames in the bytes of a connection, and the bytes of those without data."""
 
     def __init__(self) -> None:
         self._head = b""
         self._rest = 0  # bytes of the present frame that are still to come
         self._frames = 0
         self._bytes = 0
+        self._other = 0
         #: Whether the server sent more than it may.
         self.exceeded = False
 
     def begin_call(self) -> None:
         """Count from zero again."""
-        self._frames = self._bytes = 0
+        self._frames = self._bytes = self._other = 0
         self.exceeded = False
 
     def admits(self, data: bytes) -> bool:
@@ -49,7 +54,7 @@ class FrameLimit:
             return False
         allowed = FREE + self._bytes // BYTES_FOR_EACH
         position = 0
-        while position < len(data) and self._frames <= allowed:
+        while position < len(data) and self._frames <= allowed and self._other <= MAX_OTHER:
             if self._rest:
                 step = min(self._rest, len(data) - position)
                 self._rest -= step
@@ -57,15 +62,17 @@ class FrameLimit:
                 step = min(_HEAD - len(self._head), len(data) - position)
                 self._head += data[position : position + step]
                 if len(self._head) == _HEAD:
-                    self._rest, self._head = int.from_bytes(self._head[:_LENGTH], "big"), b""
+                    self._rest, kind = int.from_bytes(self._head[:_LENGTH], "big"), self._head[_LENGTH]
+                    self._head = b""
                     self._frames += 1
+                    self._other += self._rest if kind != _DATA else 0
             position += step
-        self.exceeded = self._frames > allowed
+        self.exceeded = self._frames > allowed or self._other > MAX_OTHER
         return not self.exceeded
 
 
 class _LimitedProtocol(H2Protocol):
-    """Closes the connection at the limit."""
+    """Closes the connection at the limit, and after what grpclib does not know."""
 
     limit: FrameLimit
     _transport: Transport
@@ -78,9 +85,13 @@ class _LimitedProtocol(H2Protocol):
 
     def data_received(self, data: bytes) -> None:
         """See `asyncio.Protocol`."""
-        if self.limit.admits(data):
+        if not self.limit.admits(data):
+            self._transport.abort()
+            return
+        try:
             super().data_received(data)
-        else:
+        except Exception:  # noqa: BLE001 - asyncio would log each of them with its frames
+            # Such as a frame of an unknown kind, or a header that is no text. The calls of the connection fail with it.
             self._transport.abort()
 
 

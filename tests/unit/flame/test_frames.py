@@ -4,21 +4,67 @@ from __future__ import annotations
 
 import asyncio
 import struct
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
 
 import pytest
+from hpack import Encoder
 
 from flamectl_operator.flame.client import GrpcSessionManager
-from flamectl_operator.flame.frames import BYTES_FOR_EACH, FREE, FrameLimit
+from flamectl_operator.flame.frames import BYTES_FOR_EACH, FREE, MAX_OTHER, FrameLimit
 from flamectl_operator.flame.session_manager import FlameError
 from tests.flame.server import LOOPBACK, two_free_ports
 
 REAL_TIME = True
 
-_SETTINGS = 4
+_DATA, _HEADERS, _SETTINGS, _CONTINUATION, _UNKNOWN = 0, 1, 4, 9, 0x55
+_END_STREAM, _END_HEADERS = 1, 4
+#: The largest frame that a client must accept.
+_LARGEST = 16 * 1024
 
 
 def _frame(size: int, kind: int = 0) -> bytes:
     return struct.pack(">I", size)[1:] + bytes([kind, 0]) + bytes(4) + b"x" * size
+
+
+def _answer(kind: int, flags: int, stream: int, body: bytes) -> bytes:
+    return struct.pack(">I", len(body))[1:] + bytes([kind, flags]) + struct.pack(">I", stream) + body
+
+
+@asynccontextmanager
+async def _session_manager(answer: Callable[[int], bytes]) -> AsyncIterator[int]:
+    """Serve what answers each call, given its stream; yields the port of the frontend. The backend answers the same."""
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            await reader.readexactly(24)  # the preface
+            writer.write(_answer(_SETTINGS, 0, 0, b""))
+            while True:
+                head = await reader.readexactly(9)
+                await reader.readexactly(int.from_bytes(head[:3], "big"))
+                if head[3] == _HEADERS:
+                    writer.write(answer(int.from_bytes(head[5:], "big")))
+                    await writer.drain()
+        except (asyncio.IncompleteReadError, ConnectionError):
+            pass
+        finally:
+            writer.close()
+
+    port = two_free_ports()
+    servers = [await asyncio.start_server(serve, LOOPBACK, each) for each in (port, port + 1)]
+    try:
+        yield port
+    finally:
+        for server in servers:
+            server.close()
+            await server.wait_closed()
+
+
+_CALLS: dict[str, Callable[[GrpcSessionManager], Awaitable[object]]] = {
+    "snapshot": lambda client: client.snapshot(),
+    "release": lambda client: client.release_node("n"),
+    "report": lambda client: client.report_lost("n"),
+}
 
 
 def test_frames_without_data_are_admitted_up_to_the_limit() -> None:
@@ -33,6 +79,15 @@ def test_large_frames_are_admitted_however_they_arrive(chunk: int) -> None:
     assert all(limit.admits(data[start : start + chunk]) for start in range(0, len(data), chunk))
     assert limit.admits(_frame(0) * FREE)
     assert not limit.admits(_frame(1) * 10)
+
+
+@pytest.mark.parametrize("chunk", [1, 7, 4096, 1_000_000])
+@pytest.mark.parametrize("kind", [_HEADERS, _SETTINGS, _CONTINUATION])
+def test_frames_of_other_kinds_share_a_few_kib_however_they_arrive(kind: int, chunk: int) -> None:
+    limit, data = FrameLimit(), _frame(MAX_OTHER // 2, kind) * 2 + _frame(_LARGEST) * 10
+    assert all(limit.admits(data[start : start + chunk]) for start in range(0, len(data), chunk))
+    more = _frame(1, kind)
+    assert not all(limit.admits(more[start : start + chunk]) for start in range(0, len(more), chunk))
 
 
 def test_next_call_counts_from_zero() -> None:
@@ -67,3 +122,77 @@ async def test_connection_to_a_server_that_floods_is_closed_and_the_call_fails()
         client.close()
         server.close()
         await server.wait_closed()
+
+
+_HEAD = Encoder().encode([(":status", "200"), ("content-type", "application/grpc")])
+_OK = Encoder().encode([("grpc-status", "0")])
+
+
+def _whole(head: bytes = _HEAD, message: bytes = bytes(5), end: bytes = _OK) -> Callable[[int], bytes]:
+    """An answer of Flame's, with parts that are not Flame's."""
+    return lambda stream: _answer(_HEADERS, _END_HEADERS, stream, head) + _rest(stream, message, end)
+
+
+def _rest(stream: int, message: bytes = bytes(5), end: bytes = _OK) -> bytes:
+    """An answer without its headers: an empty message, and the headers at the end."""
+    return _answer(_DATA, 0, stream, message) + _answer(_HEADERS, _END_HEADERS | _END_STREAM, stream, end)
+
+
+def _costly_headers(stream: int) -> bytes:
+    """Headers that begin with a million instructions to the decoder, each of which takes it a microsecond."""
+    more = _answer(_CONTINUATION, 0, stream, b"\x20" * _LARGEST) * 62
+    last = _answer(_CONTINUATION, _END_HEADERS, stream, _HEAD)
+    return _answer(_HEADERS, 0, stream, b"\x20" * _LARGEST) + more + last + _rest(stream)
+
+
+def _costly_settings(stream: int) -> bytes:
+    settings = b"".join(struct.pack(">HI", 100 + each, 0) for each in range(2700))
+    return _answer(_SETTINGS, 0, 0, settings) * 100 + _whole()(stream)
+
+
+@pytest.mark.parametrize("call", _CALLS.values(), ids=_CALLS)
+@pytest.mark.parametrize("answer", [_costly_headers, _costly_settings], ids=["headers", "settings"])
+async def test_server_that_sends_a_megabyte_beside_its_data_is_told_as_one_that_sends_too_much(
+    call: Callable[[GrpcSessionManager], Awaitable[object]], answer: Callable[[int], bytes]
+) -> None:
+    async with _session_manager(answer) as port:
+        client = GrpcSessionManager(LOOPBACK, port, deadline=60)
+        try:
+            with pytest.raises(FlameError, match="more than an answer needs"):
+                await call(client)
+        finally:
+            client.close()
+
+
+#: Answers of servers that are no session managers, or whose gRPC goes beyond what the client knows.
+_STRANGE: dict[str, Callable[[int], bytes]] = {
+    "no status of HTTP": _whole(head=Encoder().encode([("content-type", "application/grpc")])),
+    "a compressed message": _whole(message=b"\1" + bytes(4)),
+    "a message that cannot be decoded": _whole(message=b"\0" + struct.pack(">I", 2) + b"\xff\xff"),
+    "a header with bytes of no character": _whole(
+        end=Encoder().encode([("grpc-status", "2"), ("grpc-message", b"\xff")])
+    ),
+    "a frame of an unknown kind": lambda stream: _answer(_UNKNOWN, 0, 0, b"") + _whole()(stream),
+    "an early hint": lambda stream: (
+        _answer(_HEADERS, _END_HEADERS, stream, Encoder().encode([(":status", "103")])) + _whole()(stream)
+    ),
+    "a stream of its own": lambda _stream: _answer(_HEADERS, _END_HEADERS, 2, _HEAD),
+}
+
+
+@pytest.mark.parametrize("call", _CALLS.values(), ids=_CALLS)
+@pytest.mark.parametrize("answer", _STRANGE.values(), ids=_STRANGE)
+async def test_strange_answer_fails_the_call_and_leaves_no_trace_in_the_log(
+    call: Callable[[GrpcSessionManager], Awaitable[object]], answer: Callable[[int], bytes]
+) -> None:
+    unhandled = list[object]()
+    asyncio.get_running_loop().set_exception_handler(lambda _loop, context: unhandled.append(context))
+    async with _session_manager(answer) as port:
+        client = GrpcSessionManager(LOOPBACK, port, deadline=60)
+        try:
+            with pytest.raises(FlameError) as failed:
+                await call(client)
+        finally:
+            client.close()
+    assert failed.value.reason in {"NotUnderstood", "Unreachable"}
+    assert unhandled == []
