@@ -31,9 +31,12 @@ def decode(decoder: msgspec.json.Decoder[T], data: bytes | msgspec.Raw) -> T:
         msgspec.MsgspecError: The data is not valid.
     """
     try:
-        return decoder.decode(data)
-    except RecursionError:
-        return decoder.decode(without_deep_values(bytes(memoryview(data))))
+        try:
+            return decoder.decode(data)
+        except RecursionError:
+            return decoder.decode(without_deep_values(bytes(memoryview(data))))
+    except UnicodeDecodeError as error:
+        raise msgspec.DecodeError(str(error)) from None
 
 
 def without_deep_values(data: bytes, deepest: int = DEEPEST) -> bytes:

@@ -39,6 +39,7 @@ from flamectl_operator.reconcile.stores import CHILDREN, FLAME_CLUSTERS, WHOLE_F
 from flamectl_operator.runtime.clock import Clock, SystemClock
 from flamectl_operator.runtime.logs import STEP, configure_logging
 from flamectl_operator.runtime.turns import in_turn
+from flamectl_operator.runtime.yaml_errors import YAML_ERRORS
 from flamectl_operator.settings.model import OperatorConfig
 from flamectl_operator.subreconcilers import PIPELINE
 
@@ -292,7 +293,7 @@ def _manifest(file: Path, namespace: str | None) -> dict[str, Any]:
     """Return the FlameCluster of a file, with its namespace."""
     try:
         documents = [each for each in yaml.safe_load_all(file.read_text(encoding="utf-8")) if each is not None]
-    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+    except (OSError, *YAML_ERRORS) as error:
         raise PlanError(f"{file}: cannot be read: {' '.join(str(error).split())}") from None
     found = [each for each in documents if isinstance(each, dict) and each.get("kind") == KIND]
     if len(found) != 1:

@@ -10,6 +10,7 @@ from typing import Any
 
 import yaml
 
+from flamectl_operator.runtime.yaml_errors import YAML_ERRORS
 from flamectl_operator.settings.catalogue import catalogue, outline, values
 from flamectl_operator.settings.layers import Effective, Layer, SettingsError
 from flamectl_operator.settings.model import OperatorConfig, Section
@@ -51,8 +52,7 @@ def parse(text: str, origin: str) -> Layer:
     """
     try:
         return Layer(origin, yaml.load(text, _Loader))  # noqa: S506 - it is a safe loader
-    except (yaml.YAMLError, ValueError, LookupError, AttributeError, TypeError, RecursionError) as error:
-        # PyYAML also raises other errors, for an invalid date or a tag (`!!int`) that does not fit.
+    except YAML_ERRORS as error:
         raise SettingsError(f"{origin}: not YAML: {' '.join(str(error).split())}") from error
 
 

@@ -154,7 +154,17 @@ async def test_list_of_large_objects_arrives_in_pages_of_a_few_mib(
     assert max(read) <= 4 * 2**20
 
 
-@pytest.mark.parametrize("answer", [b"", b'{"kind":"Pod","meta', b"[]", b'{"metadata":{"name":5}}', b"\xff"])
+@pytest.mark.parametrize(
+    "answer",
+    [
+        b"",
+        b'{"kind":"Pod","meta',
+        b"[]",
+        b'{"metadata":{"name":5}}',
+        b"\xff",
+        b'{"kind":"Pod","metadata":{"name":"a","uid":"\xff"}}',
+    ],
+)
 async def test_truncated_or_invalid_response_is_undecodable(
     client: ApiServerClient, transport: RecordingTransport, answer: bytes
 ) -> None:

@@ -256,6 +256,16 @@ def test_file_that_is_no_flame_cluster_is_an_error(
         _manifest(file, namespace)
 
 
+@pytest.mark.parametrize("content", ["a: !!int ''", "a: 2021-13-45", "a: " + "[" * 20_000, "a: [1"])
+def test_file_that_is_no_yaml_is_an_error_of_one_line(tmp_path: Path, content: str) -> None:
+    file = tmp_path / "cluster.yaml"
+    file.write_text(content, encoding="utf-8")
+
+    with pytest.raises(PlanError, match=r"cluster\.yaml: cannot be read: .") as caught:
+        _manifest(file, None)
+    assert "\n" not in str(caught.value)
+
+
 def test_file_has_the_namespace_of_the_option_its_own_or_default(tmp_path: Path) -> None:
     file = tmp_path / "cluster.yaml"
     file.write_text(yaml.safe_dump({**MANIFEST, "spec": raw_spec()}), encoding="utf-8")

@@ -17,7 +17,7 @@ import ssl
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import MAXYEAR, MINYEAR, datetime
 from logging.handlers import BufferingHandler
 from pathlib import Path
 from typing import Any
@@ -44,6 +44,7 @@ _LOADER_LOG = "kubernetes.aio.config.kube_config"
 _ACT_AS = ("as", "as-uid", "as-groups", "as-user-extra")
 
 #: The package's error for a missing key. The rest of the message is a path that quotes whole entries.
+_CONTROL = re.compile("[\x00-\x08\x0a-\x1f\x7f]")
 _MISSING_KEY = re.compile(r"(Expected key \S+) in .*", re.DOTALL)
 
 
@@ -119,7 +120,12 @@ async def _load_kubeconfig(location: str, context: str | None) -> Credentials:
         )
         _check(configuration, complaints)
         _check_user(loader)
-        return _credentials(configuration, source, getattr(loader, "exec_plugin_expiry", None))
+        return _credentials(configuration, source, _expiry(getattr(loader, "exec_plugin_expiry", None)))
+
+
+def _expiry(time: datetime | None) -> datetime | None:
+    """Return when credentials expire; None when it is unknown or close to the limits of `datetime`."""
+    return time if time is not None and MINYEAR < time.year < MAXYEAR else None
 
 
 def _credentials(configuration: Configuration, source: str, expires_at: datetime | None = None) -> Credentials:
@@ -169,11 +175,22 @@ def _check(configuration: Configuration, complaints: Sequence[logging.LogRecord]
     token = configuration.api_key.get("BearerToken", "")
     if complaints:
         raise ConfigException("; ".join(_without_entries(each.getMessage()) for each in complaints))
+    check_token(token.strip())
     has_token = len(token.split()) > 1  # a scheme and something after it
     if url.scheme == "https" and not has_token and not configuration.cert_file:
         raise ConfigException("the user has no credentials: no client certificate, and the token is empty or missing")
     if configuration.cert_file and not configuration.key_file:
         raise ConfigException("the user has a client certificate but no client key")
+
+
+def check_token(token: str) -> None:
+    """Reject a token that does not fit into a header.
+
+    Raises:
+        ConfigException: The token has line breaks or other control characters; the error does not quote it.
+    """
+    if _CONTROL.search(token):
+        raise ConfigException("the token has more than one line, or control characters")
 
 
 def _check_user(loader: Any) -> None:
@@ -222,7 +239,7 @@ def _readable_errors(source: str) -> Iterator[None]:
         raise ConfigurationError(f"{source}: a certificate or key is not usable: {_one_line(error)}") from error
     except OSError as error:
         raise ConfigurationError(f"{source}: {error.filename or 'a file'}: {error.strerror or error}") from error
-    except (AttributeError, KeyError, TypeError, ValueError) as error:
+    except (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError) as error:
         raise ConfigurationError(f"{source}: is not valid: {_one_line(error)}") from error
 
 

@@ -15,6 +15,7 @@ from typing import Any
 import yaml
 
 from flamectl_operator.kube.errors import ConfigurationError
+from flamectl_operator.runtime.yaml_errors import YAML_ERRORS
 
 #: Names that PyYAML quotes in a description of a problem; a password that begins with `*` or `!` counts as a name.
 _YAML_NAME = re.compile(r"\b(alias|tag|handle) ['\"].*", re.DOTALL)
@@ -42,6 +43,8 @@ def check_kubeconfig(location: str, context: str | None) -> None:
     contexts = _entries(documents, "contexts", "context")
     current = next((content["current-context"] for _, content in documents if content.get("current-context")), None)
     chosen, option = (current, "current-context") if context is None else (context, "--context")
+    if not isinstance(chosen, str | int | None):
+        raise ConfigurationError(f"{source}: {option} is not a name")
     if chosen is None:
         raise ConfigurationError(f"{source}: it has no current-context; choose one by --context: {_listed(contexts)}")
     if chosen not in contexts:
@@ -49,6 +52,8 @@ def check_kubeconfig(location: str, context: str | None) -> None:
     _, parts = contexts[chosen]
     for kind in ("cluster", "user"):
         name, entries = parts.get(kind), _entries(documents, f"{kind}s", kind)
+        if isinstance(name, dict | list):
+            raise ConfigurationError(f"{source}: context {chosen}: the name of its {kind} is not a text")
         if name not in entries:
             wanted = f"names the {kind} {name}, which is missing" if name else f"names no {kind}"
             raise ConfigurationError(f"{source}: context {chosen} {wanted}; the {kind}s are {_listed(entries)}")
@@ -62,12 +67,14 @@ def yaml_problem(error: Exception) -> str:
         return problem if mark is None else f"{problem} (line {mark.line + 1}, column {mark.column + 1})"
     if isinstance(error, yaml.reader.ReaderError | UnicodeDecodeError):
         return " ".join(str(error).split())  # it names only a character and a position
+    if isinstance(error, RecursionError):
+        return "it is nested too deeply"
     return "a value has the wrong format, such as a date or a number"
 
 
 def _documents(location: str) -> list[_Document]:
-    files = [Path(part).expanduser() for part in location.split(os.pathsep) if part]
-    found = [file for file in files if file.is_file()]
+    files = [_expanded(part) for part in location.split(os.pathsep) if part]
+    found = [file for file in files if _is_file(f"kubeconfig {file}", file)]
     if not found:
         raise ConfigurationError(
             f"kubeconfig {location}: there is no such file; name one by --kubeconfig or by KUBECONFIG"
@@ -75,12 +82,27 @@ def _documents(location: str) -> list[_Document]:
     return [(file, _content(file)) for file in found]
 
 
+def _expanded(part: str) -> Path:
+    try:
+        return Path(part).expanduser()
+    except RuntimeError as error:  # `~` of a user who has no home
+        raise ConfigurationError(f"kubeconfig {part}: {error}") from error
+
+
+def _is_file(entry: str, path: Path) -> bool:
+    """Return whether a file exists; a directory on the way may forbid to look, and a name may be too long."""
+    try:
+        return path.is_file()
+    except OSError as error:
+        raise ConfigurationError(f"{entry}: cannot be read: {error.strerror}") from error
+
+
 def _content(file: Path) -> dict[str, Any]:
     try:
         content = yaml.safe_load(file.read_text(encoding="utf-8"))
     except OSError as error:
         raise ConfigurationError(f"kubeconfig {file}: cannot be read: {error.strerror}") from error
-    except (yaml.YAMLError, ValueError) as error:
+    except YAML_ERRORS as error:
         raise ConfigurationError(f"kubeconfig {file}: is not YAML: {yaml_problem(error)}") from None
     if not isinstance(content, dict):
         raise ConfigurationError(f"kubeconfig {file}: is not a kubeconfig, it holds no mapping")
@@ -107,7 +129,7 @@ def _check_files(entry: str, file: Path, fields: dict[str, Any]) -> None:
     for field in _FILES:
         path = "" if fields.get(f"{field}-data") else fields.get(field)
         # A relative path begins at the directory of the kubeconfig.
-        if isinstance(path, str) and path and not (file.parent / path).is_file():
+        if isinstance(path, str) and path and not _is_file(f"{entry}: {field}", file.parent / path):
             raise ConfigurationError(f"{entry}: {field}: there is no such file: {path}")
 
 

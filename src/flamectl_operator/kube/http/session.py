@@ -22,7 +22,7 @@ from yarl import URL
 
 from flamectl_operator import __version__
 from flamectl_operator.kube.errors import ConfigurationError, ConnectionFailedError
-from flamectl_operator.kube.http.credentials import Credentials
+from flamectl_operator.kube.http.credentials import Credentials, check_token
 from flamectl_operator.kube.http.proxy import environment_proxy, problem_of
 from flamectl_operator.kube.http.request import Guard, Request
 from flamectl_operator.kube.http.wire import JSON
@@ -110,12 +110,13 @@ class Connection:
         """Return the authorization header. In a cluster the token is read each minute, because the kubelet rotates it."""
         try:
             settings = await self._api_client.configuration.auth_settings()
-        except (ConfigException, OSError) as error:
+            # A token file often ends with a line break, which must not get into a header.
+            token = settings["BearerToken"]["value"].strip() if "BearerToken" in settings else ""
+            check_token(token)
+        except (ConfigException, OSError, UnicodeDecodeError) as error:
             # The file is being replaced, or was deleted. Nothing was sent, so the caller may retry.
             raise ConnectionFailedError(f"{self.credentials.source}: token cannot be read: {error}") from error
-        token = settings.get("BearerToken")
-        # A token file often ends with a line break, which must not get into a header.
-        return {"Authorization": token["value"].strip()} if token else {}
+        return {"Authorization": token} if token else {}
 
     def _session(self) -> aiohttp.ClientSession:
         """Return the client's session, which the client would create at its first request."""

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-from datetime import datetime
+from datetime import MAXYEAR, MINYEAR, datetime
 from email.utils import parsedate_to_datetime
 from functools import lru_cache
 
 import msgspec
 
-from flamectl_operator.kube import errors
+from flamectl_operator.kube import errors, nesting
 
 _BY_CODE: dict[int, type[errors.ApiError]] = {
     400: errors.BadRequestError,
@@ -78,7 +78,7 @@ def error_from_status(status: Status, code: int = 0, retry_after: float | None =
 def error_from_response(code: int, body: bytes, retry_after: float | None = None) -> errors.ApiError:
     """Return the error for an HTTP response with any body."""
     try:
-        status = STATUS.decode(body)
+        status = nesting.decode(STATUS, body)
     except msgspec.DecodeError:
         status = Status()
     if status.kind != "Status":
@@ -88,12 +88,15 @@ def error_from_response(code: int, body: bytes, retry_after: float | None = None
 
 @lru_cache(maxsize=1)
 def parse_date(value: str | None) -> datetime | None:
-    """Return the time of a `Date` header; None when it is absent or not valid. All answers of a second have the same one."""
+    """Return the time of a `Date` header; None when it is absent or not valid. All answers of a second have the same one.
+
+    A time close to the limits of `datetime` counts as not valid, because nothing could be added to it.
+    """
     try:
         date = parsedate_to_datetime(value or "")
-    except ValueError:
+    except (OverflowError, ValueError):
         return None
-    return date if date.tzinfo is not None else None
+    return date if date.tzinfo is not None and MINYEAR < date.year < MAXYEAR else None
 
 
 def parse_retry_after(value: str | None, now: datetime) -> float | None:
@@ -110,5 +113,5 @@ def parse_retry_after(value: str | None, now: datetime) -> float | None:
     try:
         due = parsedate_to_datetime(value)
         return max(0.0, (due - now).total_seconds())
-    except (TypeError, ValueError):  # not a date, or a date without a time zone
+    except (OverflowError, TypeError, ValueError):  # not a date, or a date without a time zone
         return None

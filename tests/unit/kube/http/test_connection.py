@@ -158,6 +158,33 @@ async def test_missing_file_is_named(tmp_path: Path) -> None:
     assert (await refusal(tmp_path / "missing")).endswith(words)
 
 
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("a" * 300, "cannot be read: File name too long"),
+        ("x\0y", "there is no such file"),
+        ("~nobody-of-this-name/config", "home directory"),
+    ],
+)
+async def test_file_with_a_name_that_no_file_can_have_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, words: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert words in await refusal(Path(name))
+
+
+async def test_directory_that_must_not_be_searched_is_named(
+    config: Config, write: Callable[[object], Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = write(config)
+
+    def stat(*_: object, **__: object) -> None:
+        raise PermissionError(13, "Permission denied", str(path))
+
+    monkeypatch.setattr(Path, "stat", stat)
+    assert (await refusal(path)).endswith("cannot be read: Permission denied")
+
+
 async def test_unreadable_file_is_named(
     config: Config, write: Callable[[object], Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -180,6 +207,12 @@ async def test_unreadable_file_is_named(
         ("a: 1\n", "it has no current-context; choose one by --context: none"),
         ("contexts: 5\n", "contexts is not a list of mappings"),
         ("contexts: [{}]\n", "an entry of contexts has no name"),
+        ("current-context: [a]\n", "current-context is not a name"),
+        ("current-context: {a: b}\n", "current-context is not a name"),
+        ("a: !!int ''\n", "is not YAML"),
+        ("a: !!bool x\n", "is not YAML"),
+        ("a: !!timestamp x\n", "is not YAML"),
+        ("a: " + "[" * 20_000, "is not YAML"),
     ],
 )
 async def test_file_without_a_kubeconfig_is_refused(content: str, words: str, write: Callable[[object], Path]) -> None:
@@ -210,6 +243,8 @@ NO_CERTIFICATE = base64.b64encode(b"no certificate").decode()
         ),
         (CONTEXT, {"cluster": "c", "user": "me"}, "context here names the user me, which is missing; the users are u"),
         (CONTEXT, {"cluster": "c"}, "context here names no user; the users are u"),
+        (CONTEXT, {"cluster": ["c"], "user": "u"}, "context here: the name of its cluster is not a text"),
+        (CONTEXT, {"cluster": "c", "user": {"a": "b"}}, "context here: the name of its user is not a text"),
         (CLUSTER, {"proxy-url": "http://p"}, "is not an http or https address"),
         (CLUSTER, {"server": ""}, "is not an http or https address"),
         (CLUSTER, {"server": "here.test:6443"}, "is not an http or https address"),
@@ -393,6 +428,8 @@ async def test_plugin_gives_a_token_with_its_expiry(
         ("print('{}')", "missing key"),
         (ANSWER % "{}", "missing token"),
         (ANSWER % '{"token": ""}', "the user has no credentials"),
+        (ANSWER % '{"token": "two\\nlines"}', "the token has more than one line"),
+        (ANSWER % '{"token": "a", "expirationTimestamp": "soon"}', "soon"),
     ],
 )
 async def test_failed_plugin_is_quoted(
@@ -406,6 +443,15 @@ async def test_failed_plugin_is_quoted(
     config["users"][0]["user"] = plugin(tmp_path, script)
     assert words in await refusal(write(config))
     assert caplog.messages == []
+
+
+@pytest.mark.parametrize("time", ["0001-01-01T00:00:00Z", "9999-12-31T23:59:59-12:00"])
+async def test_expiry_at_the_limits_of_time_counts_as_unknown(
+    config: Config, write: Callable[[object], Path], tmp_path: Path, time: str
+) -> None:
+    status = {"token": "a", "expirationTimestamp": time}
+    config["users"][0]["user"] = plugin(tmp_path, ANSWER % repr(status))
+    assert (await load(write(config))).expires_at is None
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")

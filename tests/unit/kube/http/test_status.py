@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from flamectl_operator.kube import errors
-from flamectl_operator.kube.http.status import error_from_response, parse_retry_after
+from flamectl_operator.kube.http.status import error_from_response, parse_date, parse_retry_after
 
 NOW = datetime(2025, 1, 1, tzinfo=UTC)
 
@@ -101,10 +101,43 @@ def test_retry_after_header_takes_precedence_over_the_details() -> None:
         ("-5", None),
         ("²", None),
         ("Wed, 01 Jan 2025 00:00:30", None),
+        (f"Wed, {2**64} Jan 2025 00:00:30 GMT", None),
     ],
 )
 def test_retry_after_is_seconds_or_a_date(value: str | None, seconds: float | None) -> None:
     assert parse_retry_after(value, NOW) == seconds
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        f"Wed, {2**64} Jan 2025 00:00:00 GMT",
+        f"Wed, 01 Jan {2**64} 00:00:00 GMT",
+        f"Wed, 01 Jan 2025 {2**64}:00:00 GMT",
+        f"Wed, 01 Jan 2025 00:00:00 +{2**64}",
+        "Fri, 31 Dec 9999 23:59:59 GMT",
+    ],
+)
+def test_date_that_leaves_no_room_to_calculate_is_none(value: str) -> None:
+    assert parse_date(value) is None
+
+
+DEEP = b'{"x":' * 20_000 + b"1" + b"}" * 20_000
+
+
+@pytest.mark.parametrize(
+    ("answer", "expected"),
+    [
+        (b'{"kind":"Status","reason":"Expired","message":"too old","x":' + DEEP + b"}", "too old"),
+        (b'{"kind":"Status","message":"\xff"}', "HTTP 410: "),
+        (b"[" * 100_000, "HTTP 410: [[["),
+    ],
+    ids=["nested deeply", "no UTF-8", "cut off"],
+)
+def test_status_that_is_hard_to_decode_has_the_error_of_its_code(answer: bytes, expected: str) -> None:
+    error = error_from_response(410, answer)
+    assert type(error) is errors.GoneError
+    assert str(error).startswith(expected)
 
 
 def test_403_of_a_terminating_namespace_is_recognised() -> None:

@@ -627,7 +627,14 @@ async def test_connections_close_when_their_last_stream_has_ended(scene: Scene) 
         assert scene.closed() == [True, False]
 
 
-@pytest.mark.parametrize("error", [ConfigException("Token file exists but empty."), FileNotFoundError("token")])
+@pytest.mark.parametrize(
+    "error",
+    [
+        ConfigException("Token file exists but empty."),
+        FileNotFoundError("token"),
+        UnicodeDecodeError("utf-8", b"\xff", 0, 1, "invalid start byte"),
+    ],
+)
 async def test_unreadable_token_means_nothing_was_sent(scene: Scene, error: Exception) -> None:
     def hook(_: Any) -> None:
         raise error
@@ -637,6 +644,18 @@ async def test_unreadable_token_means_nothing_was_sent(scene: Scene, error: Exce
         with pytest.raises(ConnectionFailedError, match="token cannot be read"):
             await transport.send(Request("POST", "/x", body=b"{}"))
     assert scene.requests == []
+
+
+@pytest.mark.parametrize("token", ["two\nlines", "two\r\nX-Evil: lines", "nul\0"])
+async def test_token_that_does_not_fit_into_a_header_means_nothing_was_sent(scene: Scene, token: str) -> None:
+    async with scene.transport() as transport:
+        scene.clients[0].configuration.api_key["BearerToken"] = f"Bearer {token}"
+        with pytest.raises(
+            ConnectionFailedError, match="token cannot be read: the token has more than one line"
+        ) as caught:
+            await transport.send(Request("POST", "/x", body=b"{}"))
+    assert scene.requests == []
+    assert token not in str(caught.value)
 
 
 async def test_session_gets_proxy_and_server_name(scene: Scene) -> None:
