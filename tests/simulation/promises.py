@@ -82,6 +82,7 @@ class Promises:
                 for pod in (*pods, *caches)
                 if not (terminating(pod) and (pod in caches or _number(cluster, pod) is not None))
                 and not client.knowledge.late(pod)
+                and client.knowledge.surely_counted(uid_of(pod), pass_begun())
             ]
             if left:
                 self._blame(
