@@ -49,6 +49,8 @@ if TYPE_CHECKING:
 
 #: Seconds without an answer after which nobody waits for one: the operator's minute, and what a pass may take.
 SILENT = 55.0
+#: Seconds after which an answer no longer counts when the session manager has not been ready since: the operator's 75 s.
+LEFT = 70.0
 #: Seconds that an answer may be old by which executors are chosen, and that the choice may take until it is sent.
 OLD = 3.0
 #: Seconds that an executor has to register, at the least, and within which a new registration need not be known.
@@ -443,9 +445,14 @@ class Work(Check):
         return self.flame.managers.get(uid_of(pod))
 
     def _answers(self, client: ModelClient, owner: Obj) -> list[Answer]:
-        """The answers by which a pass may have chosen: those since it began, and the last one before; none if one is missing."""
+        """The answers by which a pass may have chosen: those since it began, and the last one before; none if one is missing.
+
+        Of a session manager that is not ready, what it said last counts for a while.
+        """
         heard = client.knowledge.heard.get(name_of(owner))
         if heard is None or heard.failing:
+            return []
+        if not client.knowledge.served(manager_key(owner), pass_begun()) and heard.last_said < pass_begun() - LEFT:
             return []
         since = [each for each in heard.answers if each.said >= pass_begun()]
         before = [each for each in heard.answers if each.said < pass_begun()]
