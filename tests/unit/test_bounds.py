@@ -214,6 +214,13 @@ def forks() -> Iterator[subprocess.Popen[str]]:
             "tests/unit/process/monitoring/test_steering.py::test_chosen_address_is_refused_until_another_is_chosen",
             id="connections of a flood",
         ),
+        pytest.param(
+            "flamectl_operator.process.monitoring.connections:_Connection.pause_writing",
+            "lambda self: self._handler.pause_writing()",
+            "tests/unit/process/monitoring/test_connections.py"
+            "::test_answers_that_nobody_reads_are_few_and_another_address_gets_its_whole_one",
+            id="answers that nobody reads",
+        ),
     ],
 )
 def test_attack_succeeds_without_a_bound(

@@ -24,6 +24,8 @@ from flamectl_operator.process.monitoring.steering import MAX_ADDRESSES, Steerin
 MAX_CONNECTIONS = 512
 #: Seconds from the first byte of a request, or from the start of the connection, to the end of the request's head.
 HEAD_TIMEOUT = 10.0
+#: The most answers that wait for their clients to read them. An answer of metrics may have megabytes.
+MAX_UNREAD = 8
 #: Bytes that a client may send until its request is answered. Without this limit, each connection could hold a megabyte of head.
 MAX_REQUEST_SIZE = 16 * 1024
 #: The new connections within a second after which only addresses that try less than half as often as the average are accepted.
@@ -54,6 +56,7 @@ class Connections:
         self._by_address: dict[str, dict[_Connection, None]] = {}  # the oldest connection first
         self._by_number: dict[int, dict[str, None]] = {}  # addresses by how many connections they have
         self._most = 0  # the most connections of one address
+        self._unread: dict[_Connection, None] = {}  # the oldest first
         self._opening: set[asyncio.Task[None]] = set()
         self._second = 0  # the second of the event loop's time in which tries are counted
         self._accepted = 0  # in this second, whatever the address
@@ -95,11 +98,23 @@ class Connections:
 
     def remove(self, connection: _Connection) -> None:
         """Remove a closed connection."""
+        self._unread.pop(connection, None)
         connections = self._by_address.get(connection.address, {})
         if connection in connections:
             del connections[connection]
             self._count -= 1
             self._move(connection.address, len(connections) + 1, len(connections))
+
+    def note_unread(self, connection: _Connection) -> None:
+        """Record that a client does not read its answer; drop one of the address that has most if there are too many."""
+        self._unread[connection] = None
+        if len(self._unread) > MAX_UNREAD:
+            [(most, _)] = Counter(each.address for each in self._unread).most_common(1)
+            self.drop(next(each for each in self._unread if each.address == most))
+
+    def note_read(self, connection: _Connection) -> None:
+        """Record that a client reads its answer again."""
+        self._unread.pop(connection, None)
 
     def renew(self, connection: _Connection) -> None:
         """Record that a connection was just used, so that others of its address go before it."""
@@ -291,10 +306,12 @@ class _Connection(asyncio.Protocol):
     def pause_writing(self) -> None:
         """See `asyncio.Protocol`."""
         self._handler.pause_writing()
+        self._connections.note_unread(self)
 
     def resume_writing(self) -> None:
         """See `asyncio.Protocol`."""
         self._handler.resume_writing()
+        self._connections.note_read(self)
 
     def connection_lost(self, error: Exception | None) -> None:
         """See `asyncio.Protocol`."""

@@ -19,6 +19,8 @@ REAL_TIME = True
 #: A state in `TCP_INFO`.
 ESTABLISHED = 1
 REQUEST = b"GET /ok HTTP/1.1\r\nHost: x\r\n\r\n"
+#: Bytes of an answer that the buffers of two sockets do not hold.
+LARGE = 16 * 2**20
 
 
 class Client:
@@ -33,6 +35,18 @@ class Client:
         head = await self.reader.readuntil(b"\r\n\r\n")
         await self.reader.readexactly(2)
         return head.split(b"\r\n")[0]
+
+    async def begin_large(self) -> None:
+        """Ask for an answer that does not fit into the buffers of the connection, and read its head alone."""
+        self.writer.write(b"GET /large HTTP/1.1\r\nHost: x\r\n\r\n")
+        await self.reader.readuntil(b"\r\n\r\n")
+
+    async def end_large(self) -> bool:
+        """Read the rest of a large answer; return whether it is all there."""
+        try:
+            return len(await self.reader.readexactly(LARGE)) == LARGE
+        except (asyncio.IncompleteReadError, ConnectionError):
+            return False
 
     async def closed(self) -> bool:
         try:
@@ -72,9 +86,12 @@ async def _listener() -> AsyncIterator[Clients]:
     async def ok(_request: web.Request) -> web.Response:
         return web.Response(text="ok")
 
+    async def large(_request: web.Request) -> web.Response:
+        return web.Response(body=bytes(LARGE))
+
     async with AsyncExitStack() as stack:
         with capture_logs() as log:
-            await stack.enter_async_context(serving("tests", ("127.0.0.1", 0), {"/ok": ok}))
+            await stack.enter_async_context(serving("tests", ("127.0.0.1", 0), {"/ok": ok, "/large": large}))
         host, _, port = log[-1]["addresses"][0].partition(":")
         yield Clients(host, int(port), stack)
 
@@ -272,6 +289,23 @@ async def test_a_served_connection_stays_open_for_the_next_request(
     other = await connect()
     assert await other.closed()  # so that more than the time for a head has passed
     assert await client.ask() == b"HTTP/1.1 200 OK"
+
+
+@pytest.mark.parametrize("first", [NODE, OTHER])
+async def test_answers_that_nobody_reads_are_few_and_another_address_gets_its_whole_one(
+    connect: Clients, first: str
+) -> None:
+    clients: dict[str, list[Client]] = {NODE: [], OTHER: []}
+    numbers = {NODE: 1, OTHER: 3 * connections.MAX_UNREAD}
+    for address in (first, NODE if first == OTHER else OTHER):
+        for _ in range(numbers[address]):
+            client = await connect(address)
+            await client.begin_large()
+            clients[address].append(client)
+
+    whole = {address: [await each.end_large() for each in asked] for address, asked in clients.items()}
+    assert whole[NODE] == [True]
+    assert 0 < sum(whole[OTHER]) <= connections.MAX_UNREAD
 
 
 async def test_open_connections_end_with_the_listener() -> None:
