@@ -30,8 +30,6 @@ from flamectl_operator.flame.wire import TooLargeError
 
 #: Seconds that a call may take, the connection included.
 DEADLINE = 5.0
-#: Characters of a session manager's message that are kept.
-LONGEST = 1024
 
 #: Errors of grpclib and protobuf about an answer that is not gRPC's, such as one without a status or a compressed one.
 _NOT_GRPC = (DecodeError, LookupError, NotImplementedError, ValueError)
@@ -181,7 +179,7 @@ class GrpcSessionManager:
     async def _backend(self, share: Share, name: str, request: Any) -> None:
         result = await self._call(share, BACKEND, name, request, _RESULT)
         if result.return_code != 0:
-            raise FlameError("Refused", f"{name}: {result.message[:LONGEST] or f'return code {result.return_code}'}")
+            raise FlameError("Refused", f"{name}: {result.message or f'return code {result.return_code}'}")
 
     async def _call(self, share: Share, service: str, name: str, request: Any, answer: Any) -> Any:
         method: Any = UnaryUnaryMethod(self._channel(service), f"/{service}/{name}", type(request), answer)
@@ -205,7 +203,7 @@ class GrpcSessionManager:
 
 
 def _answered(error: GRPCError) -> FlameError:
-    text = (error.message or error.status.name)[:LONGEST]
+    text = error.message or error.status.name
     if error.status is Status.UNIMPLEMENTED:
         return FlameError("Unsupported", text)
     if error.status in {Status.PERMISSION_DENIED, Status.UNAUTHENTICATED}:

@@ -19,7 +19,7 @@ FREE = 256
 BYTES_FOR_EACH = 2048
 #: Bytes of all frames of other kinds than data that a server may send for each call. Flame sends some hundred. A mebibyte of
 #: headers takes the event loop up to a second, and one of settings as long.
-MAX_OTHER = 16 * 2**10
+MAX_OTHER = 8 * 2**10
 #: Bytes that a server may send for each call: the largest message, its frames and the rest.
 MAX_BYTES = 13 * 2**20
 #: Bytes that may arrive before they are read, on each connection.

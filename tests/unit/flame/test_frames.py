@@ -6,13 +6,15 @@ import asyncio
 import struct
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from urllib.parse import quote
 
 import pytest
 from hpack import Encoder
 
 from flamectl_operator.flame.client import GrpcSessionManager
 from flamectl_operator.flame.frames import BYTES_FOR_EACH, FREE, MAX_OTHER, FrameLimit
-from flamectl_operator.flame.session_manager import FlameError
+from flamectl_operator.flame.messages import message_class
+from flamectl_operator.flame.session_manager import LONGEST, FlameError
 from tests.flame.server import LOOPBACK, two_free_ports
 
 REAL_TIME = True
@@ -196,3 +198,38 @@ async def test_strange_answer_fails_the_call_and_leaves_no_trace_in_the_log(
             client.close()
     assert failed.value.reason in {"NotUnderstood", "Unreachable"}
     assert unhandled == []
+
+
+def _refusal(text: str) -> bytes:
+    return Encoder().encode([("grpc-status", "2"), ("grpc-message", quote(text))])
+
+
+def _refused_result(text: str) -> bytes:
+    message = bytes(message_class("Result")(return_code=1, message=text).SerializeToString())
+    return b"\0" + struct.pack(">I", len(message)) + message
+
+
+@pytest.mark.parametrize("text", ["\n\r\0\x1b[31mred\u202e\u2028", "long " * 1000], ids=["control characters", "long"])
+@pytest.mark.parametrize(
+    ("call", "answer"),
+    [
+        ("snapshot", lambda text: _whole(end=_refusal(text))),
+        ("release", lambda text: _whole(end=_refusal(text))),
+        ("release", lambda text: _whole(message=_refused_result(text))),
+        ("report", lambda text: _whole(message=_refused_result(text))),
+    ],
+    ids=["snapshot", "release", "result of release", "result of report"],
+)
+async def test_text_of_a_session_manager_is_one_line_without_control_characters(
+    call: str, answer: Callable[[str], Callable[[int], bytes]], text: str
+) -> None:
+    async with _session_manager(answer(text)) as port:
+        client = GrpcSessionManager(LOOPBACK, port, deadline=60)
+        try:
+            with pytest.raises(FlameError) as failed:
+                await _CALLS[call](client)
+        finally:
+            client.close()
+    assert failed.value.reason == "Refused"
+    assert str(failed.value).isprintable()
+    assert len(str(failed.value)) <= LONGEST
