@@ -110,17 +110,19 @@ def check(layer: Layer) -> None:
             raise SettingsError(
                 _listed((layer.origin_of(_path(each)), _complaint(each)) for each in problems)
             ) from error
-    if layer.typed and (quoted := list(_quoted(layer.document))):
-        raise SettingsError(_listed((layer.origin, complaint) for complaint in quoted))
+    if layer.typed and (mistaken := list(_mistaken(layer.document))):
+        raise SettingsError(_listed((layer.origin, complaint) for complaint in mistaken))
 
 
-def _quoted(document: object) -> Iterator[str]:
-    """Yield complaints about texts in place of numbers, `true` and `false`."""
+def _mistaken(document: object) -> Iterator[str]:
+    """Yield complaints about texts in place of numbers, `true` and `false`, and about these two in place of numbers."""
     for path, value in _values(document):
         default = catalogue()[path].default if path in catalogue() else ""
         if isinstance(value, str) and isinstance(default, (bool, int, float)):
             kind = "true or false" if isinstance(default, bool) else "a number"
             yield f"{path}: must be {kind} without quotes"
+        elif isinstance(value, bool) and isinstance(default, (int, float)) and not isinstance(default, bool):
+            yield f"{path}: must be a number, not true or false"
 
 
 def _validated(document: object) -> OperatorConfig:

@@ -236,6 +236,15 @@ def test_quoted_number_or_boolean_in_a_file_is_refused(setting: Setting) -> None
     assert str(raised.value) == f"file: {setting.path}: must be {kind} without quotes"
 
 
+@pytest.mark.parametrize(
+    "path", ["controller.workers", "leaderElection.leaseDurationSeconds", "clientConnection.maxInFlight"]
+)
+def test_true_is_no_number(path: str) -> None:
+    with pytest.raises(SettingsError) as raised:
+        merge([Layer("file", nested(path, True))])  # noqa: FBT003 - as in a file
+    assert str(raised.value) == f"file: {path}: must be a number, not true or false"
+
+
 @pytest.mark.parametrize("value", ["../x", "a/b", "A", "-a", "a_b", " a", "a\n", "a" * 254, "ä", "a%2fb"])
 @pytest.mark.parametrize(
     "path",
