@@ -20,6 +20,10 @@ from flamectl_operator.flame.snapshot import Load, Resources
 from flamectl_operator.observed.cluster import ObservedCluster
 from flamectl_operator.planning.demand import Offer, compute_demand
 from flamectl_operator.runtime.clock_reading import ClockReading
+from flamectl_operator.runtime.text import one_line
+
+#: The most characters of a session's name in a message, because the author of a session chooses its name.
+LONGEST_SESSION_NAME = 60
 
 
 @dataclass(frozen=True)
@@ -81,9 +85,9 @@ def plan_scaling(
     placed = sum(executor.pod.spec.node_name != "" and executor.failure is None for executor in live)
     scaling = rescale(autoscaling, before, max(demand.executors, bound), placed, now)
     if demand.too_large:
+        name = one_line(demand.too_large, LONGEST_SESSION_NAME)
         message = (
-            f"session {demand.too_large} requests more resources than a single executor has, so no number of executors can "
-            "serve it"
+            f"session {name} requests more resources than a single executor has, so no number of executors can serve it"
         )
         return Scaling(scaling.remembered, active=True, reason="SessionTooLarge", message=message, due=scaling.due)
     return scaling

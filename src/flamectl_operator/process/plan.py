@@ -240,9 +240,14 @@ async def plan_of(
     context = ControllerContext(rehearsal.stores, recording, rehearsal.events, clock, _MANAGER)
     plan = await rehearsal.run(Controller(context, config))
     found = await recording.get(FLAME_CLUSTERS, namespace, name)
-    valid = find(FlameClusterStatus.from_wire(found.status), ConditionType.CONFIG_VALID)
-    if valid is not None and valid.status == "False":
+    status = FlameClusterStatus.from_wire(found.status)
+    valid, paused = find(status, ConditionType.CONFIG_VALID), find(status, ConditionType.PAUSED)
+    if found.terminating:
+        plan.waits.append("the FlameCluster is being deleted, so the operator changes nothing")
+    elif valid is not None and valid.status == "False":
         raise PlanError(valid.message)
+    elif paused is not None and paused.status == "True":
+        plan.waits.append("spec.paused is true, so the operator changes nothing")
     return plan
 
 
@@ -300,9 +305,16 @@ def _manifest(file: Path, namespace: str | None) -> dict[str, Any]:
         raise PlanError(f"{file}: must have one {KIND}, and has {len(found)}")
     [manifest] = found
     metadata = manifest.get("metadata")
-    if manifest.get("apiVersion") != API_VERSION or not isinstance(metadata, dict) or not metadata.get("name"):
-        raise PlanError(f"{file}: the {KIND} must have apiVersion {API_VERSION} and metadata.name")
+    name = metadata.get("name") if isinstance(metadata, dict) else None
+    if (
+        manifest.get("apiVersion") != API_VERSION
+        or not isinstance(metadata, dict)
+        or not (name and isinstance(name, str))
+    ):
+        raise PlanError(f"{file}: the {KIND} must have apiVersion {API_VERSION} and metadata.name, which is text")
     given = metadata.get("namespace")
+    if not isinstance(given, str | None):
+        raise PlanError(f"{file}: metadata.namespace must be text")
     if namespace and given and namespace != given:
         raise PlanError(f"{file}: metadata.namespace is {given}, but -n is {namespace}")
     return {**manifest, "metadata": {**metadata, "namespace": namespace or given or "default"}}

@@ -160,6 +160,31 @@ async def test_plan_at_rest_says_that_there_is_nothing_to_do() -> None:
     assert (plan.text(), plan.exit_code) == ("FlameCluster default/my-flame: no changes\n", 0)
 
 
+@pytest.mark.parametrize(
+    ("spec", "metadata", "why"),
+    [
+        pytest.param({"paused": True}, {}, "spec.paused is true", id="paused"),
+        pytest.param(
+            {},
+            {"deletionTimestamp": "2025-06-01T12:00:00Z", "finalizers": ["foregroundDeletion"]},
+            "the FlameCluster is being deleted",
+            id="being deleted",
+        ),
+    ],
+)
+async def test_plan_says_why_the_operator_changes_nothing(
+    spec: dict[str, Any], metadata: dict[str, Any], why: str
+) -> None:
+    world = await converged(replicas(2))
+    world.edit({**replicas(5), **spec})
+    world.change("flameclusters", KEY[1], {"metadata": metadata})
+
+    plan = await _plan(world)
+
+    assert plan.text() == f"FlameCluster default/my-flame: no changes\nWaits: {why}, so the operator changes nothing\n"
+    assert plan.exit_code == 0
+
+
 async def test_refused_spec_is_an_error_at_its_field() -> None:
     world = await converged(replicas(1))
     world.edit({"suspend": "yes"})
@@ -242,9 +267,11 @@ MANIFEST = {"apiVersion": "flame.xflops.io/v1alpha1", "kind": "FlameCluster", "m
         ([{"kind": "ConfigMap"}], None, "must have one FlameCluster, and has 0"),
         ([MANIFEST, MANIFEST], None, "must have one FlameCluster, and has 2"),
         ([{**MANIFEST, "metadata": {}}], None, "metadata.name"),
+        ([{**MANIFEST, "metadata": {"name": 123}}], None, "metadata.name"),
+        ([{**MANIFEST, "metadata": {"name": "a", "namespace": 5}}], None, "metadata.namespace must be text"),
         ([{**MANIFEST, "metadata": {"name": "a", "namespace": "x"}}], "y", "metadata.namespace is x, but -n is y"),
     ],
-    ids=["no FlameCluster", "two", "no name", "two namespaces"],
+    ids=["no FlameCluster", "two", "no name", "a number as name", "a number as namespace", "two namespaces"],
 )
 def test_file_that_is_no_flame_cluster_is_an_error(
     tmp_path: Path, documents: list[dict[str, Any]], namespace: str | None, message: str

@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from tests.unit.builders import NOW, PodState
+from flamectl_operator.flame.snapshot import Resources
+from tests.unit.builders import NOW, PodState, merged
 from tests.unit.subreconcilers.flame_harness import FlameHarness, converged
 from tests.unit.subreconcilers.harness import KEY, SM_NAME, executor_name
 
@@ -143,3 +144,16 @@ async def test_suspension_that_was_recorded_before_the_operator_died_is_carried_
 
     assert _pods(world) == set()
     assert world.status.reason == "IdleSuspended"
+
+
+async def test_message_about_a_session_that_is_too_large_survives_a_long_name() -> None:
+    world = await converged(merged(_autoscaled(1), {"executorManager": {"resources": {"limits": {"cpu": "1"}}}}))
+    world.model.open_session("\x1b[31m" + "x" * 250, 1, 1000, resources=Resources(64, 2**40), closes=False)
+    await world.live(5)
+
+    status, reason, message = world.condition("Autoscaling")
+    assert (status, reason) == ("True", "SessionTooLarge")
+    assert message.endswith(
+        "requests more resources than a single executor has, so no number of executors can serve it"
+    )
+    assert "\x1b" not in message
