@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import datetime, timedelta
 
+from flamectl_operator.api.constants import APP_LABEL, EXECUTOR_MANAGER
 from flamectl_operator.flame.knowledge import SNAPSHOT_RECHECK_SECONDS
 from flamectl_operator.observed import pods
 from flamectl_operator.observed.executor import Executor, terminal_since
@@ -20,7 +21,10 @@ from flamectl_operator.planning.parts import ScalePlan
 from flamectl_operator.planning.planned_group import PlannedGroup
 from flamectl_operator.planning.registration import NOT_REGISTERED, of_no_use, unregistered_to_delete
 from flamectl_operator.planning.replacement_backoff import executor_uncounted
-from flamectl_operator.runtime.outcome import Outcome, wait, wait_until
+from flamectl_operator.runtime.outcome import Outcome, blocked, wait, wait_until
+
+#: The executors that may run without their labels while further ones are created; as many as are wanted, if that is more.
+MAX_RELABELLED = 10
 
 
 def plan_scale(group: PlannedGroup, limit: int) -> ScalePlan:
@@ -84,9 +88,8 @@ def _wanted_now(group: PlannedGroup) -> int:
 
 def ids_to_reserve(group: PlannedGroup, target: int, limit: int) -> int:
     """Return how many executors this pass may create at most, after the earlier steps have run, by the group at its beginning."""
-    if creation_wait(group) is not None:
-        return 0
-    return min(max(0, target - occupied(group.observed)), limit)
+    missing = max(0, target - occupied(group.observed))
+    return min(missing, limit) if missing and creation_wait(group) is None else 0
 
 
 def _creation_wait(group: PlannedGroup) -> Outcome | None:
@@ -108,8 +111,24 @@ def creation_wait(group: PlannedGroup) -> Outcome | None:
     """Return why missing executors are not created yet, unless an earlier step of the pass can change that."""
     deferral = group.effective.backoff.back_off("executors", group.now.wall)
     if deferral is None and group.effective.update_strategy.type == "Recreate":
-        return _recreate_wait(group)
-    return deferral
+        deferral = _recreate_wait(group)
+    return deferral or _relabelled(group)
+
+
+def _relabelled(group: PlannedGroup) -> Outcome | None:
+    """Return why no executor is created while many run without their labels: each new one would lose them as well.
+
+    A person takes the labels off a few executors for inspection. The end of the others brings a pass.
+    """
+    left = group.cluster.relabelled
+    if len(left) <= max(MAX_RELABELLED, group.effective.replicas):
+        return None
+    label = f"{APP_LABEL}={group.cluster.owner.selector(EXECUTOR_MANAGER)[APP_LABEL]}"
+    return blocked(
+        "LabelsChanged",
+        f"{len(left)} executors, such as {left[-1].name}, run and lack the label {label}, so the operator creates no more"
+        " (stop the program that changes labels, then delete these Pods)",
+    )
 
 
 def _session_manager_first(group: PlannedGroup) -> Outcome | None:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from operator import attrgetter
 
+from flamectl_operator.api.model import INT32_MAX
 from flamectl_operator.api.status import MAX_RECENT_FAILURES, FlameClusterStatus, RecentFailure
 from flamectl_operator.desired import names
 from flamectl_operator.desired.cluster import DesiredCluster
@@ -98,7 +99,7 @@ def recent_failures(
         if earlier is None:
             known[failure.name] = failure
         elif earlier.last < failure.last:
-            counted = {"count": earlier.count + 1, "since": earlier.since}
+            counted = {"count": min(earlier.count + 1, INT32_MAX), "since": earlier.since}
             known[failure.name] = failure.model_copy(update=counted)
     # The Pods of some components keep their names, so a Pod of this name may be another one, with another log.
     for name in known.keys() - seen.keys():

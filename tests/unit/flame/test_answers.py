@@ -95,6 +95,16 @@ async def test_events_of_one_answer_are_read_up_to_a_number(monkeypatch: pytest.
     assert [session.paused for session in snapshot.sessions] == ["", ""]
 
 
+async def test_negative_numbers_of_tasks_count_as_none() -> None:
+    nodes, executors, sessions = (message_class(f"{kind}List")() for kind in _LISTS)
+    status = sessions.sessions.add().status
+    status.pending, status.running, status.failed = -5, -1, -(2**31)
+
+    found = await read(*(each.SerializeToString() for each in (nodes, executors, sessions)))
+
+    assert (found.counts.pending, found.counts.running, found.counts.failed) == (0, 0, 0)
+
+
 async def test_sessions_of_two_workspaces_with_one_name_are_told_apart() -> None:
     nodes, executors, sessions = (message_class(f"{kind}List")() for kind in _LISTS)
     for number, workspace in enumerate(("red", "blue")):

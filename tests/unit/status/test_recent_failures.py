@@ -10,6 +10,7 @@ import msgspec
 import pytest
 
 from flamectl_operator.api.constants import EXECUTOR_MANAGER, OBJECT_CACHE, SESSION_MANAGER
+from flamectl_operator.api.model import INT32_MAX
 from flamectl_operator.api.status import FlameClusterStatus, Generations, find
 from flamectl_operator.kube.pod_views import ContainerState, ContainerStateTerminated, ContainerStatus, PodView
 from flamectl_operator.status.compute import StatusInput, compute_status
@@ -265,3 +266,13 @@ def test_row_of_an_unhealthy_pod_names_its_own_log() -> None:
     assert len(rows) == 2
     assert all(message.endswith(f"(see kubectl logs {name})") for name, message in rows.items()), rows
     assert _status(_exited(0), _exited(1), before=status, changes=replicas(2)).unhealthy_pods == status.unhealthy_pods
+
+
+def test_number_of_failures_stays_within_the_range_of_the_status() -> None:
+    at = _status(_killed(0, ago(60)))
+    [failure] = at.recent_failures
+    most = at.model_copy(update={"recent_failures": (failure.model_copy(update={"count": INT32_MAX}),)})
+
+    [after] = _status(_killed(0), before=most).recent_failures
+
+    assert (after.count, after.last) == (INT32_MAX, NOW)

@@ -681,6 +681,29 @@ async def test_executor_whose_deletion_did_not_happen_is_read_again() -> None:
     assert (result.errors, result.delay) == ((), CHANGED_RECHECK_SECONDS)
 
 
+async def test_program_that_takes_labels_off_executors_does_not_cause_pods_without_end() -> None:
+    world = await converged(replicas(2))
+    for _ in range(40):
+        for each in world.executor_ids:
+            world.change("pods", executor_name(each), {"metadata": {"labels": {"app": "x"}}})
+        await world.run_pass()
+        world.let_pods_become_ready()
+        world.clock.elapsed += 5
+
+    assert len(world.executor_ids) <= 14
+    status, reason, message = world.condition("Degraded")
+    assert (status, reason) == ("True", "LabelsChanged")
+    assert "lack the label app=flame-executor-manager" in message
+    world.api.writes.clear()
+    await world.run_pass()
+    assert world.writes == []
+
+    for each in world.executor_ids[:-1]:
+        world.api.remove("pods", executor_name(each))
+    await world.converge()
+    assert world.status.reason == "Healthy"
+
+
 async def test_executors_that_name_a_missing_node_are_created_with_backoff() -> None:
     world = await converged(replicas(0), {"flame": {"podPolicy": {"nodeNames": True}}})
     world.edit(merged(executor_template({"nodeName": "gone"}), replicas(1)))
