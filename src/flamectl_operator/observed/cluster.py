@@ -140,15 +140,18 @@ class ObservedCluster:
         return ObservedGroup(self.executors, self.marks, self.flame.snapshot)
 
     @cached_property
-    def relabelled(self) -> tuple[PodView, ...]:
-        """The Pods of executors that run without a label by which executors are found; the label of the cluster they have."""
+    def released(self) -> tuple[PodView, ...]:
+        """The Pods of executors that run without a label by which executors are found, or without an owner.
+
+        All of them have the label of the cluster, because the watch shows no others.
+        """
         found = {executor.name for executor in self.executors}
         return tuple(
             pod
             for pod in self.views.labelled_pods
             if pod.name not in found
             and names.executor_id(self.owner.name, pod.name) is not None
-            and pod.controlled_by(self.owner.uid)
+            and (pod.controller is None or pod.controlled_by(self.owner.uid))
             and not (pod.terminating or pods.is_terminal(pod, EXECUTOR_MANAGER))
         )
 

@@ -23,8 +23,9 @@ from flamectl_operator.planning.registration import NOT_REGISTERED, of_no_use, u
 from flamectl_operator.planning.replacement_backoff import executor_uncounted
 from flamectl_operator.runtime.outcome import Outcome, blocked, wait, wait_until
 
-#: The executors that may run without their labels while further ones are created; as many as are wanted, if that is more.
-MAX_RELABELLED = 10
+#: The executors that may run without their labels or their owner while further ones are created; as many as are wanted, if that
+#: is more.
+MAX_RELEASED = 10
 
 
 def plan_scale(group: PlannedGroup, limit: int) -> ScalePlan:
@@ -112,22 +113,23 @@ def creation_wait(group: PlannedGroup) -> Outcome | None:
     deferral = group.effective.backoff.back_off("executors", group.now.wall)
     if deferral is None and group.effective.update_strategy.type == "Recreate":
         deferral = _recreate_wait(group)
-    return deferral or _relabelled(group)
+    return deferral or _many_released(group)
 
 
-def _relabelled(group: PlannedGroup) -> Outcome | None:
-    """Return why no executor is created while many run without their labels: each new one would lose them as well.
+def _many_released(group: PlannedGroup) -> Outcome | None:
+    """Return why no executor is created while many run without their labels or their owner: each new one would lose them as well.
 
     A person takes the labels off a few executors for inspection. The end of the others brings a pass.
     """
-    left = group.cluster.relabelled
-    if len(left) <= max(MAX_RELABELLED, group.effective.replicas):
+    released, owner = group.cluster.released, group.cluster.owner
+    if len(released) <= max(MAX_RELEASED, group.effective.replicas):
         return None
-    label = f"{APP_LABEL}={group.cluster.owner.selector(EXECUTOR_MANAGER)[APP_LABEL]}"
+    label = f"the label {APP_LABEL}={owner.selector(EXECUTOR_MANAGER)[APP_LABEL]}"
+    lost = label if released[-1].controlled_by(owner.uid) else "the owner reference"
     return blocked(
         "LabelsChanged",
-        f"{len(left)} executors, such as {left[-1].name}, run and lack the label {label}, so the operator creates no more"
-        " (stop the program that changes labels, then delete these Pods)",
+        f"{len(released)} executors, such as {released[-1].name}, run and lack {lost}, so the operator creates no more"
+        " (stop the program that takes it off, then delete these Pods)",
     )
 
 

@@ -8,6 +8,7 @@ from flamectl_operator.desired.metadata import Identity
 from flamectl_operator.kube.pod_views import PodView
 from flamectl_operator.observed.cluster import ObservedCluster
 from flamectl_operator.observed.component import Component
+from flamectl_operator.observed.pods import clock
 from flamectl_operator.planning.claims import claim_wait
 from flamectl_operator.planning.comparison import Comparison
 from flamectl_operator.planning.deletion import given_up_at
@@ -19,6 +20,9 @@ from flamectl_operator.planning.replacement_backoff import session_manager_uncou
 from flamectl_operator.runtime.clock_reading import ClockReading
 from flamectl_operator.runtime.outcome import wait, wait_until
 from flamectl_operator.runtime.text import joined
+
+#: Seconds of a grace period after which the status says when it ends.
+LONG_GRACE = 60
 
 
 def plan_session_manager(compared: Comparison, now: ClockReading) -> SessionManagerPlan:
@@ -77,8 +81,7 @@ def _terminating(
     until = given_up_at(observed, manager, effective.settings, now)
     forced = manager.pod.metadata.deletion_grace_period_seconds == 0
     # The status says that the session manager terminates, so this message only names what keeps its Pod.
-    finalizers = manager.pod.metadata.finalizers
-    message = f'Pod "{manager.name}" is held by finalizer {", ".join(finalizers)}' if finalizers else ""
+    message = _held_by(manager, effective)
     if manager.pod.claim_names:
         # A process on a node that does not report may still write. After a forced deletion, a new Pod would share its claim.
         kept = f'the operator does not force-delete Pod "{manager.name}", because it may still write to its claim'
@@ -89,3 +92,16 @@ def _terminating(
         return SessionManagerPlan(SessionManagerAction.FORCE_DELETE, "stuck terminating", pod=manager)
     deferral = wait("Terminating", message) if forced else wait_until("Terminating", until, now.wall, message)
     return SessionManagerPlan(SessionManagerAction.WAIT, wait=deferral)
+
+
+def _held_by(manager: Component, effective: EffectiveSpec) -> str:
+    """Return what keeps a terminating session manager for long; empty when nothing does."""
+    metadata = manager.pod.metadata
+    if metadata.finalizers:
+        return f'Pod "{manager.name}" is held by finalizer {", ".join(metadata.finalizers)}'
+    end = metadata.deletion_timestamp
+    if (metadata.deletion_grace_period_seconds or 0) <= LONG_GRACE or end is None:
+        return ""
+    short = max(1, effective.settings.termination_grace_period_seconds)
+    advice = f"kubectl delete pod {manager.name} --grace-period={short} ends it sooner"
+    return f'Pod "{manager.name}" may run until {clock(end)}, by the grace period of its deletion ({advice})'

@@ -144,3 +144,14 @@ async def test_finalizer_that_holds_the_lease_is_named() -> None:
     await world.run_pass()
 
     assert f"held by finalizer {FINALIZER}" in str(world.status.message)
+
+
+async def test_session_manager_that_was_deleted_with_a_long_grace_period_tells_until_when_it_may_run() -> None:
+    world = await converged()
+    world.change("pods", SM_NAME, {"metadata": {**HELD, "deletionGracePeriodSeconds": 86400, "finalizers": []}})
+
+    await world.run_pass()
+
+    advice = f"kubectl delete pod {SM_NAME} --grace-period=10 ends it sooner"
+    said = f'Pod "{SM_NAME}" may run until 2030-01-01 00:00:00 UTC, by the grace period of its deletion ({advice})'
+    assert said in str(world.status.message)

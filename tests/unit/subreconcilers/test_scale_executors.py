@@ -681,11 +681,20 @@ async def test_executor_whose_deletion_did_not_happen_is_read_again() -> None:
     assert (result.errors, result.delay) == ((), CHANGED_RECHECK_SECONDS)
 
 
-async def test_program_that_takes_labels_off_executors_does_not_cause_pods_without_end() -> None:
+@pytest.mark.parametrize(
+    ("change", "lost"),
+    [
+        pytest.param({"labels": {"app": "x"}}, "the label app=flame-executor-manager", id="label"),
+        pytest.param({"ownerReferences": []}, "the owner reference", id="owner"),
+    ],
+)
+async def test_program_that_takes_labels_or_owners_off_executors_does_not_cause_pods_without_end(
+    change: dict[str, Any], lost: str
+) -> None:
     world = await converged(replicas(2))
     for _ in range(40):
         for each in world.executor_ids:
-            world.change("pods", executor_name(each), {"metadata": {"labels": {"app": "x"}}})
+            world.change("pods", executor_name(each), {"metadata": change})
         await world.run_pass()
         world.let_pods_become_ready()
         world.clock.elapsed += 5
@@ -693,7 +702,7 @@ async def test_program_that_takes_labels_off_executors_does_not_cause_pods_witho
     assert len(world.executor_ids) <= 14
     status, reason, message = world.condition("Degraded")
     assert (status, reason) == ("True", "LabelsChanged")
-    assert "lack the label app=flame-executor-manager" in message
+    assert f"run and lack {lost}, so the operator creates no more" in message
     world.api.writes.clear()
     await world.run_pass()
     assert world.writes == []
