@@ -211,10 +211,12 @@ def disrupted(pod: PodView) -> bool:
 def unreported(pod: PodView) -> bool:
     """Return whether a Pod was created with the name of its node, and no kubelet has reported it: the node may not exist.
 
-    A scheduler that chooses a node says so in the condition PodScheduled.
+    A scheduler that chooses a node says so in the condition PodScheduled. The Pod garbage collector sets another one.
     """
-    known = pod.status.init_container_statuses or pod.status.container_statuses or condition(pod, "PodScheduled")
-    return pod.spec.node_name != "" and not known
+    status = pod.status
+    if not pod.spec.node_name or status.init_container_statuses or status.container_statuses:
+        return False
+    return all(each.type == "DisruptionTarget" for each in status.conditions)
 
 
 def _disruption(pod: PodView) -> PodProblem | None:

@@ -126,7 +126,7 @@ def count_executors(
         backoff = replace(backoff, failures=0, next_attempt=None)
     elif any(
         executor_uncounted(executor, backoff, settings)
-        for executor in (*group.terminal, *(each for each in group.live if lacks_node(each, now)))
+        for executor in (*group.terminal, *(each for each in group.live if not each.ready and lacks_node(each, now)))
     ):
         return replace(_failed(backoff, now, settings), attempt_id=next_id)
     elif _elapsed(executors_reset_at(backoff, group, replicas, surge, settings), now):
