@@ -68,6 +68,12 @@ def awaited_end(kind: str, child: KubernetesObject) -> str:
     return f'waiting for {kind} "{child.name}" to terminate{in_brackets(child)}'
 
 
+def held(child: KubernetesObject, kind: str) -> str:
+    """Return that finalizers keep an object that is being deleted, as a sentence; empty without any."""
+    finalizers = ", ".join(child.metadata.finalizers)
+    return f'{kind} "{child.name}" is held by finalizer {finalizers}' if finalizers else ""
+
+
 def in_brackets(child: KubernetesObject) -> str:
     """Return the finalizers that keep an object, in brackets after a space; empty without any."""
     finalizers = ", ".join(child.metadata.finalizers)

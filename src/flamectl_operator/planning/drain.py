@@ -21,7 +21,7 @@ from flamectl_operator.observed.group import ObservedGroup
 from flamectl_operator.planning.effective_group import EffectiveGroup
 from flamectl_operator.planning.parts import Deletion, DrainPlan, DrainReason
 from flamectl_operator.planning.planned_group import PlannedGroup
-from flamectl_operator.runtime.clock_reading import ClockReading
+from flamectl_operator.runtime.clock_reading import CLOCKS_DIFFER, ClockReading
 from flamectl_operator.runtime.outcome import wait_until
 
 #: Seconds without an answer of the session manager after which marked executors are deleted, as if there were no drains.
@@ -31,9 +31,6 @@ GIVE_UP_AFTER = 60.0
 CONFIRM_AFTER = 1.0
 #: Seconds after the first answer of a session manager until which executors that were there before it come back to their work.
 RETURN_SECONDS = 30.0
-#: A mark is mended if the drain counts from another time than it says; less is within the accuracy of the clock.
-CLOCKS_DIFFER = timedelta(seconds=5)
-
 
 #: Reasons for deletions that remove no serving executor.
 _NO_LOSS = frozenset({Deletion.LOST, Deletion.SUSPENDED})

@@ -1,4 +1,4 @@
-"""What a person must know of claims: those in danger, those that are yet to be retained, and those that have yet to grow."""
+"""Notices about claims that are in danger, that have yet to be retained, or whose file system has yet to grow."""
 
 from __future__ import annotations
 

@@ -87,7 +87,12 @@ def is_ours(claim: PersistentVolumeClaimView, owner: Identity) -> bool:
     """Return whether a claim is this FlameCluster's: by its owner, or by its labels if it was retained."""
     if claim.controller is not None:
         return claim.controlled_by(owner.uid)
-    return all(claim.labels.get(key) == value for key, value in owner.retained_labels("").items() if value)
+    return has_labels_of(claim, owner)
+
+
+def has_labels_of(child: KubernetesObject, owner: Identity) -> bool:
+    """Return whether an object has the labels of a FlameCluster's children, whatever its owner."""
+    return all(child.labels.get(key) == value for key, value in owner.retained_labels("").items() if value)
 
 
 def claim_patch(claim: PersistentVolumeClaimView, desired: DesiredClaim) -> dict[str, Any] | None:

@@ -15,12 +15,13 @@ from flamectl_operator.observed import pods
 from flamectl_operator.observed.executor import Executor, terminal_since
 from flamectl_operator.planning.budget import floor, surge
 from flamectl_operator.planning.deletion import deletion_order, given_up_at, in_brackets
-from flamectl_operator.planning.drain import CLOCKS_DIFFER, occupied, split_drainable, undecided
+from flamectl_operator.planning.drain import occupied, split_drainable, undecided
 from flamectl_operator.planning.effective_group import EffectiveGroup
 from flamectl_operator.planning.parts import ScalePlan
 from flamectl_operator.planning.planned_group import PlannedGroup
 from flamectl_operator.planning.registration import NOT_REGISTERED, of_no_use, unregistered_to_delete
 from flamectl_operator.planning.replacement_backoff import executor_uncounted
+from flamectl_operator.runtime.clock_reading import CLOCKS_DIFFER
 from flamectl_operator.runtime.outcome import Outcome, blocked, wait, wait_until
 
 #: The executors that may run without their labels or their owner while further ones are created; as many as are wanted, if that

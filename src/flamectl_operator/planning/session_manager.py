@@ -11,7 +11,7 @@ from flamectl_operator.observed.component import Component
 from flamectl_operator.observed.pods import clock
 from flamectl_operator.planning.claims import claim_wait
 from flamectl_operator.planning.comparison import Comparison
-from flamectl_operator.planning.deletion import given_up_at
+from flamectl_operator.planning.deletion import given_up_at, held
 from flamectl_operator.planning.effective_spec import EffectiveSpec
 from flamectl_operator.planning.kept_claims import KEEPS_CLAIM
 from flamectl_operator.planning.parts import SessionManagerAction, SessionManagerPlan
@@ -97,8 +97,8 @@ def _terminating(
 def _held_by(manager: Component, effective: EffectiveSpec) -> str:
     """Return what keeps a terminating session manager for long; empty when nothing does."""
     metadata = manager.pod.metadata
-    if metadata.finalizers:
-        return f'Pod "{manager.name}" is held by finalizer {", ".join(metadata.finalizers)}'
+    if sentence := held(manager.pod, "Pod"):
+        return sentence
     end = metadata.deletion_timestamp
     if (metadata.deletion_grace_period_seconds or 0) <= LONG_GRACE or end is None:
         return ""

@@ -13,11 +13,9 @@ from flamectl_operator.flame.knowledge import RECENT_SNAPSHOT_SECONDS, SNAPSHOT_
 from flamectl_operator.observed import pods
 from flamectl_operator.observed.cluster import ObservedCluster
 from flamectl_operator.observed.component import Component
-from flamectl_operator.runtime.clock_reading import ClockReading
+from flamectl_operator.runtime.clock_reading import CLOCKS_DIFFER, ClockReading
 from flamectl_operator.runtime.outcome import Outcome, wait, wait_until
 
-#: How far a recorded time may be ahead, because clocks are not more accurate.
-_ACCURACY = timedelta(seconds=5)
 #: How long a session manager that runs may be unready before it counts as broken, because a probe may fail for a moment.
 UNREADY_TIMEOUT = timedelta(seconds=60)
 
@@ -35,7 +33,7 @@ def pending_since(
     waits = desired.spec.session_manager.update_strategy.type == "WhenIdle"
     if not waits or manager is None or not manager.live or manager.revision == desired.session_manager.revision:
         return None
-    return before if before is not None and before - now <= _ACCURACY else now.replace(microsecond=0)
+    return before if before is not None and before - now <= CLOCKS_DIFFER else now.replace(microsecond=0)
 
 
 def stands_alone(manager: Component, desired: DesiredCluster) -> bool:

@@ -10,7 +10,7 @@ from flamectl_operator.desired.metadata import Identity
 from flamectl_operator.kube.resources import SERVICES, Resource
 from flamectl_operator.kube.views import KubernetesObject
 from flamectl_operator.planning.deletion import awaited_end
-from flamectl_operator.planning.patches import is_predecessors
+from flamectl_operator.planning.patches import has_labels_of, is_predecessors
 from flamectl_operator.runtime.outcome import Outcome, blocked, wait
 
 #: Seconds until a taken name is checked again, because there may be no event when it becomes free.
@@ -50,9 +50,7 @@ def name_taken(owner: Identity, resource: Resource[Any], existing: KubernetesObj
     if existing.too_large:
         whose = "is larger than any that the operator writes (metadata.ownerReferences or spec)"
     remedy = "delete it, or create this FlameCluster under another name"
-    if controller is None and all(
-        existing.labels.get(key) == value for key, value in owner.retained_labels("").items() if value
-    ):
+    if controller is None and has_labels_of(existing, owner):
         whose += ", but the labels of this FlameCluster"
         remedy = "give it back its metadata.ownerReferences, or delete it; check the webhooks that change it"
     message = f"{label} does not belong to this FlameCluster: it {whose} ({remedy})"

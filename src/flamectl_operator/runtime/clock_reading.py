@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 #: The earliest time, for a clock that has only shown that it is steady.
 ALWAYS = datetime.min.replace(tzinfo=UTC)
+#: Recorded times and the clock may differ by so much without a meaning, because clocks are no more accurate.
+CLOCKS_DIFFER = timedelta(seconds=5)
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ for a FlameCluster that is being deleted.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from flamectl_operator.api.near_names import near_names
@@ -14,6 +14,7 @@ from flamectl_operator.api.status import State
 from flamectl_operator.observed.cluster import ObservedCluster
 from flamectl_operator.observed.component import Component
 from flamectl_operator.observed.pods import NODE_NOT_REPORTING
+from flamectl_operator.planning.deletion import held
 from flamectl_operator.planning.effective_group import EffectiveGroup
 from flamectl_operator.planning.effective_spec import EffectiveSpec
 from flamectl_operator.planning.idle import Idleness
@@ -83,15 +84,13 @@ def _suspended(observed: ObservedCluster, idleness: Idleness, outcomes: Sequence
     reason = idleness.message or "no Pods are wanted"
     message = f"Suspending: {left} Pod{'s' * (left != 1)} left" if left else f"Suspended: {reason}"
     why = (outcome.message for outcome in outcomes if outcome.message)
-    return Health(State.PENDING, shortened(joined([message, *_held(observed), *why])))
+    return Health(State.PENDING, shortened(joined([message, *_held(observed)[:1], *why])))
 
 
-def _held(observed: ObservedCluster) -> Iterator[str]:
-    """Yield the first Pod that finalizers keep. The step that waits for the session manager names its finalizers itself."""
+def _held(observed: ObservedCluster) -> list[str]:
+    """Return the Pods that finalizers keep. The step that waits for the session manager names its finalizers itself."""
     others = (each.pod for each in observed.terminating if each is not observed.session_manager)
-    for pod in (each for each in others if each.metadata.finalizers):
-        yield f'Pod "{pod.name}" is held by finalizer {", ".join(pod.metadata.finalizers)}'
-        return
+    return [sentence for pod in others if (sentence := held(pod, "Pod"))]
 
 
 def _unsuspended(

@@ -173,27 +173,16 @@ async def test_file_with_a_name_that_no_file_can_have_is_refused(
     assert words in await refusal(Path(name))
 
 
-async def test_directory_that_must_not_be_searched_is_named(
-    config: Config, write: Callable[[object], Path], monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("method", ["stat", "read_text"], ids=["its directory", "the file"])
+async def test_file_that_must_not_be_read_is_named(
+    config: Config, write: Callable[[object], Path], monkeypatch: pytest.MonkeyPatch, method: str
 ) -> None:
     path = write(config)
 
-    def stat(*_: object, **__: object) -> None:
+    def denied(*_: object, **__: object) -> None:
         raise PermissionError(13, "Permission denied", str(path))
 
-    monkeypatch.setattr(Path, "stat", stat)
-    assert (await refusal(path)).endswith("cannot be read: Permission denied")
-
-
-async def test_unreadable_file_is_named(
-    config: Config, write: Callable[[object], Path], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    path = write(config)
-
-    def read_text(*_: object, **__: object) -> str:
-        raise PermissionError(13, "Permission denied", str(path))
-
-    monkeypatch.setattr(Path, "read_text", read_text)
+    monkeypatch.setattr(Path, method, denied)
     assert (await refusal(path)).endswith("cannot be read: Permission denied")
 
 
