@@ -28,7 +28,7 @@ from flamectl_operator.desired import claims as desired_claims
 from flamectl_operator.desired import cluster as desired_cluster
 from flamectl_operator.desired import names
 from flamectl_operator.desired import pods as desired_pods
-from flamectl_operator.flame import watcher
+from flamectl_operator.flame import knowledge, watcher
 from flamectl_operator.flame.snapshot import Load, SessionManagerSnapshot
 from flamectl_operator.kube import errors, views
 from flamectl_operator.kube import lease as leases
@@ -1641,11 +1641,21 @@ def a_session_manager_that_did_not_answer_is_not_asked_again() -> None:
     original = watcher.Watcher._pause
 
     async def pause(self: Any, followed: Any) -> None:
-        if followed.failures:
+        if followed.record.failures:
             await asyncio.Event().wait()
         await original(self, followed)
 
     _set(watcher.Watcher, "_pause", pause)
+
+
+@_needing("flame")
+def an_executor_that_left_the_table_has_no_time_to_come_back() -> None:
+    def answered(known: Any, snapshot: Any, asked: float, now: float) -> Any:
+        found = knowledge.answered(known, snapshot, asked, now)
+        since = {name: since for name, since in found.not_ready_since.items() if name in snapshot.nodes}
+        return replace(found, not_ready_since=since)
+
+    _set(watcher, "answered", answered)
 
 
 @_needing("flame")

@@ -8,7 +8,7 @@ from enum import Enum
 from functools import cached_property
 from sys import getsizeof
 
-from flamectl_operator.flame.snapshot import SessionManagerSnapshot
+from flamectl_operator.flame.snapshot import NodeState, SessionManagerSnapshot
 
 #: Seconds for which a snapshot is valid: longer than two of the slow polls.
 BELIEVED = 75.0
@@ -44,11 +44,12 @@ class Knowledge:
         snapshot: What it said last; None unless KNOWN.
         asked_at: When it was asked for that.
         said_at: When it said that.
-        known_since: When it first answered in this incarnation.
+        known_since: When it first answered in this incarnation, or answered again after nothing was known of it.
         failing: Whether the last question had no answer.
         cause: Why it does not answer, as one CamelCase word; empty unless UNKNOWN.
         problem: Why it does not answer, as a sentence; empty unless UNKNOWN.
-        not_ready_since: Since when each node of the table that is not ready has been seen so.
+        not_ready_since: Since when each node that is not ready in the table has been seen so. A node that has left the table
+            counts as well, for as long as a snapshot is valid.
         left: What it said last before nobody asked any more, for as long as a snapshot is valid; None unless OFF.
         first: The names of all nodes in its first answer in this incarnation, whatever came later; None before that.
     """
@@ -90,6 +91,26 @@ def _size(names: Collection[str]) -> int:
 
 #: No poller asks.
 OFF = Knowledge()
+
+
+def answered(known: Knowledge, snapshot: SessionManagerSnapshot, asked: float, now: float) -> Knowledge:
+    """Return the knowledge after an answer."""
+    listed = known.snapshot.nodes if known.snapshot is not None else {}
+    gone = {name: since for name, since in known.not_ready_since.items() if now - since <= BELIEVED}
+    states = dict.fromkeys((*listed, *gone), NodeState.UNKNOWN) | dict(snapshot.nodes)
+    return Knowledge(
+        Phase.KNOWN,
+        known.incarnation,
+        since=known.since,
+        snapshot=snapshot,
+        asked_at=asked,
+        said_at=now,
+        known_since=now if known.snapshot is None else known.known_since,
+        not_ready_since={
+            name: known.not_ready_since.get(name, now) for name, state in states.items() if state is not NodeState.READY
+        },
+        first=snapshot.names if known.first is None else known.first,
+    )
 
 
 def unanswered(known: Knowledge, phase: Phase, cause: str, problem: str) -> Knowledge:

@@ -18,10 +18,10 @@ from typing import Protocol
 
 import structlog
 
-from flamectl_operator.flame.knowledge import BELIEVED, OFF, Knowledge, Phase, differ, unanswered
+from flamectl_operator.flame.knowledge import BELIEVED, OFF, Knowledge, Phase, answered, differ, unanswered
 from flamectl_operator.flame.pace import FIRST, JITTER, LONGEST, LONGEST_FOR_OFFENDERS, Record
 from flamectl_operator.flame.session_manager import TOO_LARGE, FlameError, SessionManager
-from flamectl_operator.flame.snapshot import NodeState, SessionManagerSnapshot
+from flamectl_operator.flame.snapshot import SessionManagerSnapshot
 from flamectl_operator.runtime.backoff import ExponentialBackoff
 from flamectl_operator.runtime.clock import Clock
 from flamectl_operator.runtime.limits import Slots
@@ -251,8 +251,9 @@ class Watcher:
     async def _ask(self, key: Key, followed: _Followed) -> Knowledge:
         known, asked = followed.knowledge, self._clock.boottime()
         try:
-            answered = self._answered(known, await self._answer(followed), asked)
-            self._check_size(key, answered)
+            snapshot = await self._answer(followed)
+            found = answered(known, snapshot, asked, self._clock.boottime())
+            self._check_size(key, found)
         except FlameError as error:
             followed.record.failed(too_large=error.reason == TOO_LARGE)
             if followed.record.failures == 1:
@@ -271,7 +272,7 @@ class Watcher:
         if followed.record.failures:
             self._log.info("session manager can be asked again", namespace=key[0], cluster=key[1])
         followed.record.answered()
-        return answered
+        return found
 
     async def _answer(self, followed: _Followed) -> SessionManagerSnapshot:
         if self._shared(followed.target):
@@ -279,29 +280,14 @@ class Watcher:
         async with self._slots.slot():
             return await followed.manager.snapshot()
 
-    def _check_size(self, key: Key, answered: Knowledge) -> None:
+    def _check_size(self, key: Key, found: Knowledge) -> None:
         """Reject an answer for which the answers of other session managers leave no memory, asked ones or not."""
-        if answered.size <= SMALL:
+        if found.size <= SMALL:
             return
         off = map(self.knowledge, list(self._off))
         others = chain((each.knowledge for of, each in self._followed.items() if of != key), off)
-        if answered.size + sum(each.size for each in others if each.size > SMALL) > MAX_KEPT:
+        if found.size + sum(each.size for each in others if each.size > SMALL) > MAX_KEPT:
             raise FlameError(TOO_LARGE, "large answers of other session managers take all memory for them")
-
-    def _answered(self, known: Knowledge, snapshot: SessionManagerSnapshot, asked: float) -> Knowledge:
-        now = self._clock.boottime()
-        others = [name for name, state in snapshot.nodes.items() if state is not NodeState.READY]
-        return Knowledge(
-            Phase.KNOWN,
-            known.incarnation,
-            since=known.since,
-            snapshot=snapshot,
-            asked_at=asked,
-            said_at=now,
-            known_since=min(known.known_since, now),
-            not_ready_since={name: known.not_ready_since.get(name, now) for name in others},
-            first=snapshot.names if known.first is None else known.first,
-        )
 
     def _failed(self, known: Knowledge, error: FlameError) -> Knowledge:
         if known.phase is Phase.KNOWN and self._clock.boottime() - known.said_at <= BELIEVED:

@@ -17,7 +17,7 @@ from flamectl_operator.planning.group_comparison import GroupComparison
 from flamectl_operator.planning.parts import DrainReason
 from flamectl_operator.planning.planned_group import PlannedGroup
 from flamectl_operator.planning.replacement_backoff import executor_uncounted
-from flamectl_operator.planning.unregistered import Unregistered
+from flamectl_operator.planning.unregistered import Unregistered, may_return
 from flamectl_operator.runtime.outcome import DONE, Outcome, blocked, wait, wait_until
 
 #: How long an executor may take to register before the status reports it.
@@ -31,17 +31,14 @@ NONE_REGISTERS = "ExecutorsNotRegistered"
 def of_no_use(group: PlannedGroup) -> frozenset[str]:
     """Return the names of executors that are ready, and that the session manager neither calls registered nor lists work on.
 
-    An executor that was there before this incarnation of the session manager may still come back to its work.
+    There is none among those that may still come back to their work.
     """
-    flame, seen = group.cluster.flame, group.cluster.first_seen.running
-    snapshot = flame.fresh
+    snapshot = group.cluster.flame.fresh
     if snapshot is None:
         return frozenset()
     missing = [each for each in group.observed.ready if not snapshot.registered(each.name)]
     unknown = [each for each in missing if snapshot.load(each.name)[0] is Load.NONE]
-    early = [each for each in unknown if seen.get(each.pod.uid, flame.known_since) < flame.known_since]
-    returning = {each.name for each in early if group.cluster.marks.was_there_before(each)}
-    return frozenset(each.name for each in unknown if each.name not in returning)
+    return frozenset(each.name for each in unknown if not may_return(each, group.cluster))
 
 
 def holds_rollout(group: PlannedGroup) -> bool:

@@ -9,9 +9,10 @@ from random import Random
 import pytest
 
 from flamectl_operator.flame.knowledge import BELIEVED, OFF, Phase
+from flamectl_operator.flame.pace import LONGEST
 from flamectl_operator.flame.session_manager import TOO_LARGE, FlameError
 from flamectl_operator.flame.snapshot import ExecutorState, FlameExecutor, NodeState, Session, SessionManagerSnapshot
-from flamectl_operator.flame.watcher import Key, NotAsked, Target, Watcher
+from flamectl_operator.flame.watcher import BUSY_PERIOD, Key, NotAsked, Target, Watcher
 from tests.unit.runtime.virtual_time import VirtualClock
 
 pytestmark = pytest.mark.usefixtures("quiet")
@@ -362,6 +363,52 @@ async def test_unready_node_keeps_the_time_of_its_first_unready_state() -> None:
     setting.manager.answer = SessionManagerSnapshot({"n": NodeState.READY})
     await asyncio.sleep(10)
     assert setting.watcher.knowledge(KEY).not_ready_since == {}
+    setting.watcher.forget(KEY)
+
+
+async def test_node_that_is_missing_from_the_table_keeps_the_time_of_its_absence_for_a_while() -> None:
+    setting = Setting()
+    setting.manager.answer = SessionManagerSnapshot({"n": NodeState.READY, "other": NodeState.READY})
+    setting.watcher.follow(KEY, TARGET, busy=True)
+    await asyncio.sleep(10)
+    last = setting.watcher.knowledge(KEY).said_at
+    setting.manager.answer = SessionManagerSnapshot({"other": NodeState.READY})
+    await asyncio.sleep(BELIEVED - 15)
+    [(name, since)] = setting.watcher.knowledge(KEY).not_ready_since.items()
+    assert name == "n"
+    assert last < since <= last + 2 * BUSY_PERIOD
+    await asyncio.sleep(30)
+    assert setting.watcher.knowledge(KEY).not_ready_since == {}
+    setting.watcher.forget(KEY)
+
+
+async def test_node_that_comes_back_to_the_table_counts_as_ready_again() -> None:
+    setting = Setting()
+    setting.manager.answer = SessionManagerSnapshot({"n": NodeState.READY})
+    setting.watcher.follow(KEY, TARGET, busy=True)
+    for nodes in ({"n": NodeState.READY}, {}, {"n": NodeState.READY}):
+        setting.manager.answer = SessionManagerSnapshot(nodes)
+        await asyncio.sleep(10)
+        assert setting.watcher.knowledge(KEY).not_ready_since.keys() == {"n"} - nodes.keys()
+    setting.watcher.forget(KEY)
+
+
+async def test_session_manager_that_answers_again_after_nothing_was_known_is_known_since_then() -> None:
+    setting = Setting()
+    setting.watcher.follow(KEY, TARGET, busy=True)
+    await asyncio.sleep(10)
+    before = setting.watcher.knowledge(KEY).known_since
+    setting.manager.answer = FlameError("Unreachable", "it is down")
+    await asyncio.sleep(BELIEVED / 2)
+    setting.manager.answer = EMPTY
+    await asyncio.sleep(LONGEST * 2)
+    assert setting.watcher.knowledge(KEY).known_since == before
+    setting.manager.answer = FlameError("Unreachable", "it is down")
+    await asyncio.sleep(BELIEVED * 2)
+    down = asyncio.get_running_loop().time()
+    setting.manager.answer = EMPTY
+    await asyncio.sleep(LONGEST * 2)
+    assert setting.watcher.knowledge(KEY).known_since > down
     setting.watcher.forget(KEY)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 import pytest
@@ -88,6 +88,22 @@ def test_executor_that_was_there_before_the_session_manager_answered_has_less_ti
     assert _overdue(seen) == seen.group.live
 
 
+@pytest.mark.parametrize(("missing_for", "late"), [(59, False), (61, True)])
+def test_executor_that_an_earlier_answer_lists_has_its_time_to_register_again(
+    missing_for: float, *, late: bool
+) -> None:
+    seen = _answered(executor_pod(0, since=ago(590)), registered=[], seen=590, missing={0: missing_for})
+
+    assert _overdue(seen) == (seen.group.live if late else ())
+    assert _of_no_use(seen) == frozenset()
+
+
+def test_executor_has_its_whole_time_to_register_after_an_earlier_one_of_its_name_left_the_table() -> None:
+    seen = _answered(executor_pod(0, since=ago(70)), registered=[], seen=70, missing={0: 74})
+
+    assert _overdue(seen) == ()
+
+
 def _answered(
     *pods: PodView,
     registered: Iterable[int],
@@ -95,8 +111,13 @@ def _answered(
     listed: tuple[FlameExecutor, ...] = (),
     known_since: float = 600,
     seen: float = 100,
+    missing: Mapping[int, float] | None = None,
 ) -> ObservedCluster:
-    """Executors beside an answer of the session manager, which has answered for so many seconds."""
+    """Executors beside an answer of the session manager, which has answered for so many seconds.
+
+    Args:
+        missing: For how many seconds each of these has been missing from the table.
+    """
     nodes = {executor_pod(each).name: NodeState.UNKNOWN for each in silent}
     nodes |= {executor_pod(each).name: NodeState.READY for each in registered}
     flame = Knowledge(
@@ -105,6 +126,7 @@ def _answered(
         snapshot=SessionManagerSnapshot(nodes, listed),
         said_at=BOOTTIME,
         known_since=BOOTTIME - known_since,
+        not_ready_since={executor_pod(each).name: BOOTTIME - seconds for each, seconds in (missing or {}).items()},
     )
     first = observed(session_manager(), *pods, first_seen_ago=seen)
     return ObservedCluster.of(OWNER, replace(first.views, flame=flame), BOOTTIME, first)

@@ -12,9 +12,9 @@ from math import inf
 from typing import Any
 
 from flamectl_operator.desired import names
-from flamectl_operator.flame.knowledge import BELIEVED, OFF, Knowledge, Phase, differ
+from flamectl_operator.flame.knowledge import BELIEVED, OFF, Knowledge, Phase, answered, differ
 from flamectl_operator.flame.session_manager import FlameError
-from flamectl_operator.flame.snapshot import NodeState, SessionManagerSnapshot
+from flamectl_operator.flame.snapshot import SessionManagerSnapshot
 from flamectl_operator.flame.watcher import Key, Target
 from flamectl_operator.runtime.outcome import Result
 from tests.flame.model import FlameModel
@@ -81,19 +81,7 @@ class ModelFlame:
             return
         known, now = self.known, self._world.clock.boottime()
         if self.broken is None and self._world.model.running:
-            snapshot = self._world.model.snapshot()
-            others = [name for name, state in snapshot.nodes.items() if state is not NodeState.READY]
-            self.known = Knowledge(
-                Phase.KNOWN,
-                known.incarnation,
-                since=known.since,
-                snapshot=snapshot,
-                asked_at=now,
-                said_at=now,
-                known_since=min(known.known_since, now),
-                not_ready_since={name: known.not_ready_since.get(name, now) for name in others},
-                first=snapshot.names if known.first is None else known.first,
-            )
+            self.known = answered(known, self._world.model.snapshot(), now, now)
             return
         believed = known.phase is Phase.KNOWN and now - known.said_at <= BELIEVED
         self.known = Knowledge(
