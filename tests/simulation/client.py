@@ -216,6 +216,8 @@ class ModelClient:
         self.init_images: list[tuple[float, str]] = []
         #: Makes the process stand still.
         self.stand_still: Callable[[Standstill], None] = _never
+        #: How often its process has stood still.
+        self.standstills = 0
         self.streams: list[Stream] = []
         #: How many passes could have been compared with a plan; begins with another number in each world.
         self.passes = 0

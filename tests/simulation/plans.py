@@ -106,6 +106,7 @@ class Comparison:
         self._stores = controller._context.stores
         self._changes_before = self._stores.changes
         self._pass_ended_at = client.loop.now
+        self._standstills = client.standstills
         #: Why the comparison is over; empty while it goes on.
         self.over = ""
         client.server.listeners.append(self._changed)
@@ -128,7 +129,7 @@ class Comparison:
             self.end("the process has died")
         if result.errors:
             self.end("the pass failed")
-        self._check_flame()
+        self._check_disturbances()
         if not self.over and self._stores.changes == self._changes_before and result.delay != 0:
             self.end("all of it is done")
             if self._left:
@@ -139,7 +140,7 @@ class Comparison:
 
         A write that the plan does not say may be about to be refused, as under a name that is taken. Those beside it go on.
         """
-        self._check_flame()
+        self._check_disturbances()
         if self.over or plural in _SILENT:
             return None
         write = (verb, plural, name)
@@ -170,9 +171,11 @@ class Comparison:
         if _concerns(self._key, change.resource, change.key) and change.actor != self._client.name:
             self.end(f"{change.actor} wrote {change.resource} {change.key[1]}")
 
-    def _check_flame(self) -> None:
+    def _check_disturbances(self) -> None:
         if self._flame.knowledge(self._key) not in self._knowledge:
             self.end("Flame answered")
+        if self._client.standstills != self._standstills:
+            self.end("the process stood still")
 
     def _blame(self, what: str, clock: _Frozen) -> None:
         """Blame the operator, unless its plan would have been another one by this clock."""

@@ -176,6 +176,7 @@ class Process:
         """SIGSTOP, and SIGCONT after a while: what it has sent arrives, and nothing of it runs."""
         self._world.tell("world", f"{self.name} stands still for {seconds} s")
         self._world.disturb_lead(seconds)
+        self.client.standstills += 1
         self._world.loop.stop_process(self)
         self._world.later(seconds, self.go_on)
 
