@@ -8,7 +8,7 @@ from functools import cached_property
 
 from flamectl_operator.api.constants import RENDERED_ANNOTATION, REVISION_ANNOTATION
 from flamectl_operator.kube.pod_views import PodView
-from flamectl_operator.observed import pods
+from flamectl_operator.observed import pods, scheduling
 from flamectl_operator.observed.pod_problem import PodProblem
 from flamectl_operator.observed.waiting import waiting_since
 
@@ -89,7 +89,7 @@ class Component:
     @cached_property
     def problem(self) -> PodProblem | None:
         """Its failure, its node that does not report, or its failed scheduling; None while it terminates."""
-        return None if self.terminating else self.failure or self.missing_reports or pods.unschedulable(self.pod)
+        return None if self.terminating else self.failure or self.missing_reports or scheduling.unschedulable(self.pod)
 
     @cached_property
     def waiting(self) -> tuple[PodProblem, datetime] | None:

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from flamectl_operator.kube.pod_views import PodView
-from flamectl_operator.observed import pods
+from flamectl_operator.observed import scheduling
 from flamectl_operator.observed.executor import Executor
 
 
@@ -35,7 +35,7 @@ class FirstSeen:
         boottime: float,
     ) -> FirstSeen:
         """Return the times after another look."""
-        stuck = {manager.uid} if manager is not None and pods.unschedulable_since(manager) is not None else set()
+        stuck = {manager.uid} if manager is not None and scheduling.unschedulable_since(manager) is not None else set()
         return FirstSeen(
             {pod.uid: self.terminating.get(pod.uid, boottime) for pod in labelled if pod.terminating},
             _kept([each.pod.uid for each in executors if each.running_since is not None], self.running, boottime),

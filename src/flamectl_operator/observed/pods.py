@@ -1,4 +1,4 @@
-"""Reads a Pod's status in the terms of decisions: ready, failed, terminal, started, unschedulable."""
+"""Reads a Pod's status in the terms of decisions: ready, failed, terminal, started."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ from ipaddress import IPv6Address, ip_address
 from flamectl_operator.api.constants import GRACE_ANNOTATION
 from flamectl_operator.kube.pod_views import ContainerStatus, PodCondition, PodView
 from flamectl_operator.observed.pod_problem import (
-    MAX_CAUSE,
     OOM_KILLED,
     PodProblem,
     crash_loop,
@@ -19,31 +18,11 @@ from flamectl_operator.observed.pod_problem import (
     phase_problem,
     waiting_problem,
 )
-from flamectl_operator.runtime.text import one_line
 
 #: Reason for a Pod whose node does not report.
 NODE_NOT_REPORTING = "NodeNotReporting"
 #: Reason for an executor whose main container started more than once.
 RESTARTED_IN_PLACE = "RestartedInPlace"
-
-#: Reason of the scheduler for a Pod without a node.
-UNSCHEDULABLE = "Unschedulable"
-#: The scheduler's words about preemption, which say nothing that a person could change.
-_PREEMPTION = re.compile(r"(?: no new claims to deallocate,)? preemption: .*", re.DOTALL)
-#: Words of the scheduler for what other Pods take, or keep away, and for what only another node or volume can give.
-_LACKS_ROOM = re.compile(
-    r"Insufficient |Too many pods|free ports|anti-affinity|topology spread|max volume count|allocate"
-)
-_LACKS_NODE = re.compile(
-    r"untolerated taint|node affinity|were unschedulable|PersistentVolumeClaims|persistentvolumeclaim |persistent volumes to bind"
-    r"|no nodes available"
-)
-#: The scheduler's words for a Pod that no node can take, whatever other Pods leave: since 1.31 also for one that asks for more
-#: than each node has. Devices that ResourceClaims hold are no matter of preemption.
-_NO_ROOM_HELPS = re.compile(r"preemption: 0/(\d+) nodes are available: \1 Preemption is not helpful for scheduling")
-_DEVICES = "allocate"
-#: Reason of the API server for a Pod with scheduling gates.
-GATED = "SchedulingGated"
 
 #: A grace period as the operator writes it.
 _SECONDS = re.compile(r"[0-9]{1,9}")
@@ -244,17 +223,6 @@ def init_container_failed(pod: PodView) -> bool:
     return any(_init_failure(status) is not None for status in pod.status.init_container_statuses)
 
 
-def unschedulable(pod: PodView) -> PodProblem | None:
-    """Return why the scheduler finds no node for the Pod; None otherwise."""
-    scheduled = condition(pod, "PodScheduled")
-    if scheduled is None or scheduled.status != "False" or pod.spec.node_name:
-        return None
-    if gates := ", ".join(f'"{gate.name}"' for gate in pod.spec.scheduling_gates):
-        return PodProblem(scheduled.reason or GATED, "somebody must remove them", f"scheduling gates {gates}")
-    words = _PREEMPTION.sub("", scheduled.message)
-    return PodProblem(scheduled.reason or UNSCHEDULABLE, one_line(words, MAX_CAUSE))
-
-
 def not_reporting(pod: PodView) -> PodProblem | None:
     """Return what is wrong with a Pod whose node does not report; None when it does, or when that is not known.
 
@@ -274,24 +242,6 @@ def not_reporting(pod: PodView) -> PodProblem | None:
 def clock(time: datetime) -> str:
     """Return a time for messages."""
     return f"{time:%Y-%m-%d %H:%M:%S} UTC"
-
-
-def unschedulable_since(pod: PodView) -> datetime | None:
-    """Return since when the scheduler has found no node for the Pod; None otherwise, and for a Pod with scheduling gates."""
-    scheduled, problem = condition(pod, "PodScheduled"), unschedulable(pod)
-    if scheduled is None or problem is None or problem.reason != UNSCHEDULABLE:
-        return None
-    return scheduled.last_transition_time or pod.metadata.creation_timestamp
-
-
-def room_may_help(pod: PodView) -> bool:
-    """Return whether the end of other Pods may give an unschedulable Pod a node, as far as the scheduler's words tell."""
-    scheduled = condition(pod, "PodScheduled")
-    message = scheduled.message if scheduled is not None else ""
-    words = _PREEMPTION.sub("", message)
-    if _NO_ROOM_HELPS.search(message) and _DEVICES not in words:
-        return False
-    return _LACKS_ROOM.search(words) is not None or _LACKS_NODE.search(words) is None
 
 
 def last_restart(pod: PodView) -> tuple[PodProblem, datetime] | None:

@@ -8,7 +8,7 @@ from typing import Any
 
 from flamectl_operator.observed.cluster import ObservedCluster
 from flamectl_operator.observed.object_cache import ObjectCache
-from flamectl_operator.observed.pods import unschedulable
+from flamectl_operator.observed.scheduling import unschedulable
 from flamectl_operator.planning.children import CHILDREN, CONFIG_MAP, Child
 from flamectl_operator.planning.effective_spec import EffectiveSpec
 from flamectl_operator.planning.group_comparison import GroupComparison

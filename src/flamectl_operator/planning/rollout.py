@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from datetime import datetime, timedelta
 
 from flamectl_operator.flame.knowledge import SNAPSHOT_RECHECK_SECONDS
-from flamectl_operator.observed import pods
+from flamectl_operator.observed import scheduling
 from flamectl_operator.observed.cluster import ObservedCluster
 from flamectl_operator.observed.component import Component
 from flamectl_operator.observed.executor import Executor
@@ -112,9 +112,9 @@ def _without_room_since(observed: ObservedCluster, manager: Component, now: Cloc
 
     Its condition may be older, because a Pod with scheduling gates has the same condition for another reason.
     """
-    since = pods.unschedulable_since(manager.pod)
+    since = scheduling.unschedulable_since(manager.pod)
     seen = observed.first_seen.unschedulable.get(manager.pod.uid)
-    if since is None or seen is None or not pods.room_may_help(manager.pod):
+    if since is None or seen is None or not scheduling.room_may_help(manager.pod):
         return None
     return max(since, now.wall - timedelta(seconds=now.boottime - seen))
 

@@ -11,7 +11,7 @@ from datetime import datetime, timedelta
 
 from flamectl_operator.api.constants import APP_LABEL, EXECUTOR_MANAGER
 from flamectl_operator.flame.knowledge import SNAPSHOT_RECHECK_SECONDS
-from flamectl_operator.observed import pods
+from flamectl_operator.observed import scheduling
 from flamectl_operator.observed.executor import Executor, terminal_since
 from flamectl_operator.planning.budget import floor, surge
 from flamectl_operator.planning.deletion import deletion_order, given_up_at, in_brackets
@@ -138,7 +138,7 @@ def _session_manager_first(group: PlannedGroup) -> Outcome | None:
     """Wait for the session manager, because executors would take its room in a quota or on a node."""
     manager, next_attempt = group.cluster.session_manager, group.prerequisites.next_attempt
     if manager is not None:
-        unschedulable = manager.live and pods.unschedulable_since(manager.pod) is not None
+        unschedulable = manager.live and scheduling.unschedulable_since(manager.pod) is not None
         return wait("WaitingForSessionManager") if manager.terminal or unschedulable else None
     if next_attempt is None or next_attempt <= group.now.wall:
         return None

@@ -20,7 +20,7 @@ from flamectl_operator.api.status import FlameClusterStatus, Generations
 from flamectl_operator.desired import names
 from flamectl_operator.desired.metadata import Identity
 from flamectl_operator.kube.pod_views import PodView
-from flamectl_operator.observed import pods
+from flamectl_operator.observed import pods, scheduling
 from flamectl_operator.observed.cluster import ObservedCluster
 from flamectl_operator.observed.component import Component
 from flamectl_operator.observed.executor import Executor
@@ -159,6 +159,6 @@ def _is_well(pod: PodView) -> bool:
         not pod.terminating
         and not pods.is_terminal(pod, EXECUTOR_MANAGER)
         and pods.failure(pod) is None
-        and pods.unschedulable(pod) is None
+        and scheduling.unschedulable(pod) is None
         and pods.not_reporting(pod) is None
     )

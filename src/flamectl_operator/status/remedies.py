@@ -13,7 +13,7 @@ from flamectl_operator.observed.component import Component
 from flamectl_operator.observed.executor import Executor
 from flamectl_operator.observed.object_cache import ObjectCache
 from flamectl_operator.observed.pod_problem import PodProblem, gist
-from flamectl_operator.observed.pods import UNSCHEDULABLE
+from flamectl_operator.observed.scheduling import UNSCHEDULABLE
 from flamectl_operator.status import scheduling
 
 #: The field of the spec and the main container of each component.

@@ -9,7 +9,7 @@ import pytest
 
 from flamectl_operator.observed import pods
 from flamectl_operator.observed.pod_problem import PodProblem
-from tests.unit.builders import NOW, UNSCHEDULABLE, ago, condition, ended, later, pod, running, waiting
+from tests.unit.builders import UNSCHEDULABLE, ago, condition, ended, later, pod, running, waiting
 
 READY = condition("Ready", "True", since=ago(100))
 MAIN = "executor-manager"
@@ -220,33 +220,6 @@ def test_started(status: dict[str, Any], *, started: bool) -> None:
 
 
 @pytest.mark.parametrize(
-    ("status", "problem"),
-    [
-        pytest.param({"node": ""}, None, id="nothing said yet"),
-        pytest.param(
-            {"node": "", "conditions": [UNSCHEDULABLE]},
-            PodProblem("Unschedulable", "0/20 nodes are available: Insufficient cpu."),
-            id="no node fits",
-        ),
-        pytest.param({"node": "", "conditions": [condition("PodScheduled", "True")]}, None, id="scheduled"),
-        pytest.param({"node": "n", "conditions": [UNSCHEDULABLE]}, None, id="the condition is old"),
-        pytest.param(
-            {"node": "", "conditions": [condition("PodScheduled", "False")]},
-            PodProblem("Unschedulable"),
-            id="no reason given",
-        ),
-        pytest.param(
-            {"node": "", "conditions": [condition("PodScheduled", "False", "SchedulingGated", "gated")]},
-            PodProblem("SchedulingGated", "gated"),
-            id="gated",
-        ),
-    ],
-)
-def test_unschedulable(status: dict[str, Any], problem: PodProblem | None) -> None:
-    assert pods.unschedulable(pod(**{"phase": "Pending", **status})) == problem
-
-
-@pytest.mark.parametrize(
     ("containers", "time"),
     [
         pytest.param([], None, id="none"),
@@ -260,19 +233,6 @@ def test_unschedulable(status: dict[str, Any], problem: PodProblem | None) -> No
 )
 def test_finished_at(containers: list[Any], time: datetime | None) -> None:
     assert pods.finished_at(pod(containers=containers)) == time
-
-
-@pytest.mark.parametrize(
-    ("scheduled", "since"),
-    [
-        pytest.param(condition("PodScheduled", "False", "Unschedulable", since=later(9)), later(9), id="no node"),
-        pytest.param(condition("PodScheduled", "False", "Unschedulable"), NOW, id="without a time: since it was made"),
-        pytest.param(condition("PodScheduled", "False", "SchedulingGated", since=later(9)), None, id="a gate"),
-        pytest.param(condition("PodScheduled", "True", since=later(9)), None, id="scheduled"),
-    ],
-)
-def test_since_when_no_node_was_found(scheduled: Any, since: Any) -> None:
-    assert pods.unschedulable_since(pod(node="", conditions=[scheduled], created=NOW)) == since
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,59 @@
+"""Reads what the scheduler says of a Pod that has no node."""
+
+from __future__ import annotations
+
+import re
+from datetime import datetime
+
+from flamectl_operator.kube.pod_views import PodView
+from flamectl_operator.observed.pod_problem import MAX_CAUSE, PodProblem
+from flamectl_operator.observed.pods import condition
+from flamectl_operator.runtime.text import one_line
+
+#: Reason of the scheduler for a Pod without a node.
+UNSCHEDULABLE = "Unschedulable"
+#: The scheduler's words about preemption, which say nothing that a person could change.
+_PREEMPTION = re.compile(r"(?: no new claims to deallocate,)? preemption: .*", re.DOTALL)
+#: Words of the scheduler for what other Pods take, or keep away, and for what only another node or volume can give.
+_LACKS_ROOM = re.compile(
+    r"Insufficient |Too many pods|free ports|anti-affinity|topology spread|max volume count|allocate"
+)
+_LACKS_NODE = re.compile(
+    r"untolerated taint|node affinity|were unschedulable|PersistentVolumeClaims|persistentvolumeclaim |persistent volumes to bind"
+    r"|no nodes available"
+)
+#: The scheduler's words for a Pod that no node can take, whatever other Pods leave: since 1.31 also for one that asks for more
+#: than each node has. Devices that ResourceClaims hold are no matter of preemption.
+_NO_ROOM_HELPS = re.compile(r"preemption: 0/(\d+) nodes are available: \1 Preemption is not helpful for scheduling")
+_DEVICES = "allocate"
+#: Reason of the API server for a Pod with scheduling gates.
+GATED = "SchedulingGated"
+
+
+def unschedulable(pod: PodView) -> PodProblem | None:
+    """Return why the scheduler finds no node for the Pod; None otherwise."""
+    scheduled = condition(pod, "PodScheduled")
+    if scheduled is None or scheduled.status != "False" or pod.spec.node_name:
+        return None
+    if gates := ", ".join(f'"{gate.name}"' for gate in pod.spec.scheduling_gates):
+        return PodProblem(scheduled.reason or GATED, "somebody must remove them", f"scheduling gates {gates}")
+    words = _PREEMPTION.sub("", scheduled.message)
+    return PodProblem(scheduled.reason or UNSCHEDULABLE, one_line(words, MAX_CAUSE))
+
+
+def unschedulable_since(pod: PodView) -> datetime | None:
+    """Return since when the scheduler has found no node for the Pod; None otherwise, and for a Pod with scheduling gates."""
+    scheduled, problem = condition(pod, "PodScheduled"), unschedulable(pod)
+    if scheduled is None or problem is None or problem.reason != UNSCHEDULABLE:
+        return None
+    return scheduled.last_transition_time or pod.metadata.creation_timestamp
+
+
+def room_may_help(pod: PodView) -> bool:
+    """Return whether the end of other Pods may give an unschedulable Pod a node, as far as the scheduler's words tell."""
+    scheduled = condition(pod, "PodScheduled")
+    message = scheduled.message if scheduled is not None else ""
+    words = _PREEMPTION.sub("", message)
+    if _NO_ROOM_HELPS.search(message) and _DEVICES not in words:
+        return False
+    return _LACKS_ROOM.search(words) is not None or _LACKS_NODE.search(words) is None
