@@ -1,8 +1,8 @@
-"""Deletes executors in parallel, for the steps that scale down and that replace."""
+"""Deletes executors, or marks them for draining, for the steps that scale down and that replace."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 
 from flamectl_operator.kube.resources import PODS
@@ -10,7 +10,7 @@ from flamectl_operator.observed.executor import Executor
 from flamectl_operator.planning.marks import drain_annotations
 from flamectl_operator.planning.part import listed
 from flamectl_operator.planning.parts import DrainReason
-from flamectl_operator.reconcile.batch import batch_end
+from flamectl_operator.reconcile.batch import batch_end, time_limit
 from flamectl_operator.reconcile.cluster_io import ClusterIO
 from flamectl_operator.runtime.outcome import Outcome
 from flamectl_operator.runtime.slow_start import SlowStartResult, in_parallel
@@ -31,57 +31,64 @@ class RemovalResult:
         return batch_end(self.batch, len(self.deleted))
 
 
-async def delete_executors(
-    io: ClusterIO, executors: Sequence[Executor], in_time: Callable[[], bool], unchanged: Collection[str] = ()
-) -> RemovalResult:
-    """Delete executors in parallel; a failed deletion does not prevent the others.
+class ExecutorRemoval:
+    """Removes the executors that a step has chosen, in parallel; a failed request does not prevent the others.
 
-    The choice of the executors assumes that all other executors stay ready, and many deletions take a while. So the batch stops
-    when one of the others is no longer ready. An executor that became ready, or that left the cluster, is not deleted either. The
-    next pass chooses again.
+    The choice assumes that all other executors stay ready, and many requests take a while. So no further request is sent when one
+    of the others is no longer ready. An executor that became ready, or that left the cluster, is not removed either. The next
+    pass chooses again.
 
     Args:
-        unchanged: Names of executors to delete only if they have not changed since they were chosen.
+        chosen: All executors that the step deletes or marks.
     """
-    pods, deleted, chosen = io.stores.pods, set[str](), {executor.name for executor in executors}
-    serving = [each for each in io.observe().group.ready if each.name not in chosen]
 
-    async def delete(executor: Executor) -> None:
-        pod = executor.pod
+    def __init__(self, io: ClusterIO, chosen: Iterable[Executor]) -> None:
+        self._io = io
+        self._in_time = time_limit(io.clock)
+        names = {executor.name for executor in chosen}
+        self._remaining = [each for each in io.observe().group.ready if each.name not in names]
 
-        def still_due() -> bool:
-            if all(pods.get(each.pod.namespace, each.name) is each.pod for each in (executor, *serving)):
-                return True
-            observed = io.observe()
-            ready, ours = ({each.name for each in some} for some in (observed.group.ready, observed.executors))
-            still_chosen = executor.name in ours and (executor.ready or executor.name not in ready)
-            return still_chosen and all(each.name in ready for each in serving)
+    async def delete(self, executors: Sequence[Executor], unchanged: Collection[str] = ()) -> RemovalResult:
+        """Delete executors.
 
-        if await io.delete(PODS, pod, unchanged=pod.name in unchanged, still_due=still_due):
-            deleted.add(pod.name)
+        Args:
+            unchanged: Names of executors to delete only if they have not changed since they were chosen.
+        """
+        deleted: set[str] = set()
 
-    return RemovalResult(deleted, await in_parallel(executors, io.writes_in_flight, delete, in_time))
+        async def delete(executor: Executor) -> None:
+            def still_due() -> bool:
+                return self._still_due(executor)
 
+            if await self._io.delete(PODS, executor.pod, unchanged=executor.name in unchanged, still_due=still_due):
+                deleted.add(executor.name)
 
-async def mark_for_draining(
-    io: ClusterIO, executors: Sequence[Executor], in_time: Callable[[], bool], mark: DrainReason, why: str
-) -> Outcome:
-    """Mark executors that are deleted when their work is done.
+        return RemovalResult(deleted, await in_parallel(executors, self._io.writes_in_flight, delete, self._in_time))
 
-    Args:
-        in_time: The `time_limit` of the deletions before, because these executors were chosen together with those.
+    async def mark(self, executors: Sequence[Executor], reason: DrainReason, why: str) -> Outcome:
+        """Mark executors that are deleted when their work is done.
 
-    Returns:
-        How the step ends.
-    """
-    annotations = drain_annotations(mark, io.clock.now())
-    marked: list[Executor] = []
+        Returns:
+            How the step ends.
+        """
+        annotations = drain_annotations(reason, self._io.clock.now())
+        marked: list[Executor] = []
 
-    async def write(executor: Executor) -> None:
-        if not io.superseded and await io.annotate(executor.pod, annotations):
-            marked.append(executor)
+        async def mark(executor: Executor) -> None:
+            due = self._still_due(executor) and not self._io.superseded
+            if due and await self._io.annotate(executor.pod, annotations):
+                marked.append(executor)
 
-    result = await in_parallel(executors, io.writes_in_flight, write, in_time)
-    if marked:
-        io.record_event("ExecutorsDraining", f"Draining {listed(marked)}: {why}")
-    return batch_end(result, len(marked))
+        result = await in_parallel(executors, self._io.writes_in_flight, mark, self._in_time)
+        if marked:
+            self._io.record_event("ExecutorsDraining", f"Draining {listed(marked)}: {why}")
+        return batch_end(result, len(marked))
+
+    def _still_due(self, executor: Executor) -> bool:
+        pods, remaining = self._io.stores.pods, self._remaining
+        if all(pods.get(each.pod.namespace, each.name) is each.pod for each in (executor, *remaining)):
+            return True
+        observed = self._io.observe()
+        ready, ours = ({each.name for each in some} for some in (observed.group.ready, observed.executors))
+        still_chosen = executor.name in ours and (executor.ready or executor.name not in ready)
+        return still_chosen and all(each.name in ready for each in remaining)

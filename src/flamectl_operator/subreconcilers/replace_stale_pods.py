@@ -15,7 +15,7 @@ from flamectl_operator.planning.spec_changes import because
 from flamectl_operator.reconcile import outcomes
 from flamectl_operator.reconcile.base import PlannedStep
 from flamectl_operator.reconcile.batch import time_limit
-from flamectl_operator.reconcile.executor_removal import delete_executors, mark_for_draining
+from flamectl_operator.reconcile.executor_removal import ExecutorRemoval
 from flamectl_operator.reconcile.named_pod import named_object_cache, named_session_manager
 from flamectl_operator.reconcile.reconcile_pass import Pass
 from flamectl_operator.reconcile.refusals import collect, primary_error
@@ -64,16 +64,16 @@ class ReplaceStalePods(PlannedStep[RolloutPlan]):
             return DONE
         # An unready executor needs no budget, unless it becomes ready before its deletion is sent.
         unchanged = {executor.name for executor, _ in plan.delete if not executor.ready}
-        in_time = time_limit(pass_.clock)
-        removal = await delete_executors(pass_.io, [executor for executor, _ in plan.delete], in_time, unchanged)
-        deleted = removal.deleted
+        stale = [executor for executor, _ in plan.delete]
+        removal = ExecutorRemoval(pass_.io, (*stale, *plan.drain))
+        result = await removal.delete(stale, unchanged)
+        deleted = result.deleted
         for reason in dict.fromkeys(reason for executor, reason in plan.delete if executor.name in deleted):
             chosen = [executor for executor, why in plan.delete if why == reason and executor.name in deleted]
             why = because(reason, pass_.changes.executors) if reason == STALE else reason
             pass_.io.record_event("ExecutorsReplaced", f"Deleted {listed(chosen)} for replacement: {why}")
         why = because(STALE, pass_.changes.executors)
-        drained = await mark_for_draining(pass_.io, plan.drain, in_time, DrainReason.STALE, why)
-        return combine([removal.outcome(), drained])
+        return combine([result.outcome(), await removal.mark(plan.drain, DrainReason.STALE, why)])
 
     async def apply(self, pass_: Pass, plan: RolloutPlan, /) -> Outcome:
         """Patch executors that wait in their init container, because they have no session manager yet and need no new Pod.

@@ -14,7 +14,7 @@ from flamectl_operator.planning.parts import DrainReason, ScalePlan
 from flamectl_operator.reconcile import outcomes
 from flamectl_operator.reconcile.base import PlannedStep
 from flamectl_operator.reconcile.batch import time_limit
-from flamectl_operator.reconcile.executor_removal import delete_executors, mark_for_draining
+from flamectl_operator.reconcile.executor_removal import ExecutorRemoval
 from flamectl_operator.reconcile.reconcile_pass import Pass
 from flamectl_operator.reconcile.refusals import primary_error
 from flamectl_operator.runtime.outcome import DONE, Outcome, combine, wait
@@ -36,18 +36,18 @@ class ScaleExecutors(PlannedStep[ScalePlan]):
 
     async def delete(self, pass_: Pass, plan: ScalePlan, /) -> Outcome:
         """Delete surplus and terminal executors, or mark them for draining."""
-        before, in_time = len(pass_.observe().group.live), time_limit(pass_.clock)
-        removal = await delete_executors(pass_.io, plan.deletes, in_time)
+        before, removal = len(pass_.observe().group.live), ExecutorRemoval(pass_.io, (*plan.deletes, *plan.drain))
+        result = await removal.delete(plan.deletes)
         for gone, why in (
             (plan.delete_terminal, "failed or completed"),
             (plan.delete_unregistered, "not registered with Flame in time"),
             (plan.delete, f"{plan.target} wanted"),
         ):
-            if removed := [executor for executor in gone if executor.name in removal.deleted]:
+            if removed := [executor for executor in gone if executor.name in result.deleted]:
                 count = f" ({before} -> {before - len(removed)})" if gone is plan.delete else ""
                 pass_.io.record_event("ExecutorsRemoved", f"Removed {listed(removed)}: {why}{count}")
-        drained = await mark_for_draining(pass_.io, plan.drain, in_time, DrainReason.SURPLUS, f"{plan.target} wanted")
-        return combine([removal.outcome(), drained])
+        drained = await removal.mark(plan.drain, DrainReason.SURPLUS, f"{plan.target} wanted")
+        return combine([result.outcome(), drained])
 
     async def apply(self, pass_: Pass, plan: ScalePlan, /) -> Outcome:
         """Create Pods under reserved ids. If the ids do not suffice, the next pass first reserves more."""
