@@ -41,6 +41,9 @@ RETRY_BASE = 0.5
 RETRY_LIMIT = 60.0
 #: Seconds until a pass is due that waits because an answer contradicts a cache: a list comes soon, or the process ends.
 CONTRADICTION_RETRY = 0.5
+#: Seconds between two looks at the clock, and the seconds that one may be late until the process counts as having stood still.
+LOOK_PERIOD = 10.0
+STOOD_STILL = 10.0
 #: Seconds that running passes, and then events, may take to finish when the operator is asked to stop. Together they are below
 #: the 30 s that Kubernetes gives a Pod.
 PASSES_STOP_TIMEOUT = 20.0
@@ -140,6 +143,7 @@ class Operator:
             for namespace, reflectors in self._by_namespace.items()
         }
         background |= {"events": self.events.run(), "workers": self._work(), "resync": self._resync()}
+        background["standstills"] = self._notice_standstills()
         if self.watcher is not None:
             background["session managers"] = self.watcher.run()
         running = asyncio.create_task(run_forever(background))
@@ -252,10 +256,25 @@ class Operator:
         async with racing(happening, asyncio.create_task(self._clock.sleep(seconds))) as ended:
             return happening in ended
 
+    async def _notice_standstills(self) -> None:
+        """List everything again after the process stood still, as on a machine that was paused.
+
+        Its watches go on at once if the API server was away for no longer, and etcd may have been set back meanwhile.
+        """
+        while True:
+            before = self._clock.boottime()
+            await self._clock.sleep(LOOK_PERIOD)
+            late = self._clock.boottime() - before - LOOK_PERIOD
+            if late > STOOD_STILL:
+                self._list_again(f"this process stood still for {late:.0f} s")
+
     def _doubt(self, what: str) -> None:
-        """List everything again. If etcd was set back, the lists show it, and the process ends."""
-        self._log.warning("everything is listed again", why=what)
         self._telemetry.cache_doubted()
+        self._list_again(what)
+
+    def _list_again(self, why: str) -> None:
+        """List everything again. If etcd was set back, the lists show it, and the process ends."""
+        self._log.warning("everything is listed again", why=why)
         for reflector in self.reflectors:
             reflector.doubt()
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import functools
+import math
 import multiprocessing
 import re
 import sys
@@ -79,6 +80,7 @@ from flamectl_operator.reconcile import (
     cluster_io,
     cluster_reads,
     cluster_state,
+    executor_removal,
     lock_lease,
     reconcile_pass,
     spec_renderer,
@@ -411,6 +413,11 @@ def modified_events_are_ignored() -> None:
         return [] if known is not None and known.uid == obj.uid else original(self, obj, news=news, initial=initial)
 
     _set(store.Store, "_take_state", take)
+
+
+@_needing("sets_back")
+def watches_go_on_after_the_process_stood_still() -> None:
+    _set(operator, "STOOD_STILL", math.inf)
 
 
 @_mutation
@@ -1173,6 +1180,17 @@ def chosen_executors_are_deleted_although_others_fail() -> None:
         return await original(*args, **options)
 
     _set(ClusterIO, "delete", delete)
+
+
+@_needing("flame")
+def chosen_executors_are_marked_although_others_fail() -> None:
+    original = executor_removal.ExecutorRemoval.mark
+
+    async def mark(self: Any, *args: Any) -> Any:
+        self._still_due = lambda _executor: True
+        return await original(self, *args)
+
+    _set(executor_removal.ExecutorRemoval, "mark", mark)
 
 
 @_mutation

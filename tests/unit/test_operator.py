@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import Callable, Coroutine, MutableMapping
 from random import Random
 from typing import Any, TypeVar
@@ -29,7 +30,7 @@ from flamectl_operator.runtime.telemetry import UNMEASURED, Telemetry
 from flamectl_operator.settings.model import OperatorConfig
 from tests.unit.builders import controller_reference, flame_cluster, raw_spec, replicas, session_manager
 from tests.unit.notes import Notes
-from tests.unit.runtime.virtual_time import VirtualClock
+from tests.unit.runtime.virtual_time import VirtualClock, VirtualTimeLoop
 from tests.unit.subreconcilers.errors import broken, quota
 from tests.unit.subreconcilers.fake_api import FakeApi
 
@@ -328,6 +329,29 @@ async def test_no_pass_starts_while_a_list_contradicts_a_cache() -> None:
     with pytest.raises(TaskDiedError, match="etcd may have been restored"):
         await _during(operator, script)
     assert _executors(api, "first") == 2
+
+
+@pytest.mark.parametrize(("seconds", "lists"), [(5.0, 1), (40.0, 2)], ids=["a moment", "for long"])
+async def test_everything_is_listed_again_after_the_process_stood_still(seconds: float, lists: int) -> None:
+    """Watches go on at once if etcd was set back meanwhile and the API server is there again."""
+    listed: Counter[str] = Counter()
+
+    class Counting(FakeApi):
+        async def list_page(self, resource: Resource[T], namespace: str | None = None, **options: Any) -> Page[T]:
+            listed[resource.plural] += 1
+            return await super().list_page(resource, namespace, **options)
+
+    operator, _ = _operator(api=Counting(VirtualClock()))
+
+    async def script() -> None:
+        await asyncio.sleep(60)
+        loop = asyncio.get_running_loop()
+        assert isinstance(loop, VirtualTimeLoop)
+        loop.virtual_now += seconds
+        await asyncio.sleep(15)
+        assert listed == dict.fromkeys((each.plural for each in operator.reflectors), lists)
+
+    await _during(operator, script)
 
 
 async def _contradict(api: _SetBack, operator: Operator, refusal: ApiError) -> None:
