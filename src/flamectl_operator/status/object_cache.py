@@ -15,12 +15,15 @@ NOT_RUN = "The operator runs no object cache, because spec.objectCache.image is 
 def object_cache_status(
     before: ObjectCacheStatus, observed: ObservedCluster, desired: DesiredCluster | None, *, suspended: bool
 ) -> ObjectCacheStatus:
-    """Return the status of the object cache."""
+    """Return the status of the object cache; without a valid spec the stored one with what the Pods show."""
     caches = observed.object_caches.ours.values()
     live = [cache for cache in caches if cache.live]
     found: dict[str, int] = {"ready": sum(cache.ready for cache in caches), "current": len(live)}
     if desired is None:
-        return before.model_copy(update=found) if caches else before
+        if before.replicas is None:  # none was run
+            return before.model_copy(update=found) if caches else before
+        state = _state(observed, before.replicas, suspended=False)
+        return before.model_copy(update={**found, "state": state})
     template = desired.object_cache
     if template is None:
         return ObjectCacheStatus(state=CacheState.NOT_RUN, message=NOT_RUN, **(found if caches else {}))

@@ -309,6 +309,27 @@ def test_object_cache_is_in_the_status_and_in_the_message() -> None:
     assert status.generations.reconciled == 0
 
 
+@pytest.mark.parametrize(
+    ("pods", "state", "ready"),
+    [
+        pytest.param((), "Pending", 0, id="all are gone"),
+        pytest.param((object_cache_pod(0, "crashing"),), "Failed", 0, id="one is gone, one fails"),
+        pytest.param((object_cache_pod(0), object_cache_pod(1)), "Running", 2, id="all are ready"),
+    ],
+)
+def test_object_caches_are_counted_while_the_spec_is_invalid(pods: tuple[PodView, ...], state: str, ready: int) -> None:
+    wanted = effective(cached(2))
+    before = _status(wanted, *WELL, object_cache_pod(0), object_cache_pod(1))
+
+    found = _status(None, *WELL, *pods, problem="spec.x: wrong", before=before).object_cache
+    assert (found.state, found.replicas, found.ready, found.current) == (state, 2, ready, len(pods))
+
+
+def test_object_cache_that_is_not_run_has_no_counts_while_the_spec_is_invalid() -> None:
+    before = _status(effective(), *WELL)
+    assert _status(None, *WELL, problem="spec.x: wrong", before=before).object_cache == before.object_cache
+
+
 def test_object_cache_is_failed_when_all_its_pods_failed() -> None:
     wanted = effective(cached(2))
     pods = (object_cache_pod(0, "crashing"), object_cache_pod(1, "crashing"))
