@@ -127,6 +127,10 @@ _EVICTIONS = (
 _EVICTED_FOR = re.compile(r"\bContainer ([-a-z0-9]+) (?:exceeded|was using)")
 #: The address of a request: its words and numbers say nothing about the answer.
 _ADDRESS = re.compile(r'https?://[^\s"]*|(?<=[\w\]]):\d+\b', re.IGNORECASE)
+#: The image that a kubelet or a runtime names. Runtimes complete the registry of a name, and take a tag off beside a digest.
+_NAMED_IMAGE = re.compile(r'\bimage (?:tag )?"([^"]+)"')
+_REGISTRY = re.compile(r"^(?:localhost|[^/]*[.:][^/]*)/")
+_VERSION = re.compile(r"(?::[^/:@]*)?(?:@.*)?$")
 _ROOT = re.compile(r"runAsNonRoot")
 #: Words of runc and crun for a container that was killed at its memory limit before its process began (reason StartError).
 _TOO_LOW = re.compile(r"memory limit (could be )?too low")
@@ -186,9 +190,13 @@ def waiting_problem(status: ContainerStatus) -> PodProblem | None:
     name, reason = status.name, waiting.reason
     if reason in IMAGE_REASONS:
         image = f'image "{status.image}"' if status.image else f'image of container "{name}"'
+        of_volume = _image_of_volume(waiting.message, status.image)
         cause, remedy = IMAGE_REASONS[reason], _REMEDIES.get(reason, "correct {image}")
         if not cause:
-            cause, remedy = _pull_cause(waiting.message, status.image)
+            cause, remedy = _pull_cause(waiting.message, of_volume or status.image)
+        if of_volume:
+            image, volumes = f'image "{of_volume}" of a volume of container "{name}"', "{template}.volumes"
+            remedy = remedy.replace("{image}", volumes).replace("{container}.imagePullPolicy", volumes)
         return PodProblem(IMAGE_PULL_FAILED, cause, image, name, remedy)
     if reason == CRASH_LOOP:
         return crash_loop(name, status.last_state.terminated)
@@ -261,6 +269,20 @@ def _start_cause(message: str) -> str:
     """Return why a container cannot start, without the runtime's account of how far it came."""
     words = message[:_MOST_READ].removesuffix(_UNKNOWN)
     return one_line(_RUNTIME.sub("", words), MAX_CAUSE)
+
+
+def _image_of_volume(message: str, image: str) -> str:
+    """Return the image of a volume that a container waits for; empty where the kubelet does not name another image.
+
+    Kubelets report such an image like the container's own, and only the message names it.
+
+    Args:
+        image: The image of the container.
+    """
+    named = _NAMED_IMAGE.search(message[:_MOST_READ])
+    if named is None or not image or _VERSION.sub("", named[1]).endswith(_REGISTRY.sub("", _VERSION.sub("", image))):
+        return ""
+    return named[1]
 
 
 def _pull_cause(message: str, image: str) -> tuple[str, str]:

@@ -261,3 +261,58 @@ def test_container_that_cannot_start_tells_the_cause_without_the_account_of_the_
 
     assert [each and each.message for each in found] == [f'container "main": {cause}'] * 3
     assert {each and each.remedy for each in found} == {"correct {image} or {command}"}
+
+
+_OF_VOLUME = "example.com/models/llm:1"
+
+
+@pytest.mark.parametrize(
+    ("reason", "message", "cause", "remedy"),
+    [
+        ("ImagePullBackOff", f'Back-off pulling image "{_OF_VOLUME}"', "", ""),
+        (
+            "ImagePullBackOff",
+            f'Back-off pulling image "{_OF_VOLUME}": ErrImagePull: rpc error: code = NotFound desc = {_OF_VOLUME}: not found',
+            NOT_FOUND,
+            "correct {template}.volumes",
+        ),
+        (
+            "ErrImagePull",
+            f'failed to pull and unpack image "{_OF_VOLUME}": failed to resolve reference: pull access denied',
+            DENIED,
+            "correct {template}.volumes, or add a Secret to {template}.imagePullSecrets",
+        ),
+        (
+            "ErrImageNeverPull",
+            f'Container image "{_OF_VOLUME}" is not present with pull policy of Never',
+            "it is not on the node, and imagePullPolicy is Never",
+            "load the image on the node, or change {template}.volumes",
+        ),
+    ],
+)
+def test_image_of_a_volume_is_not_told_as_that_of_the_container(
+    reason: str, message: str, cause: str, remedy: str
+) -> None:
+    problem = waiting_problem(_waiting(reason, message))
+
+    assert problem == PodProblem("ImagePullFailed", cause, f'image "{_OF_VOLUME}" of a volume of container "main"')
+    assert problem.remedy == remedy
+
+
+@pytest.mark.parametrize(
+    ("image", "named"),
+    [
+        ("busybox", "registry.example.com/library/busybox:latest"),
+        ("docker.example.com/flame/executor:v1", "registry.example.com/flame/executor:v1"),
+        ("localhost:5000/executor", "localhost:5000/executor:latest"),
+        ("flame/executor:v1@sha256:0123", "registry.example.com/flame/executor@sha256:0123"),
+    ],
+)
+def test_longer_name_of_an_image_is_still_that_of_the_container(image: str, named: str) -> None:
+    state = ContainerState(
+        waiting=ContainerStateWaiting("ErrImagePull", f'failed to pull and unpack image "{named}": not found')
+    )
+
+    assert waiting_problem(ContainerStatus("main", 0, state, image=image)) == PodProblem(
+        "ImagePullFailed", NOT_FOUND, f'image "{image}"'
+    )
