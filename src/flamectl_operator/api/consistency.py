@@ -7,6 +7,7 @@ import re
 import ssl
 from collections.abc import Iterator
 from decimal import Decimal
+from typing import Any
 
 from flamectl_operator.api.constants import EXECUTOR_MANAGER
 from flamectl_operator.api.executor_limits import CONTAINER_LIMITS, Limit, executor_limits, gpu_limit
@@ -15,7 +16,7 @@ from flamectl_operator.api.images import tagged_version
 from flamectl_operator.api.network_policy import address_problems
 from flamectl_operator.api.override_schema import override_problems, override_warnings
 from flamectl_operator.api.problems import Problem
-from flamectl_operator.api.quantity import parse_quantity
+from flamectl_operator.api.quantity import quantity_or_none
 from flamectl_operator.api.slot import parse_slot
 
 _SLOT = "spec.sessionManager.slot"
@@ -119,25 +120,37 @@ def _memory(spec: FlameClusterSpec) -> Iterator[Problem]:
 def _without_unit(spec: FlameClusterSpec) -> Iterator[Problem]:
     """Name sizes that are so small that their author left out the unit."""
     executors = spec.executor_manager
-    sizes: dict[str, int | str | None] = {
-        "spec.executorManager.runtimeStorage.sizeLimit": executors.runtime_storage.size_limit
-    }
+    sizes: dict[str, object] = {"spec.executorManager.runtimeStorage.sizeLimit": executors.runtime_storage.size_limit}
     for component, persistence in (
         ("sessionManager", spec.session_manager.persistence),
         ("objectCache", spec.object_cache.persistence),
     ):
         sizes[f"spec.{component}.persistence.size"] = None if persistence is None else persistence.size
-    for component, resources in (
-        ("sessionManager", spec.session_manager.resources),
-        ("executorManager", executors.resources),
-        ("objectCache", spec.object_cache.resources),
+    for component, part in (
+        ("sessionManager", spec.session_manager),
+        ("executorManager", executors),
+        ("objectCache", spec.object_cache),
     ):
-        for kind, quantities in (("limits", resources.limits), ("requests", resources.requests)):
-            found = {f"spec.{component}.resources.{kind}.{name}": quantities.get(name) for name in _IN_BYTES}
-            sizes.update(found)
+        own = {"limits": part.resources.limits, "requests": part.resources.requests}
+        for place, resources in ((component, own), *_resources_of_template(component, part.pod_template)):
+            for kind in ("limits", "requests"):
+                quantities = resources.get(kind)
+                found = quantities if isinstance(quantities, dict) else {}
+                sizes.update({f"spec.{place}.resources.{kind}.{name}": found.get(name) for name in _IN_BYTES})
     for path, size in sizes.items():
-        if size is not None and 0 < (amount := parse_quantity(size)) < _MI:
+        if (amount := quantity_or_none(size)) is not None and 0 < amount < _MI:
             yield Problem(path, f"is {float(amount):.9g} bytes: write Mi or Gi after the number")
+
+
+def _resources_of_template(component: str, template: dict[str, Any] | None) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yield the resources of a whole Pod and of its containers that a podTemplate sets, each with the path of their parent."""
+    place, pod = f"{component}.podTemplate.spec", (template or {}).get("spec", {})
+    members = [(place, pod)]
+    for field in ("containers", "initContainers"):
+        members += ((f"{place}.{field}[name={each['name']}]", each) for each in pod.get(field, ()))
+    for where, member in members:
+        if isinstance(resources := member.get("resources"), dict):
+            yield where, resources
 
 
 def _shared_claim(spec: FlameClusterSpec) -> Iterator[Problem]:

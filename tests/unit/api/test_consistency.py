@@ -8,7 +8,7 @@ import pytest
 
 from flamectl_operator.api import consistency
 from flamectl_operator.api.problems import InvalidSpecError
-from tests.unit.builders import merged, spec
+from tests.unit.builders import executor_template, merged, session_template, spec
 from tests.unit.kube.certificates import AUTHORITY
 
 #: An executor that can be filled without more memory than it has.
@@ -130,6 +130,9 @@ def test_claim_of_two_components_is_a_warning(other: str, *, warned: bool) -> No
 
 _STORED = {"storage": "fs:///var/lib/flame/session", "persistence": {"size": 10}}
 _CACHE = {"image": "xflops/flame-object-cache:v0.6.0"}
+_IN_AN_INIT_CONTAINER = {
+    "spec": {"initContainers": [{"name": "prepare", "image": "x", "resources": {"limits": {"memory": "64m"}}}]}
+}
 
 
 @pytest.mark.parametrize(
@@ -166,6 +169,23 @@ _CACHE = {"image": "xflops/flame-object-cache:v0.6.0"}
             {"objectCache": {**_CACHE, "resources": {"limits": {"memory": "8"}}}},
             "spec.objectCache.resources.limits.memory",
             "8",
+        ),
+        (
+            session_template({"resources": {"limits": {"memory": "8"}}}),
+            "spec.sessionManager.podTemplate.spec.resources.limits.memory",
+            "8",
+        ),
+        (
+            executor_template(
+                {"containers": [{"name": "logs", "image": "x", "resources": {"requests": {"memory": 64}}}]}
+            ),
+            "spec.executorManager.podTemplate.spec.containers[name=logs].resources.requests.memory",
+            "64",
+        ),
+        (
+            {"objectCache": {**_CACHE, "podTemplate": _IN_AN_INIT_CONTAINER}},
+            "spec.objectCache.podTemplate.spec.initContainers[name=prepare].resources.limits.memory",
+            "0.064",
         ),
     ],
     ids=lambda each: each if isinstance(each, str) and each.startswith("spec") else "",
