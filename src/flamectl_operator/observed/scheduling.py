@@ -33,12 +33,21 @@ GATED = "SchedulingGated"
 def unschedulable(pod: PodView) -> PodProblem | None:
     """Return why the scheduler finds no node for the Pod; None otherwise."""
     scheduled = condition(pod, "PodScheduled")
-    if scheduled is None or scheduled.status != "False" or pod.spec.node_name:
+    if scheduled is None or scheduled.status != "False" or pod.spec.node_name or gates_lifted(pod):
         return None
     if gates := ", ".join(f'"{gate.name}"' for gate in pod.spec.scheduling_gates):
         return PodProblem(scheduled.reason or GATED, "somebody must remove them", f"scheduling gates {gates}")
     words = _PREEMPTION.sub("", scheduled.message)
     return PodProblem(scheduled.reason or UNSCHEDULABLE, one_line(words, MAX_CAUSE))
+
+
+def gates_lifted(pod: PodView) -> bool:
+    """Return whether a Pod has lost its scheduling gates and no scheduler has looked at it since.
+
+    The API server sets the condition for the gates when it creates the Pod, and only a scheduler changes it.
+    """
+    scheduled = condition(pod, "PodScheduled")
+    return scheduled is not None and scheduled.reason == GATED and not pod.spec.scheduling_gates
 
 
 def unschedulable_since(pod: PodView) -> datetime | None:

@@ -11,6 +11,7 @@ from datetime import datetime
 from flamectl_operator.kube.pod_views import ContainerStatus, PodView
 from flamectl_operator.observed.pod_problem import PodProblem
 from flamectl_operator.observed.pods import TERMINAL_PHASES, clock, condition, failure, unreported
+from flamectl_operator.observed.scheduling import gates_lifted
 
 #: Reasons for a Pod that has waited for long.
 NOT_SCHEDULED = "NotScheduled"
@@ -34,10 +35,12 @@ def waiting_since(pod: PodView) -> tuple[PodProblem, datetime] | None:
 
 def _without_scheduler(pod: PodView) -> tuple[PodProblem, datetime] | None:
     """Return what keeps schedulers from a Pod, as far as the Pod shows. A scheduler that finds no node says so itself."""
-    scheduled = condition(pod, "PodScheduled")
-    if scheduled is not None and scheduled.status == "False":
+    scheduled, since = condition(pod, "PodScheduled"), pod.metadata.creation_timestamp
+    if gates_lifted(pod):
+        since = pod.metadata.last_written or since
+    elif scheduled is not None and scheduled.status == "False":
         return None
-    made, since = {each.name for each in pod.status.resource_claim_statuses}, pod.metadata.creation_timestamp
+    made = {each.name for each in pod.status.resource_claim_statuses}
     for claim in pod.spec.resource_claims:
         if (template := claim.resource_claim_template_name) and claim.name not in made:
             how = "it gave the Pod no ResourceClaim (does it exist?); the Pod has waited for a scheduler since"

@@ -28,9 +28,18 @@ from tests.unit.builders import NOW, UNSCHEDULABLE, condition, later, pod
             id="no reason given",
         ),
         pytest.param(
-            {"node": "", "conditions": [condition("PodScheduled", "False", "SchedulingGated", "gated")]},
-            PodProblem("SchedulingGated", "gated"),
+            {
+                "node": "",
+                "conditions": [condition("PodScheduled", "False", "SchedulingGated", "gated")],
+                "spec": {"schedulingGates": [{"name": "a"}]},
+            },
+            PodProblem("SchedulingGated", "somebody must remove them", 'scheduling gates "a"'),
             id="gated",
+        ),
+        pytest.param(
+            {"node": "", "conditions": [condition("PodScheduled", "False", "SchedulingGated", "gated")]},
+            None,
+            id="its gates were removed",
         ),
     ],
 )

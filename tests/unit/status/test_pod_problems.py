@@ -554,6 +554,17 @@ def test_scheduling_gates_are_named() -> None:
     assert 'SchedulingGated: scheduling gates "kueue.x-k8s.io/q": somebody must remove them' in str(status.message)
 
 
+def test_pod_whose_gates_are_gone_is_named_when_no_scheduler_looks_at_it() -> None:
+    gated = condition("PodScheduled", "False", "SchedulingGated", "Scheduling is blocked")
+    pod = executor_pod(0, "unscheduled", conditions=[gated], created=ago(900), written=ago(20))
+
+    assert _status(SM, pod, count=1).reason != "Unschedulable"
+    after = _status(SM, pod, count=1, now=later(10))
+    assert after.reason == "NotScheduled"
+    assert 'scheduler "default-scheduler": it has not looked at the Pod' in str(after.message)
+    assert f"which has waited since {BORN}" in str(after.message)
+
+
 def test_slow_pods_are_listed_after_failing_pods() -> None:
     status = _status(SM, _in_init(0, "fetch", 99), *(_pulling(number) for number in range(1, 13)))
 
