@@ -633,7 +633,7 @@ class FlameModel:
 
     def stop(self) -> None:
         """The session manager's process ends."""
-        self.running = False
+        self.running, self._scheduled = False, False
         self.incarnation += 1
         if self.storage == "none":
             self.nodes, self.executors, self.sessions = {}, {}, {}

@@ -156,6 +156,16 @@ async def test_restart_with_storage_keeps_nodes_and_runs_tasks_again() -> None:
     assert session.done
 
 
+async def test_sessions_get_executors_after_a_restart_between_two_rounds_of_the_scheduler() -> None:
+    model = _model()
+    model.start_executor_manager("a")
+    session = model.open_session("s", tasks=1)
+    model.stop()
+    model.start()
+    await asyncio.sleep(200)
+    assert session.done
+
+
 async def test_restart_without_storage_forgets_everything() -> None:
     model = _model(storage="none")
     model.start_executor_manager("a")
