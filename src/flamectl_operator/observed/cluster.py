@@ -26,6 +26,7 @@ from flamectl_operator.observed.group import ObservedGroup
 from flamectl_operator.observed.incarnation import incarnation_of
 from flamectl_operator.observed.object_cache import ObjectCaches
 from flamectl_operator.observed.pod_problem import PodProblem
+from flamectl_operator.observed.released import is_released
 from flamectl_operator.observed.views import Views
 
 
@@ -141,19 +142,10 @@ class ObservedCluster:
 
     @cached_property
     def released(self) -> tuple[PodView, ...]:
-        """The Pods of executors that run without a label by which executors are found, or without an owner.
-
-        All of them have the label of the cluster, because the watch shows no others.
-        """
+        """The Pods of executors that run without a label by which executors are found, or without an owner."""
         found = {executor.name for executor in self.executors}
-        return tuple(
-            pod
-            for pod in self.views.labelled_pods
-            if pod.name not in found
-            and names.executor_id(self.owner.name, pod.name) is not None
-            and (pod.controller is None or pod.controlled_by(self.owner.uid))
-            and not (pod.terminating or pods.is_terminal(pod, EXECUTOR_MANAGER))
-        )
+        bare = {pod.name: pod for pod in (*self.views.out_of_view, *self.views.labelled_pods) if pod.name not in found}
+        return tuple(pod for pod in bare.values() if is_released(pod, self.owner))
 
     @cached_property
     def claims(self) -> dict[str, PersistentVolumeClaimView]:

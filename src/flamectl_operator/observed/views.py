@@ -29,6 +29,7 @@ class Views:
         quota_refused: Names whose create in this pass or the last a quota refused, each with whether the end of other Pods may
             help; without executors, which nothing asks for.
         claims_read: Claims without the label that Pods mount, as they were last read.
+        out_of_view: Executors that the watch no longer shows and that run on, as they were last read.
         losses_confirmed: uids of claims whose loss a user has confirmed.
     """
 
@@ -38,6 +39,7 @@ class Views:
     flame: Knowledge = knowledge.OFF
     quota_refused: Mapping[str, bool] = field(default_factory=dict)
     claims_read: Mapping[str, PersistentVolumeClaimView | None] = field(default_factory=lambda: _NONE_READ)
+    out_of_view: tuple[PodView, ...] = ()
     losses_confirmed: frozenset[str] = frozenset()
     wanted: WantedSessionManager = UNKNOWN_SESSION_MANAGER
 
@@ -48,6 +50,7 @@ class Views:
             and self.claims is other.claims
             and self.flame is other.flame
             and self.claims_read is other.claims_read
+            and self.out_of_view is other.out_of_view
             and (self.quota_refused, self.losses_confirmed) == (other.quota_refused, other.losses_confirmed)
             and self.wanted == other.wanted
             and self.children.keys() == other.children.keys()

@@ -9,10 +9,10 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import datetime, timedelta
 
-from flamectl_operator.api.constants import APP_LABEL, EXECUTOR_MANAGER
 from flamectl_operator.flame.knowledge import SNAPSHOT_RECHECK_SECONDS
 from flamectl_operator.observed import scheduling
 from flamectl_operator.observed.executor import Executor, terminal_since
+from flamectl_operator.observed.released import RELEASED_RECHECK_SECONDS, lost_metadata
 from flamectl_operator.planning.budget import floor, surge
 from flamectl_operator.planning.deletion import deletion_order, given_up_at, in_brackets
 from flamectl_operator.planning.drain import occupied, split_drainable, undecided
@@ -120,17 +120,17 @@ def creation_wait(group: PlannedGroup) -> Outcome | None:
 def _many_released(group: PlannedGroup) -> Outcome | None:
     """Return why no executor is created while many run without their labels or their owner: each new one would lose them as well.
 
-    A person takes the labels off a few executors for inspection. The end of the others brings a pass.
+    A person takes the labels off a few executors for inspection.
     """
-    released, owner = group.cluster.released, group.cluster.owner
+    released = group.cluster.released
     if len(released) <= max(MAX_RELEASED, group.effective.replicas):
         return None
-    label = f"the label {APP_LABEL}={owner.selector(EXECUTOR_MANAGER)[APP_LABEL]}"
-    lost = label if released[-1].controlled_by(owner.uid) else "the owner reference"
+    lost = lost_metadata(released[-1], group.cluster.owner)
     return blocked(
         "LabelsChanged",
         f"{len(released)} executors, such as {released[-1].name}, run and lack {lost}, so the operator creates no more"
         " (stop the program that takes it off, then delete these Pods)",
+        RELEASED_RECHECK_SECONDS if group.cluster.views.out_of_view else None,
     )
 
 

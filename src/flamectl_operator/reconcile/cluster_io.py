@@ -118,6 +118,8 @@ class ClusterIO(ClusterReads):
             self.check_age(resource, before, created, created=True)
         self.creations += 1
         store.absorb(created)
+        if resource is PODS and names.executor_id(self.owner.name, name) is not None:
+            self.released.note_created(name)
         return created
 
     async def patch(self, resource: Resource[T], name: str, changes: Mapping[str, Any]) -> T | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import NoReturn, TypeVar
 
 from flamectl_operator.api.constants import CLUSTER_LABEL, CONFIRM_CLAIM_LOSS_ANNOTATION
@@ -23,6 +23,7 @@ from flamectl_operator.observed.views import Views
 from flamectl_operator.planning.children import CHILDREN
 from flamectl_operator.reconcile.controller_context import ControllerContext
 from flamectl_operator.reconcile.refusals import REFUSALS, RefusedError
+from flamectl_operator.reconcile.released_executors import ReleasedExecutors
 from flamectl_operator.reconcile.stores import FLAME_CLUSTERS, WHOLE_FLAME_CLUSTERS
 from flamectl_operator.reconcile.transform import keep
 from flamectl_operator.runtime.slow_start import in_parallel
@@ -62,6 +63,8 @@ class ClusterReads:
         self._claims_read: Mapping[str, PersistentVolumeClaimView | None] = {}
         self._claims_read_at: dict[str, float] = {}
         self._losses_confirmed = _NONE
+        #: Executors that the watch no longer shows and that run on.
+        self.released = ReleasedExecutors(owner)
         #: Why the last read of claims failed.
         self.claims_error: Exception | None = None
         self._children = [(each.resource, each.name(owner.name)) for each in CHILDREN]
@@ -85,7 +88,14 @@ class ClusterReads:
         """Return a snapshot of the child objects, which includes the operator's own writes of this pass."""
         observed, flame = self._observed, self.stores.flame.knowledge(self._key)
         # Each step takes a snapshot, and few of them change anything.
-        present = (self.stores.changes, self._quota_refused, self._claims_read, self._losses_confirmed, self.wanted)
+        present = (
+            self.stores.changes,
+            self._quota_refused,
+            self._claims_read,
+            self.released.pods,
+            self._losses_confirmed,
+            self.wanted,
+        )
         known, self._observed_at = self._observed_at, present
         if observed is None or observed.views.flame is not flame or known != present:
             observed = ObservedCluster.of(self.owner, self._views(flame), self.clock.boottime(), observed)
@@ -106,6 +116,7 @@ class ClusterReads:
             flame=flame,
             quota_refused=self._quota_refused,
             claims_read=self._claims_read,
+            out_of_view=self.released.pods,
             losses_confirmed=self._losses_confirmed,
             wanted=self.wanted,
         )
@@ -204,6 +215,15 @@ class ClusterReads:
         result = await in_parallel(due, self.writes_in_flight, self._read_claim)
         if due:
             self.claims_error = result.errors[0] if result.errors else None
+
+    async def read_released(self, earlier: ObservedCluster | None, deleted: Collection[str]) -> None:
+        """Read the executors that vanished since the last pass began; see `ReleasedExecutors.read`."""
+
+        async def read(name: str) -> PodView | None:
+            return await self.read(PODS, name)
+
+        now = self.clock.monotonic()
+        await self.released.read(earlier, self.observe(), deleted, read, self.writes_in_flight, now)
 
     async def confirm_claims(self, pods: Iterable[PodView]) -> None:
         """Read the claims of Pods that are about to be deleted, because the watch may be late."""

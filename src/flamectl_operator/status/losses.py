@@ -10,6 +10,7 @@ from flamectl_operator.observed.cluster import ObservedCluster
 from flamectl_operator.observed.component import Component
 from flamectl_operator.observed.executor import Executor
 from flamectl_operator.observed.object_cache import ObjectCache
+from flamectl_operator.observed.released import lost_metadata
 
 #: The reason for each component.
 _REASONS: dict[type[Component], str] = {
@@ -62,14 +63,18 @@ def loss_events(earlier: ObservedCluster, observed: ObservedCluster, deleted: Co
             if not some:
                 continue
             several = len(some) > 1
-            why = "; ".join(dict.fromkeys(_why(each, current, several=several) for each, current in some))
+            lacks = {pod.uid: lost_metadata(pod, observed.owner) for pod in observed.released} if gone else {}
+            causes = (_why(each, current, lacks.get(each.pod.uid, ""), several=several) for each, current in some)
+            why = "; ".join(dict.fromkeys(causes))
             who, them = _listed([each for each, _ in some]), "them" if several else "it"
             follow = _EXECUTORS_FOLLOW if kind is Component else _FOLLOW
             verb = "vanished" if gone else "are being deleted" if several else "is being deleted"
             yield Loss(reason, f"{who} {verb}. This operator did not delete {them}. Cause: {why}{follow}")
 
 
-def _why(earlier: Component, current: Component | None, *, several: bool) -> str:
+def _why(earlier: Component, current: Component | None, lacks: str, *, several: bool) -> str:
+    if lacks:
+        return f"somebody removed {lacks}, and the Pod{'s run' if several else ' runs'} on"
     disruption = pods.condition(current.pod, "DisruptionTarget") if current is not None else None
     if disruption is not None and disruption.status == "True" and disruption.reason in _DISRUPTIONS:
         return _DISRUPTIONS[disruption.reason]

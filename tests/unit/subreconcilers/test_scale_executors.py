@@ -11,11 +11,12 @@ from typing import Any
 import pytest
 from pytest_mock import MockerFixture
 
-from flamectl_operator.api.constants import SESSION_MANAGER_ANNOTATION
+from flamectl_operator.api.constants import CLUSTER_LABEL, SESSION_MANAGER_ANNOTATION
 from flamectl_operator.desired import names
 from flamectl_operator.kube.errors import BadRequestError, KubernetesError
 from flamectl_operator.kube.resources import PODS
 from flamectl_operator.kube.views import parse_time
+from flamectl_operator.observed.released import RELEASED_RECHECK_SECONDS
 from flamectl_operator.observed.waiting import READY_TIMEOUT_SECONDS
 from flamectl_operator.planning.part import listed
 from flamectl_operator.reconcile.outcomes import CHANGED_RECHECK_SECONDS
@@ -612,16 +613,17 @@ async def test_the_last_id_is_used_and_none_after_it() -> None:
 # --- Webhooks ----------------------------------------------------------------------------------------------------------
 
 
-def _take_the_label_off(plural: str, manifest: dict[str, Any]) -> None:
+def _take_the_label_off(plural: str, manifest: dict[str, Any], label: str = "app") -> None:
     if plural == "pods":
-        manifest["metadata"]["labels"].pop("app", None)
+        manifest["metadata"]["labels"].pop(label, None)
 
 
+@pytest.mark.parametrize("label", ["app", CLUSTER_LABEL])
 @pytest.mark.parametrize("dry_run", [True, False], ids=["dry run", "no dry run"])
-async def test_no_more_executors_are_created_after_a_webhook_removed_their_label(*, dry_run: bool) -> None:
+async def test_no_more_executors_are_created_after_a_webhook_removed_their_label(*, dry_run: bool, label: str) -> None:
     world = await converged(replicas(1))
     world.edit(replicas(4))
-    world.api.webhook = _take_the_label_off
+    world.api.webhook = partial(_take_the_label_off, label=label)
     if not dry_run:
         words = 'admission webhook "labels.example.com" does not support dry run'
         world.api.fail("dry run", "pods", BadRequestError(400, "BadRequest", words), times=100)
@@ -631,6 +633,7 @@ async def test_no_more_executors_are_created_after_a_webhook_removed_their_label
 
     assert len(_creates(world)) == 1
     assert world.condition("Degraded")[:2] == ("True", "LabelsChanged")
+    assert f"the labels {label}=" in world.condition("Degraded")[2]
 
 
 async def test_executors_are_created_again_after_a_dry_run_shows_that_labels_stay() -> None:
@@ -711,6 +714,52 @@ async def test_program_that_takes_labels_or_owners_off_executors_does_not_cause_
         world.api.remove("pods", executor_name(each))
     await world.converge()
     assert world.status.reason == "Healthy"
+
+
+@pytest.mark.parametrize("at_once", [False, True], ids=["later", "before the next pass"])
+async def test_program_that_takes_the_label_of_the_watch_off_executors_does_not_cause_pods_without_end(
+    *, at_once: bool
+) -> None:
+    world = await converged(replicas(2))
+    for _ in range(40):
+        for each in world.executor_ids:
+            world.unlabel("pods", executor_name(each))
+        await world.run_pass()
+        if not at_once:
+            world.let_pods_become_ready()
+            await world.run_pass()
+        world.clock.elapsed += 5
+
+    assert len(world.executor_ids) <= 14
+    status, reason, message = world.condition("Degraded")
+    assert (status, reason) == ("True", "LabelsChanged")
+    assert f"run and lack the label {CLUSTER_LABEL}={OWNER.name}, so the operator creates no more" in message
+    cause = (
+        f"Cause: somebody removed the label {CLUSTER_LABEL}={OWNER.name}, and the Pods run on. The operator replaces"
+    )
+    assert any(cause in text for _, _, text in world.events.told)
+    world.api.writes.clear()
+    await world.run_pass()
+    assert world.writes == []
+
+    for each in world.executor_ids[:-1]:
+        world.api.remove("pods", executor_name(each))
+    world.clock.elapsed += RELEASED_RECHECK_SECONDS
+    await world.converge()
+    assert world.status.reason == "Healthy"
+
+
+async def test_executors_that_are_really_gone_are_not_counted_as_running_without_a_label() -> None:
+    world = await converged(replicas(2))
+    for _ in range(20):
+        for each in world.executor_ids:
+            world.api.remove("pods", executor_name(each))
+        await world.run_pass()
+        world.let_pods_become_ready()
+        world.clock.elapsed += 5
+
+    assert world.condition("Degraded")[0] == "False"
+    assert len(world.executor_ids) == 2
 
 
 async def test_executors_that_name_a_missing_node_are_created_with_backoff() -> None:

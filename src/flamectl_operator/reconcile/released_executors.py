@@ -1,0 +1,83 @@
+"""Executors that left the view of the watch and run on, because somebody changed the label by which the watch selects.
+
+The watch reports such a Pod like one that is gone, so each executor that vanished is read once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Collection
+from math import inf
+
+from flamectl_operator.api.constants import CLUSTER_LABEL
+from flamectl_operator.desired.metadata import Identity
+from flamectl_operator.kube.pod_views import PodView
+from flamectl_operator.observed.cluster import ObservedCluster
+from flamectl_operator.observed.released import RELEASED_RECHECK_SECONDS, is_released
+from flamectl_operator.runtime.slow_start import in_parallel
+
+#: The most Pods that are read again at once to see whether they still run.
+MAX_READ_AGAIN = 64
+
+
+class ReleasedExecutors:
+    """The executors of one FlameCluster that run and that the watch does not show, as far as this process saw them leave."""
+
+    def __init__(self, owner: Identity) -> None:
+        self._owner = owner
+        #: The Pods as they were last read; those read longest ago come first.
+        self.pods: tuple[PodView, ...] = ()
+        #: The names of Pods that were created or seen since the last pass began, and that may have left since.
+        self._may_have_left: set[str] = set()
+        self._read_at = -inf
+
+    def note_created(self, name: str) -> None:
+        """Note that a Pod was created, because the watch may lose it before a pass sees it."""
+        self._may_have_left.add(name)
+
+    async def read(
+        self,
+        earlier: ObservedCluster | None,
+        observed: ObservedCluster,
+        deleted: Collection[str],
+        read: Callable[[str], Awaitable[PodView | None]],
+        limit: Callable[[], int],
+        now: float,
+    ) -> None:
+        """Read the executors that have left since the last pass began, and now and then those that left before.
+
+        Args:
+            earlier: The objects at the beginning of the last pass.
+            deleted: uids of Pods that this operator deleted.
+            read: Reads a Pod by its name.
+            limit: Returns the most concurrent requests at the moment.
+
+        Raises:
+            KubernetesError: A Pod could not be read; the next pass reads it.
+            RefusedError: RBAC forbids it.
+        """
+        left = self._may_have_left
+        if earlier is not None and earlier is not observed:
+            # No call for each executor.
+            gone = {each.name for each in earlier.executors} - {each.name for each in observed.executors}
+            left |= {
+                each.name
+                for each in (earlier.executors if gone else ())
+                if each.name in gone and each.live and each.pod.uid not in deleted
+            }
+        if left:
+            left -= {pod.name for pod in observed.views.labelled_pods}
+        if not left and not (self.pods and now >= self._read_at + RELEASED_RECHECK_SECONDS):
+            return
+        again, self.pods = self.pods[:MAX_READ_AGAIN], self.pods[MAX_READ_AGAIN:]
+        left |= {pod.name for pod in again}
+
+        async def look(name: str) -> None:
+            pod = await read(name)
+            left.discard(name)
+            if pod is not None and is_released(pod, self._owner) and pod.labels.get(CLUSTER_LABEL) != self._owner.name:
+                self.pods += (pod,)
+
+        self._read_at = now
+        result = await in_parallel(sorted(left), limit, look)
+        if result.errors:
+            raise result.errors[0]
