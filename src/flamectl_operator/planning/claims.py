@@ -33,6 +33,8 @@ from flamectl_operator.runtime.outcome import Outcome, blocked, wait
 PENDING = "Pending"
 #: The ends of what Kubernetes says of a growth that its storage or its node refuses: since 1.31, and before.
 _REFUSED = ("ResizeInfeasible", "ResizeFailed")
+#: The conditions of a claim whose growth fails, and is tried again.
+_FAILS = ("ControllerResizeError", "NodeResizeError")
 
 
 def plan_claims(observed: ObservedCluster, effective: EffectiveSpec) -> ClaimPlan:
@@ -98,6 +100,9 @@ def _differences(claim: PersistentVolumeClaimView, desired: DesiredClaim) -> lis
         how = f"asks for {claim.size}, and its storage refuses to grow so far ({status}): its volume has {capacity}"
         advice = f"set a size between the two, and see kubectl describe pvc {claim.name}"
         found.append(blocked("ClaimCannotGrow", f"{name} {how}; {advice}"))
+    elif wanted == asked_for and (error := _failing_growth(claim)):
+        how = f"asks for {claim.size}, and its storage fails to grow ({error}): its volume has {capacity}"
+        found.append(blocked("ClaimCannotGrow", f"{name} {how}; see kubectl describe pvc {claim.name}"))
     asked = desired.persistence.storage_class_name
     if asked is not None and (claim.spec.storage_class_name or "") != asked:
         current = claim.spec.storage_class_name or "none"
@@ -112,6 +117,14 @@ def _refused_growth(claim: PersistentVolumeClaimView) -> str:
     """Return how the storage refused the size that the claim asks for; empty when it did not."""
     status, tried = claim.status.allocated_resource_statuses.storage, claim.status.allocated_resources.storage
     return status if status.endswith(_REFUSED) and tried in {None, claim.size} else ""
+
+
+def _failing_growth(claim: PersistentVolumeClaimView) -> str:
+    """Return the condition that says how the growth of a volume fails; empty when none does, or when it has grown."""
+    capacity = claim.status.capacity.storage
+    if capacity is None or amount(capacity) >= amount(claim.size):
+        return ""
+    return next((each.type for each in claim.status.conditions if each.type in _FAILS and each.status == "True"), "")
 
 
 def _grows_at_a_start(claim: PersistentVolumeClaimView) -> bool:

@@ -24,7 +24,10 @@ _COMPONENTS: dict[type[Component], tuple[str, str]] = {
 }
 #: Advice to read a log, and a command about one Pod.
 _LOG = re.compile(r" \(see kubectl logs [^()]*\)$")
-_COMMAND = re.compile(r"(kubectl (?:logs|describe pod) )[a-z0-9][-a-z0-9.]*")
+#: A claim of an object cache has its Pod's name.
+_COMMAND = re.compile(
+    r"(kubectl (?:logs|describe pod) )[a-z0-9][-a-z0-9.]*|(kubectl describe pvc )[a-z0-9][-a-z0-9.]*-object-cache-\d+\b"
+)
 #: For a Pod without a node that the present spec did not make.
 _EARLIER = "it is of an earlier spec and asks for {asks}"
 _EARLIER_UNKNOWN = "it is of an earlier spec, see what it asks for by kubectl describe pod {pod}"
@@ -52,7 +55,7 @@ def without_log(message: str) -> str:
 
 def for_pod(message: str, name: str) -> str:
     """Return a message about several Pods for one of them, so that its commands name this Pod."""
-    return _COMMAND.sub(rf"\g<1>{name}", message)
+    return _COMMAND.sub(lambda command: f"{command[1] or command[2]}{name}", message)
 
 
 def _tail(component: Component, problem: PodProblem, template: ComponentTemplate | None) -> str:
@@ -60,7 +63,7 @@ def _tail(component: Component, problem: PodProblem, template: ComponentTemplate
     advice = problem.remedy.format(**_names(component, problem.container, template)) if problem.remedy else ""
     if problem.reason == UNSCHEDULABLE and template is not None:
         if template.revision == component.revision:
-            advice = scheduling.remedy(problem.cause, template)
+            advice = scheduling.remedy(problem.cause, template, component.name)
         else:
             asks = scheduling.asked_before(problem.cause, component.pod.spec)
             advice = (_EARLIER if asks else _EARLIER_UNKNOWN).format(asks=asks, pod=component.name)

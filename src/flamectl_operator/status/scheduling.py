@@ -14,16 +14,23 @@ from flamectl_operator.kube.pod_views import PodSpec
 #: The most characters of two remedies of one Pod, because each node may lack something else. A message has room for so many.
 _ROOM = 130
 _LACKING = re.compile(r"Insufficient ([\w./-]+?)(?=[,.;]?(?:\s|$))")
-#: Other messages of the scheduler, with the remedy.
+#: The most claims that a message names.
+_CLAIMS = 2
+#: Other messages of the scheduler, with the remedy. `{claims}` are the names of the claims that the Pod mounts.
 _OTHERS = (
     ("untolerated taint", "add a toleration to {template}.tolerations, or a node without the taint"),
     ("anti-affinity rules", "change {template}.affinity, or add a node"),
     ("pod affinity rules", "change {template}.affinity"),
     ("free ports", "change the hostPort in {template}.containers, or add a node"),
-    ("volume node affinity", "add a node where the volume is, see kubectl describe pvc"),
-    ("unbound immediate PersistentVolumeClaims", "see kubectl describe pvc"),
-    ("persistentvolumeclaim ", "create the claim, or correct {template}.volumes"),
-    ("available persistent volumes to bind", "see kubectl describe pvc"),
+    ("volume node affinity", "add a node where the volume is, see kubectl describe pvc{claims}"),
+    ("unbound immediate PersistentVolumeClaims", "see kubectl describe pvc{claims}{class}"),
+    ("ephemeral volume controller", "if the claim does not come, see kubectl get events"),
+    ("available: persistentvolumeclaim ", "create the claim, or correct {template}.volumes"),
+    ("available persistent volumes to bind", "see kubectl describe pvc{claims}{class}"),
+    (
+        "ReadWriteOncePod",
+        "end the other Pod that kubectl describe pvc{claims} names (Used By), or take another claim",
+    ),
     ("max volume count", "add a node"),
     ("allocate all claims", "change {template}.resourceClaims, or see kubectl describe resourceclaims"),
     ("resourceclaim", "change {template}.resourceClaims, or see kubectl describe resourceclaims"),
@@ -33,9 +40,13 @@ _OTHERS = (
 )
 
 
-def remedy(words: str, template: ComponentTemplate) -> str:
-    """Return what was asked, and what to do about it; empty where the scheduler's words are not known."""
-    first, *others = dict.fromkeys(_remedies(words, template)) or [""]
+def remedy(words: str, template: ComponentTemplate, pod: str = "") -> str:
+    """Return what was asked, and what to do about it; empty where the scheduler's words are not known.
+
+    Args:
+        pod: The name of the Pod, which the claim of its `persistence` has as well.
+    """
+    first, *others = dict.fromkeys(_remedies(words, template, pod)) or [""]
     both = "; ".join([first, *others[:1]])
     return both if len(both) <= _ROOM else first
 
@@ -53,7 +64,7 @@ def asked_before(words: str, spec: PodSpec) -> str:
     return ", ".join(found)
 
 
-def _remedies(words: str, template: ComponentTemplate) -> Iterator[str]:
+def _remedies(words: str, template: ComponentTemplate, pod: str) -> Iterator[str]:
     place = f"{template.field}.podTemplate.spec"
     spec = template.manifest["spec"]
     asks: dict[str, dict[str, str]] = {}
@@ -72,9 +83,15 @@ def _remedies(words: str, template: ComponentTemplate) -> Iterator[str]:
     if "topology spread constraints" in words and (spread := entries(spec, "topologySpreadConstraints")):
         keys = ", ".join(dict.fromkeys(str(each.get("topologyKey")) for each in spread))
         yield f"it asks for topologySpreadConstraints by {keys}: change {place}.topologySpreadConstraints"
+    own = [pod] if template.claim_volume or pod in template.claim_names else []
+    names = {
+        "template": place,
+        "claims": "".join(f" {each}" for each in (*own, *sorted(template.claim_names - {*own}))[:_CLAIMS]),
+        "class": f", or correct {template.field}.persistence.storageClassName" if own else "",
+    }
     for said, what in _OTHERS:
         if said in words:
-            yield what.format(template=place)
+            yield what.format(**names)
 
 
 def _selection(spec: dict[str, Any], place: str) -> Iterator[str]:

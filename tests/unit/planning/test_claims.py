@@ -138,6 +138,24 @@ def test_growth_that_the_storage_refuses_is_reported(status: str, *, reported: b
     assert [f'"{CLAIM}" asks for 20Gi, and its storage refuses' in each.message for each in told] == [True] * reported
 
 
+@pytest.mark.parametrize(
+    ("kind", "status", "volume", "reported"),
+    [
+        pytest.param("ControllerResizeError", "True", "10Gi", True, id="the storage fails"),
+        pytest.param("NodeResizeError", "True", "10Gi", True, id="the node fails"),
+        pytest.param("NodeResizeError", "False", "10Gi", False, id="no more"),
+        pytest.param("NodeResizeError", "True", "20Gi", False, id="the volume has grown"),
+        pytest.param("Resizing", "True", "10Gi", False, id="on its way"),
+    ],
+)
+def test_growth_in_which_the_storage_fails_is_reported(kind: str, status: str, volume: str, *, reported: bool) -> None:
+    resize = {"capacity": {"storage": volume}, "conditions": [{"type": kind, "status": status}]}
+    plan = _plan(effective(_persistence(size="20Gi")), _claim(_persistence(size="20Gi"), status=resize))
+
+    told = [each for each in plan.waits if each.reason == "ClaimCannotGrow" and each.attention]
+    assert [f'"{CLAIM}" asks for 20Gi, and its storage fails' in each.message for each in told] == [True] * reported
+
+
 @pytest.mark.parametrize("claim", [TOO_LARGE, _infeasible("ControllerResizeInfeasible")])
 def test_growth_is_taken_back_down_to_more_than_the_volume_has(claim: PersistentVolumeClaimView) -> None:
     plan = _plan(effective(_persistence(size="12Gi")), claim)

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from flamectl_operator.status.remedies import for_pod
 from flamectl_operator.status.scheduling import remedy
 from tests.unit.builders import desired
 
@@ -86,6 +87,23 @@ def _pod(resources: dict[str, Any] | None = None, **pod_spec: Any) -> dict[str, 
             "add a node where the volume is, see kubectl describe pvc",
         ),
         (
+            "0/3 nodes are available: 3 node(s) had volume node affinity conflict.",
+            _pod(volumes=[{"name": "d", "persistentVolumeClaim": {"claimName": "data"}}]),
+            "add a node where the volume is, see kubectl describe pvc data",
+        ),
+        (
+            ("0/3 nodes are available: 3 node(s) unavailable due to PersistentVolumeClaim with ReadWriteOncePod access mode "
+            "already in-use by another pod."),
+            _pod(volumes=[{"name": each, "persistentVolumeClaim": {"claimName": each}} for each in ("data", "b", "a")]),
+            "end the other Pod that kubectl describe pvc a b names (Used By), or take another claim",
+        ),
+        (
+            ('0/3 nodes are available: waiting for ephemeral volume controller to create the persistentvolumeclaim "x-0-d". '
+            "not found"),
+            _pod(volumes=[{"name": "d", "ephemeral": {}}]),
+            "if the claim does not come, see kubectl get events",
+        ),
+        (
             '0/3 nodes are available: persistentvolumeclaim "data" not found. not found',
             _pod(),
             f"create the claim, or correct {TEMPLATE}.volumes",
@@ -126,3 +144,26 @@ def test_field_is_that_of_the_component() -> None:
     ]
     fields = [f"spec.{each}.resources.requests.cpu" for each in ("sessionManager", "executorManager", "objectCache")]
     assert found == [f"it asks for cpu 9: lower {each}, or add a node" for each in fields]
+
+
+@pytest.mark.parametrize("component", ["sessionManager", "objectCache"])
+def test_own_claim_without_a_volume_is_named_with_the_field_of_its_class(component: str) -> None:
+    words = "0/3 nodes are available: pod has unbound immediate PersistentVolumeClaims. not found"
+    manager = {"storage": "fs:///var/lib/flame/session", "persistence": {"size": "1Gi"}}
+    wanted = desired({"sessionManager": manager, "objectCache": {"image": "any", "persistence": {"size": "1Gi"}}})
+    template, pod = (
+        (wanted.session_manager, "my-flame-session-manager")
+        if component == "sessionManager"
+        else (wanted.object_cache, "my-flame-object-cache-1")
+    )
+    assert template is not None
+
+    advice = f"see kubectl describe pvc {pod}, or correct spec.{component}.persistence.storageClassName"
+    assert remedy(words, template, pod) == advice
+
+
+def test_command_for_one_of_several_object_caches_names_its_own_claim() -> None:
+    message = "no room (see kubectl describe pvc my-flame-object-cache-0, or correct spec.objectCache)"
+
+    assert for_pod(message, "my-flame-object-cache-12") == message.replace("cache-0", "cache-12")
+    assert for_pod("see kubectl describe pvc data", "my-flame-executor-manager-1") == "see kubectl describe pvc data"
