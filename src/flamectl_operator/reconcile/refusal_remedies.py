@@ -12,6 +12,7 @@ from flamectl_operator.api.constants import SESSION_MANAGER
 from flamectl_operator.desired.pod_template import ComponentTemplate
 from flamectl_operator.desired.resource_asks import Kind, asked
 from flamectl_operator.reconcile.limit_range import claim_size, limit_range_remedy
+from flamectl_operator.reconcile.undecodable import undecodable_fields
 
 #: The reason of a refusal by a ResourceQuota.
 QUOTA_EXCEEDED = "QuotaExceeded"
@@ -41,6 +42,9 @@ _PLUGINS = (
     ),
     (NO_QUOTA, "change {}.priorityClassName, or an administrator adds a quota with these scopes"),
     ("no PriorityClass with name", "create it, or change {}.priorityClassName"),
+    ("integer value of priority", "take out {}.priority, because the PriorityClass sets it"),
+    ("value of PreemptionPolicy", "take out {}.preemptionPolicy, because the PriorityClass sets it"),
+    ("Overhead", "take out {}.overhead, because the RuntimeClass sets it"),
     ("RuntimeClass ", "create it, or change {}.runtimeClassName"),
     ("service account", "create it, or change {}.serviceAccountName"),
     ("node label selector", "change {}.nodeSelector, or ask the administrator of the namespace"),
@@ -62,8 +66,10 @@ def remedy(why: str, words: str, template: ComponentTemplate | None) -> str:
     if why == PERMISSION_DENIED:
         return "an administrator of the operator gives it the permissions of its version"
     if why == REJECTED:
-        full = "failed to allocate IP" in words
-        return _NO_ADDRESS if full else "correct the field"
+        if "failed to allocate IP" in words:
+            return _NO_ADDRESS
+        fields = undecodable_fields(words, template) if template is not None else ""
+        return f"correct {fields or 'the field'}"
     return limit_range_remedy(words, template) or _policy(words)
 
 

@@ -33,6 +33,9 @@ _BINDING = re.compile(r"(AdmissionPolicy '[^']*') with binding '[^']*'")
 #: The requests of a Pod and the bounds of a quota, as far as it lacks them: `requested: pods=1, used: pods=3, limited: pods=3`.
 _AMOUNTS = re.compile(r"requested: (\S+), used: \S+, limited: (\S+)")
 _AMOUNT = re.compile(r"([\w./-]+)=([\w.]+)")
+#: Several complaints about one object, and the begin of each but the first. Kubernetes tells those about resources in any order.
+_COMPLAINTS = re.compile(r"((?:forbidden|invalid): \[)(.*)(\])$", re.DOTALL)
+_NEXT_COMPLAINT = re.compile(r", (?=(?:spec|metadata)\.|(?:maximum|minimum) |[\w./-]+ max limit to request )")
 #: A peer of the second rule of a NetworkPolicy, which has the clients of the FlameCluster.
 _CLIENT = re.compile(r"\bspec\.ingress\[1\]\.from(\[\d+\])")
 _PERMISSION = re.compile(r"\bUser \"[^\"]*\" cannot |can't set finalizers on|\(RBAC\)|attempting to grant RBAC")
@@ -62,7 +65,7 @@ class RefusedError(Exception):
         advice = remedy(reason, words, template)
         # The advice stays whole, because it says what to do.
         room = LONGEST_MESSAGE - len(advice) - len(" ()")
-        cause = _CLIENT.sub(r"spec.networkPolicy.clients\1", _BINDING.sub(r"\1", words))
+        cause = _CLIENT.sub(r"spec.networkPolicy.clients\1", _BINDING.sub(r"\1", _COMPLAINTS.sub(_in_order, words)))
         if template is not None:
             cause = template.explain(_PREAMBLE.sub("", cause))
         return cls(reason, f"{one_line(cause, room)} ({advice})")
@@ -71,6 +74,10 @@ class RefusedError(Exception):
     def outcome(self) -> Outcome:
         """The outcome that reports the refusal to users."""
         return blocked(self.reason, str(self))
+
+
+def _in_order(complaints: re.Match[str]) -> str:
+    return f"{complaints[1]}{', '.join(sorted(_NEXT_COMPLAINT.split(complaints[2])))}{complaints[3]}"
 
 
 def _reason(error: ApiError, words: str) -> str:

@@ -132,6 +132,12 @@ LOG = {"name": "log", "image": "any", "resources": {"limits": {"memory": "5Gi"}}
          f"change {TEMPLATE}.priorityClassName, or an administrator adds a quota with these scopes"),
         ('pods "x" is forbidden: no PriorityClass with name high was found', "AdmissionDenied",
          f"create it, or change {TEMPLATE}.priorityClassName"),
+        ('pods "x" is forbidden: the integer value of priority (5) must not be provided in pod spec', "AdmissionDenied",
+         f"take out {TEMPLATE}.priority, because the PriorityClass sets it"),
+        ('pods "x" is forbidden: the string value of PreemptionPolicy (Never) must not be provided in pod spec',
+         "AdmissionDenied", f"take out {TEMPLATE}.preemptionPolicy, because the PriorityClass sets it"),
+        ('pods "x" is forbidden: pod rejected: Pod Overhead set without corresponding RuntimeClass defined Overhead',
+         "AdmissionDenied", f"take out {TEMPLATE}.overhead, because the RuntimeClass sets it"),
         ('pods "x" is forbidden: pod rejected: RuntimeClass "gvisor" not found', "AdmissionDenied",
          f"create it, or change {TEMPLATE}.runtimeClassName"),
         ('pods "x" is forbidden: error looking up service account a/b: serviceaccount "b" not found', "AdmissionDenied",
@@ -247,7 +253,50 @@ def test_server_text_is_translated_to_fields_of_the_flame_cluster() -> None:
     )
 
 
+DECODING = 'Pod in version "v1" cannot be handled as a Pod: '
+NO_QUANTITY = f"{DECODING}quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"
+OF_A_TYPE = DECODING + "json: cannot unmarshal {} into Go struct field {} of type {}"
+
+
+@pytest.mark.parametrize(
+    ("spec", "words", "fields"),
+    [
+        (
+            {"containers": [LOG, {"name": "b", "image": "any", "ports": [{"containerPort": 1}, {"containerPort": "2"}]}]},
+            OF_A_TYPE.format("string", "ContainerPort.spec.containers.ports.containerPort", "int32"),
+            f"{TEMPLATE}.containers[1].ports[1].containerPort",
+        ),
+        (
+            {"nodeSelector": {"disk": "fast", "zone": 5}},
+            OF_A_TYPE.format("number", "PodSpec.spec.nodeSelector", "string"),
+            f"{TEMPLATE}.nodeSelector.zone",
+        ),
+        (
+            {"terminationGracePeriodSeconds": 1.5},
+            OF_A_TYPE.format("number 1.5", "PodSpec.spec.terminationGracePeriodSeconds", "int64"),
+            f"{TEMPLATE}.terminationGracePeriodSeconds",
+        ),
+        ({"hostAliases": [{"ip": [1]}]}, OF_A_TYPE.format("array", "HostAlias.spec.hostAliases.ip", "string"),
+         f"{TEMPLATE}.hostAliases[0].ip"),
+        ({"containers": [{"name": "b", "image": "any", "resources": {"limits": {"cpu": "x", "memory": "1Gi"}}}]},
+         NO_QUANTITY, f"{TEMPLATE}.containers[0].resources.limits.cpu"),
+        ({"volumes": [{"name": "a", "emptyDir": {"sizeLimit": "1GB"}}], "overhead": {"cpu": "a lot"}}, NO_QUANTITY,
+         f"{TEMPLATE}.volumes[0].emptyDir.sizeLimit and {TEMPLATE}.overhead.cpu"),
+        ({"nodeSelector": {"a": "b"}}, NO_QUANTITY, "the field"),
+    ],
+)  # fmt: skip
+def test_pod_that_cannot_be_decoded_names_the_field_of_the_template(
+    spec: dict[str, Any], words: str, fields: str
+) -> None:
+    template = desired({"executorManager": {"podTemplate": {"spec": spec}}}).group.template
+
+    assert str(RefusedError.of(BadRequestError(400, "BadRequest", words), template)).endswith(f" (correct {fields})")
+
+
 QUOTA = 'pods "x" is forbidden: exceeded quota: q, requested: pods=1, used: pods={}, limited: pods=20'
+LIMITS = 'pods "x" is forbidden: [{}, {}]'
+MAX_CPU = "maximum cpu usage per Container is 2, but limit is 4"
+MAX_MEMORY = "maximum memory usage per Container is 4Gi, but limit is 8Gi"
 WEBHOOK = 'admission webhook "x" denied the request: {}'
 
 
@@ -257,6 +306,9 @@ WEBHOOK = 'admission webhook "x" denied the request: {}'
         pytest.param([QUOTA.format(each) for each in range(20, 26)], id="others use the quota"),
         pytest.param([WEBHOOK.format(f"refused at 2026-11-28T03:0{each}:00Z") for each in range(6)], id="the time"),
         pytest.param([WEBHOOK.format(f"refused (request 6f1{each}c0ab)") for each in range(6)], id="the request"),
+        pytest.param(
+            [LIMITS.format(*each) for each in ([MAX_CPU, MAX_MEMORY], [MAX_MEMORY, MAX_CPU]) * 3], id="the order"
+        ),
         pytest.param([WEBHOOK.format(f"no answer after {each}.3s") for each in range(6)], id="a duration"),
     ],
 )
