@@ -10,6 +10,7 @@ from tools.installation import OperatorProcess
 
 CLUSTER = {"flame.xflops.io/cluster": "my-flame"}
 EXECUTORS = {"app": "flame-executor-manager", **CLUSTER}
+OBJECT_CACHES = {"app": "flame-object-cache", **CLUSTER}
 SESSION_MANAGER = {"app": "flame-session-manager", **CLUSTER}
 
 
@@ -82,3 +83,21 @@ def test_only_a_number_of_available_session_managers_can_let_one_be_drained(
     assert _evictions(world, pod, SESSION_MANAGER, maxUnavailable="60%") == 0, "for ever, because three are expected"
     assert _evictions(world, pod, SESSION_MANAGER, minAvailable="60%") == 0, "for ever, because three are expected"
     assert _evictions(world, pod, CLUSTER, maxUnavailable=1) == 2, "the session manager counts as a fourth executor"
+
+
+def test_only_a_number_of_available_object_caches_protects_them(world: E2ENamespace, operator: OperatorProcess) -> None:
+    world.apply(flame_cluster(replicas=1, objectCache={"image": "any", "replicas": 3}))
+    world.wait_running(executors=1)
+    world.wait("the object caches", lambda: world.status()["objectCache"].get("ready") == 3)
+    pod = "my-flame-object-cache-0"
+
+    assert _evictions(world, pod, OBJECT_CACHES, minAvailable=2) == 1
+    assert _evictions(world, pod, OBJECT_CACHES, maxUnavailable=1) == 3, "all of them, because one is expected"
+    world.kubectl("scale", "flamecluster/my-flame", "--replicas=5")
+    world.wait_running(executors=5)
+    assert _evictions(world, pod, OBJECT_CACHES, minAvailable=2) == 1
+    assert _evictions(world, pod, OBJECT_CACHES, maxUnavailable=1) == 0, "for ever, because five are expected"
+    world.kubectl("scale", "flamecluster/my-flame", "--replicas=0")
+    world.wait_running(executors=0)
+    assert _evictions(world, pod, OBJECT_CACHES, minAvailable=2) == 1
+    assert _evictions(world, pod, OBJECT_CACHES, maxUnavailable=1) == 0, "Kubernetes expects none, and allows nothing"
