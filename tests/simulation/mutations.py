@@ -71,6 +71,7 @@ from flamectl_operator.planning.effective_group import EffectiveGroup
 from flamectl_operator.planning.effective_spec import EffectiveSpec, config_generation
 from flamectl_operator.planning.group_comparison import GroupComparison
 from flamectl_operator.planning.lock import HeldByOther
+from flamectl_operator.planning.parts import DrainReason
 from flamectl_operator.planning.replacement_backoff import ReplacementBackoff
 from flamectl_operator.process import plan as process_plan
 from flamectl_operator.process import replica
@@ -1353,7 +1354,17 @@ def drains_end_by_a_clock_that_has_jumped() -> None:
 
 @_needing("flame")
 def marked_executors_serve_on_beyond_the_budget() -> None:
-    _set(planned_group, "floor", lambda *args: budget.floor(*args) + 1)
+    _set(planned_group, "replacement_floor", lambda *args: budget.replacement_floor(*args) + 1)
+
+
+@_needing("flame")
+def executors_that_are_drained_keep_their_places_beside_the_surge() -> None:
+    def occupied(group: GroupComparison) -> int:
+        return len(group.observed.live) + sum(
+            each.drain_reason == DrainReason.STALE for each in group.observed.draining
+        )
+
+    _set(scale, "occupied", occupied)
 
 
 @_needing("flame")

@@ -370,7 +370,10 @@ class Work(Check):
         for pod in self._server.tables[PODS].values():
             if _is_ours(cluster, pod) and standing(pod) and draining(pod):
                 yield f"{name_of(pod)} is still being drained"
-        if wanted(cluster).replicas and "bad" not in str(cluster["spec"]["executorManager"]["image"]):
+        want = wanted(cluster)
+        # Under OnDelete executors of an image that cannot be pulled stay after the spec names another one.
+        waits_for_others = want.strategy == "OnDelete" and not registered
+        if want.replicas and not waits_for_others and "bad" not in str(cluster["spec"]["executorManager"]["image"]):
             yield from self.open_sessions(name_of(cluster))
 
     def _needed(self, cluster: Obj, model: FlameModel) -> int | None:

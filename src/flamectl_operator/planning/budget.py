@@ -33,12 +33,14 @@ def surge(strategy: UpdateStrategy, replicas: int) -> int:
 
 
 def floor(strategy: UpdateStrategy, replicas: int) -> int:
-    """Return how many of the wanted executors must serve, whatever the operator deletes.
+    """Return how many of the wanted executors must serve, whatever the operator deletes."""
+    return replicas - Budget.of(strategy, replicas).unavailable
 
-    With OnDelete one may always be missing, because there is no surge.
-    """
-    unavailable = Budget.of(strategy, replicas).unavailable
-    return replicas - (max(1, unavailable) if strategy.type == "OnDelete" else unavailable)
+
+def replacement_floor(strategy: UpdateStrategy, replicas: int) -> int:
+    """Return how many of them must serve while executors are replaced: with OnDelete there is no surge, so one may be missing."""
+    least = floor(strategy, replicas)
+    return min(least, replicas - 1) if strategy.type == "OnDelete" else least
 
 
 def _resolve(value: int | str, replicas: int, *, up: bool) -> int:

@@ -17,8 +17,9 @@ from flamectl_operator.flame.knowledge import RECENT_SNAPSHOT_SECONDS, Phase
 from flamectl_operator.flame.snapshot import Load
 from flamectl_operator.observed.cluster import ObservedCluster
 from flamectl_operator.observed.executor import Executor
-from flamectl_operator.observed.group import ObservedGroup
+from flamectl_operator.planning.budget import surge
 from flamectl_operator.planning.effective_group import EffectiveGroup
+from flamectl_operator.planning.group_comparison import GroupComparison
 from flamectl_operator.planning.parts import Deletion, DrainPlan, DrainReason
 from flamectl_operator.planning.planned_group import PlannedGroup
 from flamectl_operator.runtime.clock_reading import CLOCKS_DIFFER, ClockReading
@@ -74,10 +75,14 @@ def undecided(group: PlannedGroup) -> bool:
     return load_matters and flame.fresh is not None and group.now.boottime - flame.said_at > RECENT_SNAPSHOT_SECONDS
 
 
-def occupied(group: ObservedGroup) -> int:
-    """Return how many places of executors are taken: a stale executor that is being drained keeps its place until it is gone."""
-    keep = sum(executor.drain_reason == DrainReason.STALE for executor in group.draining)
-    return len(group.live) + keep
+def occupied(group: GroupComparison) -> int:
+    """Return how many places of executors are taken.
+
+    A stale executor that is being drained keeps its place until it is gone, unless the surge has room for it.
+    """
+    keep = sum(executor.drain_reason == DrainReason.STALE for executor in group.observed.draining)
+    room = surge(group.effective.update_strategy, group.effective.replicas) - len(group.to_replace)
+    return len(group.observed.live) + max(0, keep - max(0, room))
 
 
 def plan_drain(group: PlannedGroup, released_at: Mapping[str, float]) -> DrainPlan:

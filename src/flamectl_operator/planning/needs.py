@@ -63,7 +63,7 @@ def needs(compared: Comparison, claims: ClaimPlan, scale: ScalePlan, fought: Col
         needs_session_manager=has_manager == effective.suspended,
         needs_claim_update="PersistentVolumeClaim" in fought or claims.work,
         needs_object_cache=not _object_caches_there(observed, effective),
-        needs_grow=occupied(group.observed) < group.effective.replicas,
+        needs_grow=occupied(group) < group.effective.replicas,
         needs_shrink=len(group.observed.live) > scale.target or bool(draining - {DrainReason.STALE}),
         needs_pod_replacement=not effective.suspended
         and (

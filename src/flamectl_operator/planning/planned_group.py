@@ -8,7 +8,7 @@ from functools import cached_property
 from flamectl_operator.observed import pods
 from flamectl_operator.observed.cluster import ObservedCluster
 from flamectl_operator.observed.executor import Executor
-from flamectl_operator.planning.budget import floor
+from flamectl_operator.planning.budget import replacement_floor
 from flamectl_operator.planning.group_comparison import GroupComparison
 from flamectl_operator.planning.prerequisites import Prerequisites
 from flamectl_operator.planning.unregistered import Unregistered, overdue, unregistered
@@ -46,4 +46,6 @@ class PlannedGroup(GroupComparison):
         marked = [each for each in self.observed.draining if pods.is_ready(each.pod)]
         serving = [each for each in marked if snapshot is None or each.name in snapshot.nodes]
         ready = len(self.observed.serving) + len(serving)
-        return frozenset(each.name for each in serving[max(0, ready - floor(strategy, self.effective.replicas)) :])
+        return frozenset(
+            each.name for each in serving[max(0, ready - replacement_floor(strategy, self.effective.replicas)) :]
+        )

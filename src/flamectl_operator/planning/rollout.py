@@ -10,7 +10,7 @@ from flamectl_operator.observed import scheduling
 from flamectl_operator.observed.cluster import ObservedCluster
 from flamectl_operator.observed.component import Component
 from flamectl_operator.observed.executor import Executor
-from flamectl_operator.planning.budget import floor
+from flamectl_operator.planning.budget import replacement_floor
 from flamectl_operator.planning.deletion import deletion_order
 from flamectl_operator.planning.drain import split_drainable, undecided
 from flamectl_operator.planning.parts import LOST, MAKE_ROOM, STALE, RolloutPlan
@@ -130,7 +130,7 @@ def _stale_to_delete(group: PlannedGroup, stale: Sequence[Executor], serving: Se
     if group.effective.backoff.repeated or holds_rollout(group):
         # Each attempt is ready for a moment before it fails, so without this each attempt would cost working executors.
         return free
-    spare = max(0, len(serving) - floor(strategy, group.effective.replicas))
+    spare = max(0, len(serving) - replacement_floor(strategy, group.effective.replicas))
     ready = [executor for executor in stale if executor.ready and executor.name not in useless]
     return free + deletion_order(ready, group.effective, group.cluster.work, of_no_use(group))[:spare]
 

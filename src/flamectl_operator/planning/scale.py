@@ -45,7 +45,7 @@ def plan_scale(group: PlannedGroup, limit: int) -> ScalePlan:
         drain, delete = split_drainable(surplus, cluster, group.effective)
         return replace(plan, drain=drain, delete=delete, waits=(*waits, *held))
     plan = replace(plan, delete_unregistered=cluster.deletable(unregistered_to_delete(group)))
-    missing = target - occupied(group.observed)
+    missing = target - occupied(group)
     if missing <= 0:
         return plan
     if (deferral := _creation_wait(group)) is not None:
@@ -90,7 +90,7 @@ def _wanted_now(group: PlannedGroup) -> int:
 
 def ids_to_reserve(group: PlannedGroup, target: int, limit: int) -> int:
     """Return how many executors this pass may create at most, after the earlier steps have run, by the group at its beginning."""
-    missing = max(0, target - occupied(group.observed))
+    missing = max(0, target - occupied(group))
     return min(missing, limit) if missing and creation_wait(group) is None else 0
 
 

@@ -168,19 +168,22 @@ def test_executor_of_no_use_is_deleted_before_one_that_costs_less_to_delete() ->
     assert [each.executor_id for each in order] == [1, 0]
 
 
-@pytest.mark.parametrize(("silent_for", "taken"), [(59, {3}), (61, {1, 2})], ids=["may come back", "is given up"])
+@pytest.mark.parametrize("strategy", ["RollingUpdate", "OnDelete"])
+@pytest.mark.parametrize(("silent_for", "taken"), [(59, set()), (61, {1, 2})], ids=["may come back", "is given up"])
 def test_scale_down_leaves_registered_executors_that_must_stay_while_others_may_come_back_to_their_work(
-    silent_for: float, taken: set[int]
+    silent_for: float, taken: set[int], strategy: str
 ) -> None:
     names = [executor_pod(each).name for each in range(4)]
     listed = tuple(FlameExecutor(names[each], ExecutorState.BOUND, "session") for each in (1, 2))
     seen = _answered(*(executor_pod(each) for each in range(4)), registered=[0, 3], silent=[1, 2], listed=listed)
     flame = replace(seen.flame, not_ready_since={names[each]: BOOTTIME - silent_for for each in (1, 2)})
     seen = ObservedCluster.of(OWNER, replace(seen.views, flame=flame), BOOTTIME, seen)
-    plan = cluster_plan(seen, effective(replicas(2)), ClockReading(NOW, BOOTTIME)).scale
+    limits = {"maxUnavailable": 0, "maxSurge": 1}
+    wanted = effective(replicas(2, type=strategy, rollingUpdate=limits))
+    plan = cluster_plan(seen, wanted, ClockReading(NOW, BOOTTIME)).scale
 
     assert {each.name for each in plan.removes} == {executor_pod(each).name for each in taken}
-    assert [each.reason for each in plan.waits] == [NOT_REGISTERED] * (2 - len(taken))
+    assert [each.reason for each in plan.waits] == [NOT_REGISTERED] * (not taken)
 
 
 @pytest.mark.parametrize(("registered", "names"), [([0, 1], {3}), ([0], set())])

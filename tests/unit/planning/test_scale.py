@@ -18,7 +18,8 @@ from flamectl_operator.observed.executor import Executor
 from flamectl_operator.planning.budget import Budget
 from flamectl_operator.planning.deletion import deletion_order
 from flamectl_operator.planning.effective_spec import EffectiveSpec
-from flamectl_operator.planning.parts import ScalePlan
+from flamectl_operator.planning.marks import drain_annotations
+from flamectl_operator.planning.parts import DrainReason, ScalePlan
 from flamectl_operator.planning.replacement_backoff import ReplacementBackoff
 from flamectl_operator.planning.scale import creation_wait
 from flamectl_operator.settings.model import FlameSettings
@@ -326,6 +327,34 @@ def test_target_includes_the_surge_of_a_rolling_update(
     pods = [executor_pod(number, revision="old" if number < stale else None) for number in range(4)]
 
     assert cluster_plan(observed(manager, *pods, wanted=wanted), wanted).scale.target == target
+
+
+@pytest.mark.parametrize(
+    ("changes", "stale", "fresh", "created"),
+    [
+        pytest.param(rolling(2, 0, 1), 0, 2, 0, id="all are there"),
+        pytest.param(rolling(2, 0, 1), 0, 1, 1, id="a new one has failed"),
+        pytest.param(rolling(2, 0, 1), 1, 1, 0, id="another stale one takes the surge"),
+        pytest.param(rolling(2, 0, 1), 1, 0, 1, id="another stale one takes the surge and a new one has failed"),
+        pytest.param(rolling(2, 1, 0), 0, 1, 0, id="no surge"),
+        pytest.param(replicas(2, type="OnDelete"), 0, 1, 0, id="OnDelete"),
+    ],
+)
+def test_executor_that_fails_while_the_last_stale_ones_are_drained_is_replaced_within_the_surge(
+    changes: dict[str, Any], stale: int, fresh: int, created: int
+) -> None:
+    marks = drain_annotations(DrainReason.STALE, NOW)
+    drained = executor_pod(0, revision="old", annotations=marks)
+    others = [executor_pod(1 + each, revision="old" if each < stale else None) for each in range(stale + fresh)]
+
+    assert _plan(effective(changes), drained, *others).create == created
+
+
+def test_surplus_executor_is_drained_beside_a_stale_one() -> None:
+    drained = executor_pod(0, revision="old", annotations=drain_annotations(DrainReason.STALE, NOW))
+    plan = _plan(effective(rolling(2, 0, 1)), drained, *(executor_pod(1 + each) for each in range(3)))
+
+    assert len(plan.removes) == 1
 
 
 # --- Recreate ----------------------------------------------------------------------------------------------------------
