@@ -17,7 +17,7 @@ from flamectl_operator.planning.group_comparison import GroupComparison
 from flamectl_operator.planning.parts import DrainReason
 from flamectl_operator.planning.planned_group import PlannedGroup
 from flamectl_operator.planning.replacement_backoff import executor_uncounted
-from flamectl_operator.planning.unregistered import Unregistered, may_return
+from flamectl_operator.planning.unregistered import Unregistered
 from flamectl_operator.runtime.outcome import DONE, Outcome, blocked, wait, wait_until
 
 #: How long an executor may take to register before the status reports it.
@@ -36,9 +36,8 @@ def of_no_use(group: PlannedGroup) -> frozenset[str]:
     snapshot = group.cluster.flame.fresh
     if snapshot is None:
         return frozenset()
-    missing = [each for each in group.observed.ready if not snapshot.registered(each.name)]
-    unknown = [each for each in missing if snapshot.load(each.name)[0] is Load.NONE]
-    return frozenset(each.name for each in unknown if not may_return(each, group.cluster))
+    lost = [each.executor for each in group.unregistered if not each.returns]
+    return frozenset(each.name for each in lost if each.ready and snapshot.load(each.name)[0] is Load.NONE)
 
 
 def holds_rollout(group: PlannedGroup) -> bool:

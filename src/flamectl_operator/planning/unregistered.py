@@ -29,7 +29,8 @@ class Unregistered:
         deadline: When it is replaced.
         message: The problem, as a sentence.
         again: Whether this process saw it before the session manager answered, so that it may have to register again.
-        returns: Whether it may come back to its work; see `may_return`.
+        returns: Whether it may come back to its work, because it was there before this incarnation of the session manager, or an
+            earlier answer lists it.
         known: Whether the session manager has it in its table.
     """
 
@@ -60,36 +61,27 @@ def unregistered(
         running_since = executor.running_since
         if running_since is None or snapshot.registered(executor.name):
             continue
+        seen = observed.first_seen.running[executor.pod.uid]
+        returns = seen < flame.known_since and observed.marks.was_there_before(executor)
         if (state := snapshot.nodes.get(executor.name)) is not None:
             since = _wall(flame.not_ready_since.get(executor.name, now.boottime), now)
             word = "NotReady" if state is NodeState.NOT_READY else "Unknown"
             message = f"{executor.name} runs, but Flame reports its node as {word}"
-            found.append(Unregistered(executor, since, since + timedelta(seconds=lost_after), message, known=True))
+            deadline = since + timedelta(seconds=lost_after)
+            found.append(Unregistered(executor, since, deadline, message, returns=returns, known=True))
         elif snapshot.load(executor.name)[0] is Load.NONE:
             # An executor that was there before this incarnation of the session manager has to register again. So has one that an
             # earlier answer lists, because the session manager may have restarted before its Pod said so.
-            seen = observed.first_seen.running[executor.pod.uid]
-            missed_since = max(flame.known_since, flame.not_ready_since.get(executor.name, flame.known_since))
+            left_at = flame.not_ready_since.get(executor.name, -inf)
+            missed_since = max(flame.known_since, left_at)
             again = seen < missed_since
             # The clocks of its node and of the API server may differ, so this process counts what it has seen itself.
             since = _wall(max(seen, missed_since), now)
             patience = lost_after if again else settings.registration_deadline_seconds
             message = f"{executor.name} has run since {running_since:%H:%M:%S} UTC and is not registered with Flame"
             deadline = since + timedelta(seconds=patience)
-            found.append(Unregistered(executor, since, deadline, message, again, may_return(executor, observed)))
+            found.append(Unregistered(executor, since, deadline, message, again, returns or seen < left_at))
     return tuple(found)
-
-
-def may_return(executor: Executor, observed: ObservedCluster) -> bool:
-    """Return whether an executor that is not registered may come back to its work.
-
-    Such an executor was there before this incarnation of the session manager, or an earlier answer lists it.
-    """
-    flame = observed.flame
-    seen = observed.first_seen.running.get(executor.pod.uid, inf)
-    listed = flame.snapshot is not None and executor.name in flame.snapshot.nodes
-    missing = not listed and seen < flame.not_ready_since.get(executor.name, -inf)
-    return missing or (seen < flame.known_since and observed.marks.was_there_before(executor))
 
 
 def overdue(missing: Iterable[Unregistered], now: ClockReading) -> tuple[Executor, ...]:
