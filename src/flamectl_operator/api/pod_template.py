@@ -21,7 +21,7 @@ import itertools
 from collections.abc import Iterator
 from typing import Annotated, Any, ClassVar
 
-from pydantic import Field, GetCoreSchemaHandler, GetJsonSchemaHandler
+from pydantic import Field, GetCoreSchemaHandler, GetJsonSchemaHandler, WithJsonSchema
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import core_schema
 
@@ -83,6 +83,25 @@ class ContainerRestartRule(OpenModel):
     )
 
 
+#: The schema has a type, because CEL does not see a field without one. The API server refuses another type in the Pod.
+_OBJECT: JsonSchemaValue = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+
+
+class ContainerResources(OpenModel):
+    """Resources of a container."""
+
+    limits: Annotated[Any, WithJsonSchema(_OBJECT)] = Field(None, description="Limits.")
+    requests: Annotated[Any, WithJsonSchema(_OBJECT)] = Field(None, description="Requests.")
+    claims: Annotated[Any, WithJsonSchema({"type": "array", "items": _OBJECT, "x-kubernetes-list-type": "atomic"})] = (
+        Field(None, description="Dynamically allocated resources.")
+    )
+
+    @property
+    def empty(self) -> bool:
+        """Whether nothing is set."""
+        return self.limits is None and self.requests is None and self.claims is None
+
+
 class Container(OpenModel):
     """A container of the Pod: one of the operator's own, by its name, or an additional one."""
 
@@ -94,7 +113,9 @@ class Container(OpenModel):
     command: Atomic[str] | None = Field(None, description="Entry point of an additional container.")
     args: Atomic[str] | None = Field(None, description="Arguments of an additional container.")
     env: Atomic[dict[str, Any]] | None = Field(None, description="Environment variables of an additional container.")
-    resources: dict[str, Any] | None = Field(None, description="Resources of an additional container.")
+    resources: ContainerResources | None = Field(
+        None, description="Resources of an additional container. {} is the same as none."
+    )
     restart_policy: Text | None = Field(
         None, description="Restart policy; Always makes an additional init container a sidecar."
     )
@@ -223,11 +244,16 @@ class ObjectCachePodSpec(PodTemplateSpec):
 class PodTemplate(Model):
     """A partial Pod template."""
 
+    #: The name of the operator's container among `containers`.
+    own: ClassVar[str]
+
     metadata: PodTemplateMetadata | None = Field(None, description="Labels and annotations to add to the Pods.")
 
 
 class SessionManagerPodTemplate(PodTemplate):
     """A partial template of the session manager's Pod."""
+
+    own: ClassVar = SESSION_MANAGER_CONTAINER
 
     spec: SessionManagerPodSpec | None = Field(
         None, description="Partial PodSpec, merged with the operator's as a strategic merge patch."
@@ -237,6 +263,8 @@ class SessionManagerPodTemplate(PodTemplate):
 class ExecutorManagerPodTemplate(PodTemplate):
     """A partial template of the executors' Pods."""
 
+    own: ClassVar = EXECUTOR_MANAGER_CONTAINER
+
     spec: ExecutorManagerPodSpec | None = Field(
         None, description="Partial PodSpec, merged with the operator's as a strategic merge patch."
     )
@@ -244,6 +272,8 @@ class ExecutorManagerPodTemplate(PodTemplate):
 
 class ObjectCachePodTemplate(PodTemplate):
     """A partial template of the object caches' Pods."""
+
+    own: ClassVar = OBJECT_CACHE_CONTAINER
 
     spec: ObjectCachePodSpec | None = Field(
         None, description="Partial PodSpec, merged with the operator's as a strategic merge patch."
@@ -267,8 +297,11 @@ def _directives(value: Any) -> Iterator[str]:
             yield from (f"[{index}]{path}" for path in _directives(part))
 
 
-def _tidy(template: Any) -> Any:
-    """Return a template without nulls and empty top-level parts, because `{spec: {}}` means the same as no template."""
+def _tidy(template: Any, own: str) -> Any:
+    """Return a template without nulls, empty top-level parts and empty resources of the operator's container.
+
+    `{spec: {}}` means the same as no template, and `kubectl create --dry-run=client -o yaml` prints `resources: {}`.
+    """
     template = without_nulls(template)
     if not isinstance(template, dict):
         return template
@@ -276,7 +309,17 @@ def _tidy(template: Any) -> Any:
         name: {key: field for key, field in part.items() if field not in ({}, [])} if isinstance(part, dict) else part
         for name, part in template.items()
     }
+    if isinstance(spec := parts.get("spec"), dict) and isinstance(containers := spec.get("containers"), list):
+        spec["containers"] = [_without_empty_resources(each) if _is(each, own) else each for each in containers]
     return {name: part for name, part in parts.items() if part != {}}
+
+
+def _is(container: Any, own: str) -> bool:
+    return isinstance(container, dict) and container.get("name") == own
+
+
+def _without_empty_resources(container: dict[str, Any]) -> dict[str, Any]:
+    return {key: part for key, part in container.items() if key != "resources" or part != {}}
 
 
 class CheckedAgainst:
@@ -286,7 +329,7 @@ class CheckedAgainst:
         self._model = model
 
     def _check(self, value: Any, handler: core_schema.ValidatorFunctionWrapHandler) -> Any:
-        value = _tidy(value)
+        value = _tidy(value, self._model.own)
         handler(value)
         if found := list(itertools.islice(_directives(value), _SHOWN)):
             raise broken([(path, "must not be there: merge directives are not supported") for path in found])

@@ -134,7 +134,6 @@ def own_container_rules(own: str, component: str) -> tuple[Rule, ...]:
         "image": f"see {component}.image",
         "image_pull_policy": f"see {component}.imagePullPolicy",
         "env": f"see {component}.env",
-        "resources": f"see {component}.resources",
         "command": "the operator sets it, because it names the configuration file",
         "args": "the operator sets them, because they name the configuration file",
         "restart_policy": "Flame loses a node whose container restarts in place, so the operator decides",
@@ -142,6 +141,13 @@ def own_container_rules(own: str, component: str) -> tuple[Rule, ...]:
     }
     return (
         *(only_additional(own, attribute, why) for attribute, why in elsewhere.items()),
+        Rule(
+            f"self.name != '{own}' || !has(self.resources)"
+            " || !(has(self.resources.limits) || has(self.resources.requests) || has(self.resources.claims))",
+            lambda container: container.name != own or container.resources is None or container.resources.empty,
+            f"must not be set for container {own}: see {component}.resources",
+            ".resources",
+        ),
         Rule(
             f"self.name != '{own}' || !has(self.volumeMounts)"
             f" || !self.volumeMounts.exists(mount, mount.mountPath.matches(r'{_CONFIG_PATH}'))",

@@ -678,7 +678,7 @@ REJECTIONS: tuple[Rejection, ...] = (
     # Pod templates: containers
     *(
         Rejection(
-            f"{field} of {name}",
+            f"{field} {value} of {name}",
             _component(component, image="x:1", podTemplate={"spec": {"containers": [{"name": name, field: value}]}}),
             f"spec.{component}.podTemplate.spec.containers[0].{field}",
             message.format(component),
@@ -692,7 +692,10 @@ REJECTIONS: tuple[Rejection, ...] = (
             ("image", "x", "see spec.{}.image"),
             ("imagePullPolicy", "Always", "see spec.{}.imagePullPolicy"),
             ("env", [{"name": "A"}], "see spec.{}.env"),
-            ("resources", {"limits": {}}, "see spec.{}.resources"),
+            *(
+                ("resources", {part: value}, "see spec.{}.resources")
+                for part, value in (("limits", {}), ("requests", {"cpu": 1}), ("claims", [{"name": "gpu"}]))
+            ),
             ("command", ["sh"], "the operator sets it, because it names the configuration file"),
             ("args", ["-v"], "the operator sets them, because they name the configuration file"),
             ("restartPolicy", "Always", "Flame loses a node whose container restarts in place"),
@@ -1119,6 +1122,37 @@ ACCEPTANCES: tuple[Acceptance, ...] = (
             tolerations=[{"operator": "Exists"}],
             terminationGracePeriodSeconds=5,
         ),
+    ),
+    *(
+        Acceptance(
+            f"empty resources of each container of {component}, as kubectl prints them",
+            _component(
+                component,
+                image="x:1",
+                resources={"limits": {"memory": "1Gi"}},
+                podTemplate={
+                    "spec": {
+                        "containers": [
+                            {"name": own, "resources": {}},
+                            {"name": "sidecar", "image": "s:1", "resources": {}},
+                        ],
+                        "initContainers": [
+                            {"name": "fetch", "image": "f:1", "resources": {}},
+                            *(
+                                [{"name": "wait-for-session-manager", "resources": {}}]
+                                if own == "executor-manager"
+                                else []
+                            ),
+                        ],
+                    }
+                },
+            ),
+        )
+        for component, own in (
+            ("sessionManager", "session-manager"),
+            ("executorManager", "executor-manager"),
+            ("objectCache", "object-cache"),
+        )
     ),
     Acceptance(
         "sidecar that reads the configuration",

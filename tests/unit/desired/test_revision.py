@@ -144,6 +144,11 @@ def _limits(cpu: object) -> dict[str, Any]:
             id="order of keys",
         ),
         pytest.param({}, session_template({"nodeSelector": None}), id="null in the podTemplate"),
+        pytest.param(
+            session_template({"containers": [{"name": "session-manager", "workingDir": "/"}]}),
+            session_template({"containers": [{"name": "session-manager", "workingDir": "/", "resources": {}}]}),
+            id="empty resources of the operator's container, as kubectl prints them",
+        ),
     ],
 )
 def test_equivalent_spec_makes_nothing_stale(base: dict[str, Any], changes: dict[str, Any]) -> None:
