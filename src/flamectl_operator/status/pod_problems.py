@@ -203,6 +203,8 @@ def _still_says(
 
 
 def _reason(component: Component, problem: PodProblem) -> str:
+    if pods.unreported(component.pod):
+        return PODS_FAILING  # the backoff counts it as a failure, because its node may not exist
     if problem.reason in _OWN_REASON:
         return problem.reason
     return PODS_FAILING if component.failure is not None else UNSCHEDULABLE

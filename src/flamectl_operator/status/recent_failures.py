@@ -7,7 +7,7 @@ the next failure is minutes away. So the status keeps the failures, also over a 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from operator import attrgetter
 
@@ -20,8 +20,10 @@ from flamectl_operator.observed.cluster import ObservedCluster
 from flamectl_operator.observed.component import Component
 from flamectl_operator.observed.executor import Executor
 from flamectl_operator.observed.object_cache import ObjectCache
-from flamectl_operator.observed.pod_problem import OOM_KILLED
+from flamectl_operator.observed.pod_problem import OOM_KILLED, PodProblem
+from flamectl_operator.observed.waiting import READY_TIMEOUT_SECONDS
 from flamectl_operator.planning.effective_group import EffectiveGroup
+from flamectl_operator.planning.replacement_backoff import lacks_node
 from flamectl_operator.settings.model import FlameSettings
 from flamectl_operator.status.reason import PODS_FAILING
 from flamectl_operator.status.remedies import explained, without_log
@@ -93,7 +95,7 @@ def recent_failures(
         for each in before.recent_failures
         if (kind := _kind(observed.owner.name, each.name)) is not None and _is_of(wanted[kind], stored[kind])
     }
-    seen = {each.name: each for each in _seen(observed, wanted)}
+    seen = {each.name: each for each in _seen(observed, wanted, now)}
     for failure in seen.values():
         earlier = known.get(failure.name)
         if earlier is None:
@@ -145,10 +147,10 @@ def _kind(cluster: str, pod: str) -> type[Component] | None:
 
 
 def _seen(
-    observed: ObservedCluster, wanted: dict[type[Component], ComponentTemplate | None]
+    observed: ObservedCluster, wanted: dict[type[Component], ComponentTemplate | None], now: datetime
 ) -> Iterator[RecentFailure]:
     """Yield the last failure of each Pod, as far as the Pod shows it."""
-    for component, problem, at in observed.failures:
+    for component, problem, at in (*observed.failures, *_without_node(observed, now)):
         template = wanted[type(component)]
         if _is_of(template, component.revision):
             moment, message = at.replace(microsecond=0), explained(component, problem, template)
@@ -160,3 +162,12 @@ def _seen(
                 reason=problem.reason,
                 message=message or None,
             )
+
+
+def _without_node(observed: ObservedCluster, now: datetime) -> Iterator[tuple[Component, PodProblem, datetime]]:
+    """Yield the Pods whose node does not report them, which the backoff counts as failures before they end."""
+    for component in observed.unready_components:
+        if component.waiting is not None and lacks_node(component, now):
+            problem, since = component.waiting
+            at = since + timedelta(seconds=READY_TIMEOUT_SECONDS)
+            yield component, replace(problem, remedy="correct {template}.nodeName"), at

@@ -765,14 +765,19 @@ async def test_executors_that_are_really_gone_are_not_counted_as_running_without
 async def test_executors_that_name_a_missing_node_are_created_with_backoff() -> None:
     world = await converged(replicas(0), {"flame": {"podPolicy": {"nodeNames": True}}})
     world.edit(merged(executor_template({"nodeName": "gone"}), replicas(1)))
+    degraded: list[tuple[str, str]] = []
     for _ in range(100):
         await world.run_pass()
+        degraded.append(world.condition("Degraded")[:2])
         world.clock.elapsed += 10
         for pod in world.api.all("pods"):
             if pod["spec"].get("nodeName") == "gone" and _age(world, pod) >= 40:
                 # The garbage collector marks the Pod and deletes it before the next pass.
                 world.api.remove("pods", pod["metadata"]["name"])
 
+    assert set(degraded[4:]) == {("True", "PodsFailing")}, "between two attempts as well"
+    assert str(world.status.message).count("spec.nodeName of the Pod names it") == 1
+    assert "(correct spec.executorManager.podTemplate.spec.nodeName)" in str(world.status.message)
     assert len(_creates(world)) <= 8
     assert world.status.executor_manager.failures
     lost = [message for _, reason, message in world.events.told if reason == "ExecutorsLost"]
