@@ -84,7 +84,7 @@ class PodCondition(View, frozen=True):
 
 
 class ContainerResources(View, frozen=True):
-    """The requests and limits of a container; a limit is also the request where there is none."""
+    """The requests and limits of a container or a whole Pod; a limit is also the request where there is none."""
 
     requests: dict[str, str] | None = None
     limits: dict[str, str] | None = None
@@ -138,12 +138,13 @@ class Volume(View, frozen=True):
 class PodSpec(View, frozen=True):
     """The fields of a Pod's spec that decisions use.
 
-    Its demands on a node, `containers` and `node_selector`, are kept while it has no node.
+    Its demands on a node, `containers`, `resources` and `node_selector`, are kept while it has no node.
     """
 
     node_name: str = ""
     node_selector: dict[str, str] | None = None
     containers: tuple[PodContainer, ...] = ()
+    resources: ContainerResources | None = None
     scheduler_name: str = ""
     init_containers: tuple[InitContainer, ...] = ()
     scheduling_gates: tuple[SchedulingGate, ...] = ()

@@ -9,7 +9,7 @@ from typing import Any
 from flamectl_operator.desired.pod_template import ComponentTemplate
 from flamectl_operator.desired.resource_asks import asked
 from flamectl_operator.desired.unvalidated import as_object, entries
-from flamectl_operator.kube.pod_views import PodSpec
+from flamectl_operator.kube.pod_views import ContainerResources, PodSpec
 
 #: The most characters of two remedies of one Pod, because each node may lack something else. A message has room for so many.
 _ROOM = 130
@@ -55,13 +55,21 @@ def asked_before(words: str, spec: PodSpec) -> str:
     """Return the requests of a Pod of an earlier spec that the scheduler cannot satisfy; empty where that is not known."""
     found = []
     for resource in dict.fromkeys(_LACKING.findall(words)):
-        asks = [each.resources for each in spec.containers if each.resources is not None]
-        quantities = [(each.requests or {}).get(resource) or (each.limits or {}).get(resource) for each in asks]
-        if told := " + ".join(filter(None, quantities)):
+        # What a whole Pod asks for counts in place of what its containers ask for.
+        parts = (each.resources for each in spec.containers)
+        told = _quantity(spec.resources, resource) or " + ".join(
+            filter(None, (_quantity(each, resource) for each in parts))
+        )
+        if told:
             found.append(f"{resource} {told}")
     if spec.node_selector and "node affinity" in words and "volume node affinity" not in words:
         found.append(f"nodeSelector {_pairs(spec.node_selector)}")
     return ", ".join(found)
+
+
+def _quantity(asks: ContainerResources | None, resource: str) -> str:
+    """Return the request for a resource, which is the limit where only that is set; empty where there is none."""
+    return "" if asks is None else (asks.requests or {}).get(resource) or (asks.limits or {}).get(resource) or ""
 
 
 def _remedies(words: str, template: ComponentTemplate, pod: str) -> Iterator[str]:

@@ -424,11 +424,13 @@ def test_pod_keeps_what_it_asks_of_a_node_while_it_has_none_and_asks_in_few_word
     node: str, asked: str, *, kept: bool
 ) -> None:
     container = PodContainer(ContainerResources(requests={"cpu": asked}))
-    spec = PodSpec(node_name=node, node_selector={"disk": "ssd"}, containers=(container,))
+    whole = container.resources
+    spec = PodSpec(node_name=node, node_selector={"disk": "ssd"}, containers=(container,), resources=whole)
 
     found = keep_pod(msgspec.structs.replace(pod(), spec=spec)).spec
 
-    assert (found.containers, found.node_selector) == (((container,), {"disk": "ssd"}) if kept else ((), None))
+    asks = ((container,), whole, {"disk": "ssd"})
+    assert (found.containers, found.resources, found.node_selector) == (asks if kept else ((), None, None))
 
 
 def test_pods_share_what_they_have_in_common() -> None:

@@ -615,21 +615,35 @@ def test_pod_of_an_earlier_spec_without_a_node_tells_where_to_read_what_it_asks_
 
 
 @pytest.mark.parametrize(
-    ("words", "asks"),
+    ("words", "whole", "asks"),
     [
-        ("0/3 nodes are available: 3 Insufficient cpu.", "cpu 400m + 2"),
+        ("0/3 nodes are available: 3 Insufficient cpu.", None, "cpu 400m + 2"),
         (
             "0/3 nodes are available: 1 Insufficient cpu, 2 Insufficient nvidia.com/gpu.",
-            "cpu 400m + 2, nvidia.com/gpu 8",
+            ContainerResources(limits={"cpu": "6"}),
+            "cpu 6, nvidia.com/gpu 8",
         ),
-        ("0/3 nodes are available: 3 node(s) didn't match Pod's node affinity/selector.", "nodeSelector disk=ssd"),
+        (
+            "0/3 nodes are available: 3 Insufficient cpu.",
+            ContainerResources(requests={"cpu": "5"}, limits={"cpu": "6"}),
+            "cpu 5",
+        ),
+        (
+            "0/3 nodes are available: 3 node(s) didn't match Pod's node affinity/selector.",
+            None,
+            "nodeSelector disk=ssd",
+        ),
     ],
 )
-def test_pod_of_an_earlier_spec_without_a_node_tells_what_it_asks_for(words: str, asks: str) -> None:
+def test_pod_of_an_earlier_spec_without_a_node_tells_what_it_asks_for(
+    words: str, whole: ContainerResources | None, asks: str
+) -> None:
     pod = executor_pod(0, "unschedulable", revision="old")
     first = PodContainer(ContainerResources(requests={"cpu": "400m"}))
     second = PodContainer(ContainerResources(limits={"cpu": "2", "nvidia.com/gpu": "8"}))
-    asking = msgspec.structs.replace(pod.spec, containers=(first, second), node_selector={"disk": "ssd"})
+    asking = msgspec.structs.replace(
+        pod.spec, containers=(first, second), resources=whole, node_selector={"disk": "ssd"}
+    )
     told = condition("PodScheduled", "False", "Unschedulable", message=words)
     status = msgspec.structs.replace(pod.status, conditions=(told,))
     seen = observed(session_manager(), msgspec.structs.replace(pod, spec=asking, status=status))
