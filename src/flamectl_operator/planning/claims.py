@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+from flamectl_operator.api.constants import OBJECT_CACHE, SESSION_MANAGER
 from flamectl_operator.api.quantity import amount, parse_quantity
 from flamectl_operator.desired import names
 from flamectl_operator.desired.claims import DesiredClaim
@@ -35,6 +36,8 @@ PENDING = "Pending"
 _REFUSED = ("ResizeInfeasible", "ResizeFailed")
 #: The conditions of a claim whose growth fails, and is tried again.
 _FAILS = ("ControllerResizeError", "NodeResizeError")
+#: The field of the spec of each component with claims.
+_FIELDS = {SESSION_MANAGER: "sessionManager", OBJECT_CACHE: "objectCache"}
 
 
 def plan_claims(observed: ObservedCluster, effective: EffectiveSpec) -> ClaimPlan:
@@ -95,7 +98,10 @@ def _differences(claim: PersistentVolumeClaimView, desired: DesiredClaim) -> lis
             how += f"; set more than {capacity}"
         found.append(blocked("ClaimCannotShrink", f"{name} {how}"))
     elif wanted > asked_for and claim.status.phase != BOUND:
-        found.append(wait("ClaimNotBound"))
+        field = f"spec.{_FIELDS[desired.component]}.persistence.size"
+        how = f"asks for {claim.size} and has no volume yet, so it grows to {desired.size} ({field}) once it has one"
+        # A lost claim is told as such.
+        found.append(wait("ClaimNotBound", f"{name} {how}" if claim.status.phase == PENDING else ""))
     elif wanted == asked_for and (status := _refused_growth(claim)):
         how = f"asks for {claim.size}, and its storage refuses to grow so far ({status}): its volume has {capacity}"
         advice = f"set a size between the two, and see kubectl describe pvc {claim.name}"
