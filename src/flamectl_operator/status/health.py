@@ -13,7 +13,7 @@ from flamectl_operator.api.near_names import near_names
 from flamectl_operator.api.status import State
 from flamectl_operator.observed.cluster import ObservedCluster
 from flamectl_operator.observed.component import Component
-from flamectl_operator.observed.pods import NODE_NOT_REPORTING
+from flamectl_operator.observed.pods import NODE_NOT_REPORTING, clock
 from flamectl_operator.planning.deletion import held
 from flamectl_operator.planning.effective_group import EffectiveGroup
 from flamectl_operator.planning.effective_spec import EffectiveSpec
@@ -25,11 +25,13 @@ from flamectl_operator.runtime.outcome import Outcome
 from flamectl_operator.runtime.text import joined, shortened
 from flamectl_operator.status.notice import Notice
 from flamectl_operator.status.object_cache import object_cache_line
-from flamectl_operator.status.pod_problems import FAILING, MAX_GROUPS, ProblemGroup
+from flamectl_operator.status.pod_problems import FAILING, MAX_GROUPS, MAX_NAMES, ProblemGroup
 from flamectl_operator.status.reason import UNSCHEDULABLE
 from flamectl_operator.status.recent_failures import FailureSummary
 
 HEALTHY = "All components healthy"
+#: Seconds that a Pod may terminate before a suspension names it: Kubernetes' default grace period.
+LONG_GRACE_SECONDS = 30
 
 
 @dataclass(frozen=True)
@@ -84,7 +86,26 @@ def _suspended(observed: ObservedCluster, idleness: Idleness, outcomes: Sequence
     reason = idleness.message or "no Pods are wanted"
     message = f"Suspending: {left} Pod{'s' * (left != 1)} left" if left else f"Suspended: {reason}"
     why = (outcome.message for outcome in outcomes if outcome.message)
-    return Health(State.PENDING, shortened(joined([message, *_held(observed)[:1], *why])))
+    return Health(State.PENDING, shortened(joined([message, *_held(observed)[:1], *_long_ends(observed), *why])))
+
+
+def _long_ends(observed: ObservedCluster) -> list[str]:
+    """Return which Pods may terminate for long, those that may take longest first, and when the last of them must have ended.
+
+    It says "ends" and not how long, so that the message stays the same meanwhile.
+    """
+    slow = [
+        (end, each.name)
+        for each in observed.terminating
+        if (end := each.pod.metadata.deletion_timestamp) is not None
+        and (each.pod.metadata.deletion_grace_period_seconds or 0) > LONG_GRACE_SECONDS
+    ]
+    if not slow:
+        return []
+    slow.sort(key=lambda each: each[0], reverse=True)
+    named = ", ".join(name for _, name in slow[:MAX_NAMES])
+    more = f" and {len(slow) - MAX_NAMES} more" if len(slow) > MAX_NAMES else ""
+    return [f"the grace period of {named}{more} ends at {clock(slow[0][0])}"]
 
 
 def _held(observed: ObservedCluster) -> list[str]:

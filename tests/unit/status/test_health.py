@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import Any
 
+import msgspec
 import pytest
 
 from flamectl_operator.api.status import FlameClusterStatus
@@ -23,6 +25,7 @@ from tests.unit.builders import (
     effective,
     ended,
     executor_pod,
+    later,
     merged,
     observed,
     pull_failed,
@@ -269,6 +272,26 @@ def test_suspended_cluster_is_pending(pods: list[PodView], message: str) -> None
     health = _health(observed(*pods, wanted=wanted), wanted)
 
     assert (health.state, health.message, health.healthy) == ("Pending", message, False)
+
+
+def _long(view_: PodView, grace: int, *, ends: datetime) -> PodView:
+    metadata = msgspec.structs.replace(view_.metadata, deletion_timestamp=ends, deletion_grace_period_seconds=grace)
+    return msgspec.structs.replace(view_, metadata=metadata)
+
+
+def test_suspension_names_the_pods_with_long_grace_periods_and_the_time_of_their_end() -> None:
+    wanted = effective(suspended=True)
+    many = [_long(executor_pod(number), 600, ends=later(590 + number)) for number in range(4)]
+    two = [_long(SM, 1800, ends=later(1790)), many[0], terminating(executor_pod(1))]
+
+    assert _health(observed(*two, wanted=wanted), wanted).message == (
+        "Suspending: 3 Pods left; the grace period of my-flame-session-manager, my-flame-executor-manager-0"
+        " ends at 2025-06-01 12:29:50 UTC"
+    )
+    assert _health(observed(*many, wanted=wanted), wanted).message == (
+        "Suspending: 4 Pods left; the grace period of my-flame-executor-manager-3, my-flame-executor-manager-2,"
+        " my-flame-executor-manager-1 and 1 more ends at 2025-06-01 12:09:53 UTC"
+    )
 
 
 def test_delayed_suspension_gives_its_reason() -> None:
