@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import signal
+import socket
 import subprocess
 import sys
 import tomllib
@@ -105,3 +107,39 @@ def test_process_does_not_import_what_its_libraries_import_for_others() -> None:
     assert {"kubernetes", "structlog", "typer"} <= set(imported.split())
     assert not {"requests", "urllib3", "websocket", "oauthlib", "grpclib", "google"} & set(imported.split())
     assert left_out == "CoreV1Api", "a module that was left out is there once it is used"
+
+
+def test_process_ends_at_once_while_a_plugin_for_credentials_hangs(tmp_path: Path) -> None:
+    kubeconfig = tmp_path / "kubeconfig"
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        listener.settimeout(120)
+        port = listener.getsockname()[1]
+        hang = f"import socket; socket.create_connection(('127.0.0.1', {port})).recv(1)"
+        user = {"apiVersion": "client.authentication.k8s.io/v1", "command": sys.executable, "args": ["-c", hang]}
+        kubeconfig.write_text(
+            json.dumps(
+                {
+                    "current-context": "a",
+                    "contexts": [{"name": "a", "context": {"cluster": "a", "user": "a"}}],
+                    "clusters": [{"name": "a", "cluster": {"server": "https://127.0.0.1:1"}}],
+                    "users": [{"name": "a", "user": {"exec": user}}],
+                }
+            )
+        )
+        options = (
+            "run",
+            "--kubeconfig",
+            str(kubeconfig),
+            "--health-probe-bind-address",
+            "0",
+            "--metrics-bind-address",
+            "0",
+        )
+        with subprocess.Popen([sys.executable, "-m", "flamectl_operator", *options]) as running:
+            plugin, _ = listener.accept()
+            with plugin:
+                plugin.settimeout(30)
+                running.send_signal(signal.SIGTERM)
+                # A load takes a minute until it gives up, and the kubelet waits for half a minute.
+                assert running.wait(30) == 0
+                assert plugin.recv(1) == b"", "the plugin has ended too"

@@ -12,7 +12,7 @@ import random
 import socket
 from collections.abc import Coroutine
 from contextlib import AsyncExitStack
-from typing import Any
+from typing import Any, TypeVar
 
 import structlog
 
@@ -40,6 +40,8 @@ from flamectl_operator.runtime.signals import stop_on_signals
 from flamectl_operator.runtime.tasks import racing, while_running
 from flamectl_operator.settings.layers import Effective, SettingsError, merge
 from flamectl_operator.settings.model import OperatorConfig
+
+T = TypeVar("T")
 
 
 class CannotStartError(Exception):
@@ -101,7 +103,10 @@ async def _serve(where: ConfigLocations, stop: asyncio.Event, output: LogWriter)
             await monitor.serve(first, provisional=True)
         # The Lease and the settings use their own connections, which the work cannot exhaust, without rate limit and without
         # retries, because both repeat their requests anyway.
-        lifeline = await connect(where.kubeconfig, where.context, telemetry=monitor.metrics, server_clock=clock)
+        connecting = connect(where.kubeconfig, where.context, telemetry=monitor.metrics, server_clock=clock)
+        if (connected := await _unless_stopped(connecting, stop)) is None:
+            return
+        (lifeline,) = connected
         stack.push_async_callback(lifeline.close)
         live = LiveConfig(where.source(ApiServerClient(lifeline)), where.overrides, clock)
         if not await _unless_stopped(startup.take(live.load), stop):
@@ -111,7 +116,10 @@ async def _serve(where: ConfigLocations, stop: asyncio.Event, output: LogWriter)
         await monitor.serve(settings)
         monitor.metrics.watch_config(lambda: live.last_error, lambda: live.restart_needed)
         log = structlog.get_logger(component="process")
-        transport = await connect(where.kubeconfig, where.context, telemetry=monitor.metrics, server_clock=clock)
+        connecting = connect(where.kubeconfig, where.context, telemetry=monitor.metrics, server_clock=clock)
+        if (connected := await _unless_stopped(connecting, stop)) is None:
+            return
+        (transport,) = connected
         limited = LimitedTransport(
             transport, clock, **settings.client_connection.model_dump(), telemetry=monitor.metrics
         )
@@ -162,10 +170,8 @@ def _first_settings(where: ConfigLocations) -> OperatorConfig:
         return OperatorConfig()
 
 
-async def _unless_stopped(work: Coroutine[Any, Any, None], stop: asyncio.Event) -> bool:
-    """Run the work, but cancel it when the process is asked to stop."""
+async def _unless_stopped(work: Coroutine[Any, Any, T], stop: asyncio.Event) -> tuple[T] | None:
+    """Run the work and return its result in a tuple, but cancel it and return None when the process is asked to stop."""
     working = asyncio.create_task(work)
     async with racing(working, asyncio.create_task(stop.wait())) as ended:
-        if working in ended:
-            await working
-        return working in ended
+        return (await working,) if working in ended else None

@@ -15,18 +15,20 @@ import logging
 import re
 import ssl
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from contextvars import ContextVar
 from dataclasses import dataclass
 from datetime import MAXYEAR, MINYEAR, datetime
 from logging.handlers import BufferingHandler
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 from urllib.parse import urlsplit
 
 import aiohttp
 import yaml
 from kubernetes.aio.client import ApiClient, Configuration
-from kubernetes.aio.config import ConfigException, kube_config, load_incluster_config, load_kube_config
+from kubernetes.aio.config import ConfigException, exec_provider, kube_config, load_incluster_config, load_kube_config
 
 from flamectl_operator.kube.errors import ConfigurationError
 from flamectl_operator.kube.http.kubeconfig import check_kubeconfig, yaml_problem
@@ -115,9 +117,10 @@ async def _load_kubeconfig(location: str, context: str | None) -> Credentials:
     configuration = _new_configuration()
     with _readable_errors(source), _no_files_left(), _complaints() as complaints:
         # persist_config would write to the user's file, and in this version persists nothing.
-        loader = await load_kube_config(  # type: ignore[no-untyped-call]
-            config_file=location, context=context, client_configuration=configuration, persist_config=False
-        )
+        async with _no_plugin_left():
+            loader = await load_kube_config(  # type: ignore[no-untyped-call]
+                config_file=location, context=context, client_configuration=configuration, persist_config=False
+            )
         _check(configuration, complaints)
         _check_user(loader)
         return _credentials(configuration, source, _expiry(getattr(loader, "exec_plugin_expiry", None)))
@@ -217,6 +220,38 @@ def _no_files_left() -> Iterator[None]:
     finally:
         cleanup()  # type: ignore[no-untyped-call]
         atexit.unregister(cleanup)  # registered at each load that finds no files
+
+
+#: The plugins that the present load has started.
+_PLUGINS: ContextVar[list[asyncio.subprocess.Process]] = ContextVar("plugins")
+
+
+async def _start_plugin(*arguments: str, **options: Any) -> asyncio.subprocess.Process:
+    process = await asyncio.create_subprocess_exec(*arguments, **options)
+    _PLUGINS.get().append(process)
+    return process
+
+
+# The package starts a plugin by `asyncio.create_subprocess_exec` of this name in its module, and keeps the process to itself.
+exec_provider.asyncio = SimpleNamespace(**vars(asyncio) | {"create_subprocess_exec": _start_plugin})  # type: ignore[assignment, attr-defined]
+
+
+@contextlib.asynccontextmanager
+async def _no_plugin_left() -> AsyncIterator[None]:
+    """End a plugin that still runs when the load ends, because it was cancelled or took too long.
+
+    The package would leave each of them running, one more with each attempt.
+    """
+    started: list[asyncio.subprocess.Process] = []
+    token = _PLUGINS.set(started)
+    try:
+        yield
+    finally:
+        _PLUGINS.reset(token)
+        for process in started:
+            if process.returncode is None:
+                process.kill()
+                await process.wait()
 
 
 @contextlib.contextmanager

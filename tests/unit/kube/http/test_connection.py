@@ -460,6 +460,39 @@ async def test_failed_identity_provider_is_reported(
         assert "the identity provider cannot be reached" in await refusal(write(config))
 
 
+#: It tells that it runs by a connection, which ends with it.
+HANGING = """
+import socket
+socket.create_connection(("127.0.0.1", %d)).recv(1)
+"""
+
+
+@pytest.mark.parametrize("how", ["cancelled", "timed out"])
+async def test_plugin_that_hangs_is_ended_with_the_load(
+    config: Config, write: Callable[[object], Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, how: str
+) -> None:
+    runs, ended = asyncio.Event(), asyncio.Event()
+
+    async def hear(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        runs.set()
+        await reader.read()
+        ended.set()
+        writer.close()
+
+    async with await asyncio.start_server(hear, "127.0.0.1") as server:
+        config["users"][0]["user"] = plugin(tmp_path, HANGING % server.sockets[0].getsockname()[1])
+        if how == "timed out":
+            monkeypatch.setattr(credentials, "LOAD_TIMEOUT", 3)
+        loading = asyncio.create_task(load(write(config)))
+        await runs.wait()
+        if how == "cancelled":
+            loading.cancel()
+        await asyncio.wait({loading})
+        assert loading.cancelled() or isinstance(loading.exception(), ConfigurationError)
+        async with asyncio.timeout(30):
+            await ended.wait()
+
+
 async def test_hanging_plugin_times_out(
     config: Config, write: Callable[[object], Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
