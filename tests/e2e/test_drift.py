@@ -266,3 +266,27 @@ def test_child_with_edited_owner_references_is_still_owned_and_keeps_them(
     assert world.existing(kind, name)["metadata"]["ownerReferences"] == changed
     _assert_well(world, operator, executors=1)
     assert _uids(world) == before
+
+
+@pytest.mark.usefixtures("operator")
+def test_program_that_takes_the_label_of_the_watch_off_executors_is_reported_and_causes_no_pods_without_end(
+    world: E2ENamespace,
+) -> None:
+    _deploy(world)
+
+    def strip() -> bool:
+        """Take the label off as such a program does, until the operator says that it creates no more."""
+        for pod in world.live_executors():
+            if CLUSTER_LABEL in pod["metadata"]["labels"]:
+                world.patch("pod", pod["metadata"]["name"], {"metadata": {"labels": {CLUSTER_LABEL: None}}})
+        return bool(condition(world.status(), "Degraded")["reason"] == "LabelsChanged")
+
+    world.wait("the operator to report the program", strip, 120)
+
+    bare = world.live_executors()
+    assert 10 < len(bare) <= 14
+    assert f"run and lack the label {CLUSTER_LABEL}=my-flame" in condition(world.status(), "Degraded")["message"]
+
+    for pod in bare:
+        world.delete_without_waiting("pod", pod["metadata"]["name"])
+    world.wait_running(executors=2)
