@@ -158,18 +158,21 @@ def effective(
     config_generation: int = 1,
     session_manager_backoff: ReplacementBackoff | None = None,
     executor_backoff: ReplacementBackoff | None = None,
+    object_cache_backoff: ReplacementBackoff | None = None,
     scaling: Scaling | None = None,
     idleness: Idleness = IN_USE,
     update_pending_since: datetime | None = None,
     settings: FlameSettings = SETTINGS,
 ) -> EffectiveSpec:
     wanted = desired(changes, settings=settings)
+    cache_revision = "" if wanted.object_cache is None else wanted.object_cache.revision
     return EffectiveSpec(
         desired=wanted,
         settings=settings,
         suspended=suspended,
         config_generation=config_generation,
         session_manager_backoff=session_manager_backoff or ReplacementBackoff(wanted.session_manager.revision),
+        object_cache_backoff=object_cache_backoff or ReplacementBackoff(cache_revision),
         group=EffectiveGroup(
             wanted.group,
             settings,

@@ -163,3 +163,10 @@ class ObjectCacheStatus(AtomicModel):
         description="Number of object caches that an older operator or other operator settings rendered.",
     )
     revision: str | None = Field(None, description="Revision that the object caches should have.")
+    failures: Int32 | None = Field(
+        None, description="Number of consecutive rounds in which object caches failed; absent without a failure."
+    )
+    next_attempt: Time | None = Field(None, description="Time of the next replacement.")
+    counted_pods: Atomic[str] = Field(
+        (), description="The uids of the Pods that existed at the last failure, so that each failure is counted once."
+    )

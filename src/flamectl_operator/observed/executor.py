@@ -88,19 +88,22 @@ class Executor(Component):
         return pods.running_since(self.pod, EXECUTOR_MANAGER)
 
 
-def worked_for(executor: Executor) -> timedelta | None:
-    """Return how long a terminal executor had worked, as far as its status shows; None when it is unknown.
+def worked_for(component: Component, main: str) -> timedelta | None:
+    """Return how long a terminal Pod had worked, as far as its status shows; None when it is unknown.
 
-    The times of its main container are best, because the executor may have waited long for a node, an image or the session
-    manager. If they are lost, as after an eviction, the time since its creation counts.
+    The times of its main container are best, because the Pod may have waited long for a node, an image or the session manager.
+    If they are lost, as after an eviction, the time since its creation counts.
+
+    Args:
+        main: The name of the container whose time counts.
     """
-    born, over = executor.pod.metadata.creation_timestamp, terminal_since(executor)
-    status = pods.container(executor.pod, EXECUTOR_MANAGER)
+    born, over = component.pod.metadata.creation_timestamp, terminal_since(component)
+    status = pods.container(component.pod, main)
     ended = (status.state.terminated or status.last_state.terminated) if status is not None else None
     if ended is not None and ended.started_at is not None and ended.finished_at is not None:
         # A container that could not be started has a start time in 1970.
         return ended.finished_at - max(ended.started_at, born or ended.started_at)
-    if pods.init_container_failed(executor.pod):
+    if pods.init_container_failed(component.pod):
         return timedelta()
     return over - born if born is not None and over is not None else None
 

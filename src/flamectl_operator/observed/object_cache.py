@@ -34,6 +34,14 @@ class ObjectCaches:
     ours: dict[int, ObjectCache]
     foreign: dict[int, PodView]
 
+    def first(self, replicas: int) -> tuple[ObjectCache, ...]:
+        """Return those of ours that are wanted, by ordinal.
+
+        Args:
+            replicas: How many are wanted.
+        """
+        return tuple(cache for ordinal, cache in self.ours.items() if ordinal < replicas)
+
     @classmethod
     def of(cls, owner: Identity, pods: Iterable[PodView]) -> ObjectCaches:
         """Return the object caches among Pods with the FlameCluster's label."""

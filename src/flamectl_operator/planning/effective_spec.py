@@ -56,6 +56,7 @@ class EffectiveSpec:
     suspended: bool
     config_generation: int
     session_manager_backoff: ReplacementBackoff
+    object_cache_backoff: ReplacementBackoff
     group: EffectiveGroup
     idleness: Idleness = IN_USE
     update_pending_since: datetime | None = None
@@ -148,7 +149,7 @@ def resolve_effective_spec(
     askable = flame_can_be_asked(desired.spec, settings)
     known, group = before.executor_manager.autoscaling, desired.group
     scaling = plan_scaling(desired, observed, known, now, suspended=suspended, askable=askable)
-    manager_backoff, executor_backoff = replacement_backoff.remembered(before)
+    manager_backoff, executor_backoff, cache_backoff = replacement_backoff.remembered(before)
     wanted = group.spec.replicas if scaling is None else scaling.desired
     replicas = 0 if suspended else wanted
     counted = replacement_backoff.count_executors(
@@ -173,6 +174,14 @@ def resolve_effective_spec(
         config_generation=config_generation(desired.config_hash, _remembered_config(before), _annotated(observed)),
         session_manager_backoff=replacement_backoff.count_session_manager(
             manager_backoff, observed, desired.session_manager.revision, now.wall, settings
+        ),
+        object_cache_backoff=replacement_backoff.count_object_caches(
+            cache_backoff,
+            observed.object_caches,
+            "" if desired.object_cache is None else desired.object_cache.revision,
+            replicas=0 if suspended else desired.cache_replicas,
+            now=now.wall,
+            settings=settings,
         ),
         group=EffectiveGroup(group, settings, suspended, executor_backoff, scaling),
         idleness=idleness,

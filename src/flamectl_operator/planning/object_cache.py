@@ -1,18 +1,15 @@
 """Decides which object caches are created, repaired, removed and replaced. There are never two of one name.
 
 Each object cache holds data of its own, and references to objects name the cache that holds them. So an object cache comes
-back under its name; surplus ones are deleted from the highest ordinal down; and stale ones are replaced one at a time.
+back under its name; surplus ones are deleted from the highest ordinal down; and stale ones are replaced one at a time. One that
+failed stays until its replacement is due, so that its log can be read.
 """
 
 from __future__ import annotations
 
-from datetime import datetime, timedelta
-
 from flamectl_operator.desired.claims import object_cache_claim
 from flamectl_operator.observed.cluster import ObservedCluster
-from flamectl_operator.observed.executor import terminal_since
 from flamectl_operator.observed.object_cache import ObjectCache
-from flamectl_operator.observed.pods import disrupted
 from flamectl_operator.planning.claims import claim_wait, has_claim
 from flamectl_operator.planning.comparison import Comparison
 from flamectl_operator.planning.deletion import awaited_end, given_up_at
@@ -20,6 +17,7 @@ from flamectl_operator.planning.effective_spec import EffectiveSpec
 from flamectl_operator.planning.kept_claims import KEEPS_CLAIM
 from flamectl_operator.planning.parts import CacheRemoval, ObjectCachePlan
 from flamectl_operator.planning.patches import object_cache_repair
+from flamectl_operator.planning.replacement_backoff import object_cache_uncounted
 from flamectl_operator.runtime.clock_reading import ClockReading
 from flamectl_operator.runtime.outcome import Outcome, wait, wait_until
 
@@ -31,6 +29,7 @@ def plan_object_caches(compared: Comparison, now: ClockReading) -> ObjectCachePl
     delete: list[CacheRemoval] = []
     repair: list[ObjectCache] = []
     waits: list[Outcome] = []
+    deferral = _replacement_wait(observed, effective, now)
     for cache in reversed(caches.ours.values()):
         if cache.terminating:
             if cache.ordinal in wanted:
@@ -38,14 +37,17 @@ def plan_object_caches(compared: Comparison, now: ClockReading) -> ObjectCachePl
         elif cache.ordinal not in wanted:
             delete.append(CacheRemoval(cache, "suspended" if effective.suspended else f"only {len(wanted)} wanted"))
         elif cache.terminal:
-            _terminal(cache, effective, now.wall, delete, waits)
+            if deferral is None:
+                delete.append(CacheRemoval(cache, str(cache.failure)))
+            else:
+                waits.append(deferral)
         elif object_cache_repair(cache.pod, observed.owner, effective) is not None:
             repair.append(cache)
     if kept := [each for each in delete if each.cache.pod.uid in observed.kept]:
         delete = [each for each in delete if each not in kept]
         waits.append(KEEPS_CLAIM)
     missing = tuple(each for each in wanted if each not in caches.ours and each not in caches.foreign)
-    deferral = _creation_wait(compared) if missing else None
+    deferral = (_creation_wait(compared) or deferral) if missing else None
     claims = {each: object_cache_claim(observed.owner, effective.desired.spec, each) for each in missing}
     if deferral is None and (blocked := [each for each in missing if claim_wait(observed, claims[each]) is not None]):
         missing = tuple(each for each in missing if each not in blocked)
@@ -57,7 +59,7 @@ def plan_object_caches(compared: Comparison, now: ClockReading) -> ObjectCachePl
         repair=tuple(repair),
         delete=tuple(delete),
         taken=tuple(caches.foreign[ordinal] for ordinal in wanted if ordinal in caches.foreign),
-        waits=(*waits, *(() if deferral is None else (deferral,))),
+        waits=tuple(dict.fromkeys((*waits, *(() if deferral is None else (deferral,))))),
     )
 
 
@@ -94,6 +96,14 @@ def rollout_wait(compared: Comparison) -> Outcome | None:
     return wait("RollingUpdate", f"rolling update: {current} of {replicas} object caches are on the current revision")
 
 
+def _replacement_wait(observed: ObservedCluster, effective: EffectiveSpec, now: ClockReading) -> Outcome | None:
+    """Return why no object cache is replaced or created yet: one failed since the pass began, or replacements keep failing."""
+    backoff, wanted = effective.object_cache_backoff, observed.object_caches.first(effective.cache_replicas)
+    if any(object_cache_uncounted(cache, backoff, effective.settings) for cache in wanted):
+        return wait("Changed", delay=0)  # the next pass counts the failure first
+    return backoff.back_off("object caches", now.wall)
+
+
 def _creation_wait(compared: Comparison) -> Outcome | None:
     if not compared.config_map_current:
         return wait("ConfigMapNotReady")
@@ -122,26 +132,3 @@ def _terminating(
         delete.append(CacheRemoval(cache, "stuck terminating", forced=True))
         return
     waits.append(wait("Terminating", message) if forced else wait_until("Terminating", until, now.wall, message))
-
-
-def _terminal(
-    cache: ObjectCache, effective: EffectiveSpec, now: datetime, delete: list[CacheRemoval], waits: list[Outcome]
-) -> None:
-    """Replace a cache that worked for a while at once, and keep one that failed early, to avoid endless creates."""
-    due = _replaced_at(cache, effective)
-    if due is None or due <= now:
-        delete.append(CacheRemoval(cache, str(cache.failure)))
-    else:
-        message = f'object cache "{cache.name}" failed soon after its creation; it is replaced at {due:%H:%M:%S} UTC'
-        waits.append(wait_until("BackOff", due, now, message))
-
-
-def _replaced_at(cache: ObjectCache, effective: EffectiveSpec) -> datetime | None:
-    """Return when a terminal object cache is replaced; None for at once."""
-    settings, ended, born = effective.settings, terminal_since(cache), cache.pod.metadata.creation_timestamp
-    if ended is None or born is None or disrupted(cache.pod):
-        return None
-    if ended - born >= timedelta(seconds=settings.stable_after_seconds):
-        return None
-    pause = max(settings.terminal_pod_retention_seconds, settings.backoff_base_seconds)
-    return max(ended, born) + timedelta(seconds=pause)

@@ -1,17 +1,19 @@
 """Backoff of replacements: the consecutive failures of a component's Pods, and the time of the next attempt.
 
 All of it is in the status, so that it survives a restart of the operator. Each failure is counted once even if a pass is
-repeated: a session manager by its Pod's uid, executors by id. The first failure is replaced at once. Failures of replacements
-wait longer and longer. A new revision resets the count, because it may be the fix; so does a component whose Pods have all been
-ready for a while.
+repeated: the session manager and object caches by the uids of their Pods, executors by id. The first failure is replaced at once.
+Failures of replacements wait longer and longer. A new revision resets the count, because it may be the fix; so does a component
+whose Pods have all been ready for a while.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
+from typing import TypeVar
 
+from flamectl_operator.api.constants import EXECUTOR_MANAGER, OBJECT_CACHE
 from flamectl_operator.api.model import INT32_MAX
 from flamectl_operator.api.status import FlameClusterStatus
 from flamectl_operator.observed import pods
@@ -19,10 +21,13 @@ from flamectl_operator.observed.cluster import ObservedCluster
 from flamectl_operator.observed.component import Component
 from flamectl_operator.observed.executor import Executor, worked_for
 from flamectl_operator.observed.group import ObservedGroup
+from flamectl_operator.observed.object_cache import ObjectCache, ObjectCaches
 from flamectl_operator.observed.pods import disrupted, ready_since
 from flamectl_operator.observed.waiting import READY_TIMEOUT_SECONDS
 from flamectl_operator.runtime.outcome import Outcome, wait_until
 from flamectl_operator.settings.model import FlameSettings
+
+C = TypeVar("C", bound=Component)
 
 
 @dataclass(frozen=True)
@@ -33,6 +38,7 @@ class ReplacementBackoff:
         next_attempt: The time before which no Pod of the component is created.
         last_failure: The uid of the last session manager Pod that was counted.
         attempt_id: The id below which executors have been counted or are older than the failures.
+        counted_pods: The uids of the object caches that have been counted or are older than the failures.
     """
 
     revision: str = ""
@@ -40,6 +46,7 @@ class ReplacementBackoff:
     next_attempt: datetime | None = None
     last_failure: str = ""
     attempt_id: int = 0
+    counted_pods: tuple[str, ...] = ()
 
     @property
     def repeated(self) -> bool:
@@ -58,9 +65,9 @@ class ReplacementBackoff:
         return wait_until("BackOff", self.next_attempt, now, message)
 
 
-def remembered(status: FlameClusterStatus) -> tuple[ReplacementBackoff, ReplacementBackoff]:
-    """Read the failures of the session manager and of executors from a status."""
-    manager, executors = status.session_manager, status.executor_manager
+def remembered(status: FlameClusterStatus) -> tuple[ReplacementBackoff, ReplacementBackoff, ReplacementBackoff]:
+    """Read the failures of the session manager, of executors and of object caches from a status."""
+    manager, executors, caches = status.session_manager, status.executor_manager, status.object_cache
     return (
         ReplacementBackoff(
             revision=manager.revision or "",
@@ -73,6 +80,12 @@ def remembered(status: FlameClusterStatus) -> tuple[ReplacementBackoff, Replacem
             failures=executors.failures or 0,
             next_attempt=executors.next_attempt,
             attempt_id=executors.attempt_id or 0,
+        ),
+        ReplacementBackoff(
+            revision=caches.revision or "",
+            failures=caches.failures or 0,
+            next_attempt=caches.next_attempt,
+            counted_pods=caches.counted_pods,
         ),
     )
 
@@ -97,8 +110,61 @@ def session_manager_uncounted(manager: Component, backoff: ReplacementBackoff) -
 
     The end of a Pod whose node is gone or shuts down is not a failure.
     """
-    fresh = manager.revision == backoff.revision and manager.pod.uid != backoff.last_failure
-    return fresh and manager.terminal and not manager.terminating and not disrupted(manager.pod)
+    return manager.pod.uid != backoff.last_failure and _ended(manager, backoff)
+
+
+def count_object_caches(
+    before: ReplacementBackoff,
+    caches: ObjectCaches,
+    revision: str,
+    *,
+    replicas: int,
+    now: datetime,
+    settings: FlameSettings,
+) -> ReplacementBackoff:
+    """Count failures of the present object caches, which have one count.
+
+    Object caches that fail together are one failure: with the first of them, all that exist count as counted.
+
+    Args:
+        revision: The wanted revision; empty when the operator runs no object cache.
+    """
+    if replicas == 0:
+        return ReplacementBackoff(revision)
+    backoff = _for_revision(before, revision, now, settings)
+    present = [cache for cache in caches.first(replicas) if not cache.terminating and cache.revision == revision]
+    if any(
+        object_cache_uncounted(cache, backoff, settings)
+        or (cache.pod.uid not in backoff.counted_pods and lacks_node(cache, now))
+        for cache in present
+    ):
+        counted = tuple(sorted(cache.pod.uid for cache in present))
+        return replace(_failed(backoff, now, settings), counted_pods=counted)
+    if not _elapsed(object_caches_reset_at(backoff, caches, replicas, settings), now):
+        return backoff
+    # Those that may still fail count again, but none whose failure has been counted.
+    return ReplacementBackoff(revision, counted_pods=tuple(sorted(each.pod.uid for each in present if each.terminal)))
+
+
+def object_cache_uncounted(cache: ObjectCache, backoff: ReplacementBackoff, settings: FlameSettings) -> bool:
+    """Return whether the end of an object cache is a failure that is not counted yet.
+
+    It is not a failure when its node is gone or shuts down, or when the object cache had worked for a while.
+    """
+    fresh = cache.pod.uid not in backoff.counted_pods and _ended(cache, backoff)
+    return fresh and not _worked_long(cache, OBJECT_CACHE, settings)
+
+
+def _ended(component: Component, backoff: ReplacementBackoff) -> bool:
+    """Return whether a Pod of the revision that counts has ended by itself."""
+    over = component.terminal and not component.terminating and not disrupted(component.pod)
+    return over and component.revision == backoff.revision
+
+
+def _worked_long(component: Component, main: str, settings: FlameSettings) -> bool:
+    """Return whether a terminal Pod had worked for the stable time, so that its end says nothing about its replacement."""
+    worked = worked_for(component, main)
+    return worked is not None and worked >= timedelta(seconds=settings.stable_after_seconds)
 
 
 def count_executors(
@@ -178,8 +244,7 @@ def executor_uncounted(executor: Executor, backoff: ReplacementBackoff, settings
         return False
     if executor.revision != backoff.revision or executor.executor_id < backoff.attempt_id:
         return False
-    worked = worked_for(executor)
-    return worked is None or worked < timedelta(seconds=settings.stable_after_seconds)
+    return not _worked_long(executor, EXECUTOR_MANAGER, settings)
 
 
 def session_manager_reset_at(
@@ -196,20 +261,54 @@ def executors_reset_at(
 ) -> datetime | None:
     """Return when the executors' failures are reset if nothing changes; None when no reset is due.
 
-    Executors created since the last failure show whether the fault is fixed, once one of them has been ready for
-    `stableAfterSeconds`. If none was needed, or none has found a node yet, all others must have been ready for that long, and the
-    oldest executor that waits for a node must have existed for that long. An executor that Flame does not list as registered
-    shows nothing.
+    An executor that Flame does not list as registered shows nothing.
     """
     if backoff.failures == 0:
         return None
     made_since = [executor for executor in group.live if _made_since(executor, backoff)]
-    if tried := [executor for executor in made_since if executor.pod.spec.node_name]:
-        return min((time for each in tried if (time := _works_at(each, group, settings)) is not None), default=None)
-    others = [executor for executor in group.live if executor.pod.spec.node_name]
-    if not others or not _all_there(group, backoff.revision, replicas, surge):
+    complete = _all_there(group, backoff.revision, replicas, surge)
+    return _reset_at(group.live, made_since, lambda each: _works_at(each, group, settings), settings, complete=complete)
+
+
+def object_caches_reset_at(
+    backoff: ReplacementBackoff, caches: ObjectCaches, replicas: int, settings: FlameSettings
+) -> datetime | None:
+    """Return when the failures of object caches are reset if nothing changes; None when no reset is due."""
+    if backoff.failures == 0:
         return None
-    times = [_works_at(each, group, settings) for each in others]
+    live = [cache for cache in caches.first(replicas) if cache.live]
+    made_since = [
+        cache for cache in live if cache.revision == backoff.revision and cache.pod.uid not in backoff.counted_pods
+    ]
+    complete = len(live) == replicas
+    return _reset_at(live, made_since, lambda each: _stable_at(each, settings), settings, complete=complete)
+
+
+def _reset_at(
+    live: Sequence[C],
+    made_since: Sequence[C],
+    works_at: Callable[[C], datetime | None],
+    settings: FlameSettings,
+    *,
+    complete: bool,
+) -> datetime | None:
+    """Return when failures are reset if nothing changes; None when no reset is due.
+
+    Pods created since the last failure show whether the fault is fixed, once one of them has been ready for `stableAfterSeconds`.
+    If none was needed, or none has found a node yet, all others must have been ready for that long, and the oldest Pod that waits
+    for a node must have existed for that long.
+
+    Args:
+        made_since: Those of the live Pods that were created since the last failure.
+        works_at: Returns when a Pod will have worked for the stable time; None when it does not work.
+        complete: Whether no Pod is missing because of failures.
+    """
+    if tried := [each for each in made_since if each.pod.spec.node_name]:
+        return min((time for each in tried if (time := works_at(each)) is not None), default=None)
+    others = [each for each in live if each.pod.spec.node_name]
+    if not others or not complete:
+        return None
+    times = [works_at(each) for each in others]
     if made_since:
         times.append(_waited_at(made_since, settings))
     known = [time for time in times if time is not None]
@@ -221,9 +320,9 @@ def _made_since(executor: Executor, backoff: ReplacementBackoff) -> bool:
     return executor.revision == backoff.revision and executor.executor_id >= backoff.attempt_id
 
 
-def _waited_at(executors: Iterable[Executor], settings: FlameSettings) -> datetime | None:
-    """Return when the oldest executor will have existed for the stable time."""
-    born = [time for each in executors if (time := each.pod.metadata.creation_timestamp) is not None]
+def _waited_at(waiting: Iterable[Component], settings: FlameSettings) -> datetime | None:
+    """Return when the oldest Pod will have existed for the stable time."""
+    born = [time for each in waiting if (time := each.pod.metadata.creation_timestamp) is not None]
     return min(born) + timedelta(seconds=settings.stable_after_seconds) if born else None
 
 
@@ -254,7 +353,7 @@ def _for_revision(
     An operator with a fast clock, or a user who can write the status, may have recorded a time far in the future.
     """
     if before.revision != revision:
-        return replace(before, revision=revision, failures=0, next_attempt=None)
+        return replace(before, revision=revision, failures=0, next_attempt=None, counted_pods=())
     if before.next_attempt is None:
         return before
     if before.next_attempt <= now:

@@ -100,7 +100,7 @@ def _with_invalid_spec(given: StatusInput, writer: ConditionWriter) -> FlameClus
         "spec_hash": before.spec_hash if recorded else read_as_invalid(given.generation, given.spec_digest),
         "session_manager": _session_manager(given),
         "executor_manager": _executor_manager(given),
-        "object_cache": object_cache_status(before.object_cache, observed, None, suspended=False),
+        "object_cache": object_cache_status(before.object_cache, observed, None),
         "conditions": writer.merge(invalid_spec_conditions(writer, message)),
         "unhealthy_pods": _unhealthy_pods(group_problems(observed, before.unhealthy_pods, writer.now)),
     }
@@ -134,7 +134,7 @@ def _with_valid_spec(given: StatusInput, effective: EffectiveSpec, writer: Condi
         spec_hash=read_as(given.generation, desired),
         session_manager=_session_manager(given),
         executor_manager=_executor_manager(given),
-        object_cache=object_cache_status(before.object_cache, observed, desired, suspended=effective.suspended),
+        object_cache=object_cache_status(before.object_cache, observed, effective),
         conditions=_merged(writer, effective, conditions, flame),
         generations=_generations(given, effective, health),
         unhealthy_pods=_unhealthy_pods(problems),

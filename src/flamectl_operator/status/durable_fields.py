@@ -20,12 +20,13 @@ def durable_fields(status: FlameClusterStatus) -> tuple[object, ...]:
     - The number of executors for the demand is recorded before the pass acts on it.
     - A new generation is acknowledged first, so that no reader takes the status of the old one for its status.
     """
-    manager, executors = status.session_manager, status.executor_manager
+    manager, executors, caches = status.session_manager, status.executor_manager, status.object_cache
     return (
         status.observed_generation,
         suspension_begun(status),
         (manager.revision, manager.failures, manager.next_attempt, manager.last_failure),
         (executors.revision, executors.failures, executors.next_attempt, executors.attempt_id, executors.next_id),
+        (caches.revision, caches.failures, caches.next_attempt, caches.counted_pods),
         (executors.autoscaling, status.idle),
     )
 
@@ -35,11 +36,13 @@ def required_durable_fields(
 ) -> tuple[object, ...]:
     """Return the durable fields of the status that would be computed, without computing it."""
     manager, executors = effective.session_manager_backoff, effective.group.backoff
+    caches = effective.object_cache_backoff
     return (
         generation,
         effective.suspended and bool(observed.components),
         (manager.revision, manager.failures, manager.next_attempt, manager.last_failure or None),
         (executors.revision, executors.failures, executors.next_attempt, executors.attempt_id, next_id),
+        (caches.revision or None, caches.failures or None, caches.next_attempt, caches.counted_pods),
         (autoscaling_status(effective.group), effective.idleness.remembered),
     )
 

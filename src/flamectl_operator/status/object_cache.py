@@ -3,38 +3,42 @@
 from __future__ import annotations
 
 from flamectl_operator.api.component_status import CacheState, ObjectCacheStatus
-from flamectl_operator.desired.cluster import DesiredCluster
 from flamectl_operator.desired.flame_config import object_cache_endpoint
 from flamectl_operator.desired.tls import cache_is_secure
 from flamectl_operator.observed.cluster import ObservedCluster
+from flamectl_operator.planning.effective_spec import EffectiveSpec
 
 #: The message where the operator runs no object cache.
 NOT_RUN = "The operator runs no object cache, because spec.objectCache.image is not set"
 
 
 def object_cache_status(
-    before: ObjectCacheStatus, observed: ObservedCluster, desired: DesiredCluster | None, *, suspended: bool
+    before: ObjectCacheStatus, observed: ObservedCluster, effective: EffectiveSpec | None
 ) -> ObjectCacheStatus:
     """Return the status of the object cache; without a valid spec the stored one with what the Pods show."""
     caches = observed.object_caches.ours.values()
     live = [cache for cache in caches if cache.live]
     found: dict[str, int] = {"ready": sum(cache.ready for cache in caches), "current": len(live)}
-    if desired is None:
+    if effective is None:
         if before.replicas is None:  # none was run
             return before.model_copy(update=found) if caches else before
         state = _state(observed, before.replicas, suspended=False)
         return before.model_copy(update={**found, "state": state})
+    desired, backoff = effective.desired, effective.object_cache_backoff
     template = desired.object_cache
     if template is None:
         return ObjectCacheStatus(state=CacheState.NOT_RUN, message=NOT_RUN, **(found if caches else {}))
     updated = [cache for cache in live if cache.revision == template.revision]
     return ObjectCacheStatus(
-        state=_state(observed, 0 if suspended else desired.cache_replicas, suspended=suspended),
+        state=_state(observed, effective.cache_replicas, suspended=effective.suspended),
         endpoint=object_cache_endpoint(observed.owner.name, secure=cache_is_secure(desired.spec)),
         replicas=desired.cache_replicas,
         updated=len(updated),
         outdated=sum(cache.rendered != template.rendered for cache in updated),
-        revision=template.revision,
+        revision=backoff.revision,
+        failures=backoff.failures or None,
+        next_attempt=backoff.next_attempt,
+        counted_pods=backoff.counted_pods,
         **found,
     )
 

@@ -14,8 +14,10 @@ from flamectl_operator.observed.component import Component
 from flamectl_operator.planning.replacement_backoff import (
     ReplacementBackoff,
     count_executors,
+    count_object_caches,
     count_session_manager,
     executors_reset_at,
+    object_caches_reset_at,
     session_manager_reset_at,
 )
 from flamectl_operator.settings.model import FlameSettings
@@ -24,11 +26,13 @@ from tests.unit.builders import (
     SETTINGS,
     PodState,
     ago,
+    cached,
     condition,
     desired,
     ended,
     executor_pod,
     later,
+    object_cache_pod,
     observed,
     session_manager,
     terminating,
@@ -37,6 +41,9 @@ from tests.unit.builders import (
 
 SM_REVISION = desired().session_manager.revision
 EX_REVISION = desired().group.template.revision
+_CACHE = desired(cached()).object_cache
+assert _CACHE is not None
+CACHE_REVISION = _CACHE.revision
 
 
 def _session_manager(
@@ -59,6 +66,17 @@ def _executors(
     return count_executors(
         before, found.group, revision, replicas=replicas, surge=surge, next_id=next_id, now=now, settings=settings
     )
+
+
+def _caches(
+    before: ReplacementBackoff,
+    *views: PodView,
+    replicas: int = 2,
+    now: datetime = NOW,
+    revision: str = CACHE_REVISION,
+) -> ReplacementBackoff:
+    caches = observed(*views).object_caches
+    return count_object_caches(before, caches, revision, replicas=replicas, now=now, settings=SETTINGS)
 
 
 # --- The session manager -----------------------------------------------------------------------------------------------
@@ -310,6 +328,155 @@ def test_recorded_wait_is_capped_at_the_limit(far: int) -> None:
 
     assert (manager.next_attempt, executors.next_attempt) == (later(300), later(300))
     assert _session_manager(manager, now=later(100)).next_attempt == later(300)
+
+
+# --- Object caches -----------------------------------------------------------------------------------------------------
+
+
+def _failed_cache(ordinal: int, uid: str, **changes: Any) -> PodView:
+    return object_cache_pod(ordinal, "failed", **{"uid": uid, "created": ago(60), **changes})
+
+
+def test_first_failure_of_an_object_cache_is_replaced_at_once() -> None:
+    after = _caches(ReplacementBackoff(CACHE_REVISION), _failed_cache(0, "a"), object_cache_pod(1, uid="b"))
+
+    assert after == ReplacementBackoff(CACHE_REVISION, failures=1, next_attempt=None, counted_pods=("a", "b"))
+
+
+def test_waits_of_object_caches_double_from_ten_seconds_to_five_minutes() -> None:
+    backoff, waits = ReplacementBackoff(CACHE_REVISION), []
+    for number in range(8):
+        backoff = _caches(backoff, _failed_cache(0, f"uid-{number}"), object_cache_pod(1))
+        waits.append((backoff.next_attempt - NOW).total_seconds() if backoff.next_attempt else 0)
+
+    assert waits == [0, 10, 20, 40, 80, 160, 300, 300]
+
+
+def test_object_caches_that_fail_together_are_one_failure() -> None:
+    once = _caches(ReplacementBackoff(CACHE_REVISION), _failed_cache(0, "a"), object_cache_pod(1, uid="b"))
+
+    assert _caches(once, _failed_cache(0, "a"), _failed_cache(1, "b")) == once
+    again = _caches(once, _failed_cache(0, "c"), _failed_cache(1, "b"))
+    assert (again.failures, again.counted_pods) == (2, ("b", "c"))
+
+
+@pytest.mark.parametrize(
+    "views",
+    [
+        pytest.param([], id="none there"),
+        pytest.param([object_cache_pod(1, "starting")], id="starting"),
+        pytest.param([object_cache_pod(1, "crashing")], id="the kubelet retries"),
+        pytest.param([object_cache_pod(1, since=ago(599))], id="ready for less than ten minutes"),
+        pytest.param([object_cache_pod(0, uid="before")], id="one is missing, and the other is old"),
+        pytest.param([_failed_cache(0, "before")], id="counted before"),
+        pytest.param([terminating(_failed_cache(0, "new"))], id="failed and on its way out"),
+        pytest.param([_failed_cache(0, "new", revision="old")], id="failed, but of another revision"),
+        pytest.param([_failed_cache(2, "new")], id="surplus"),
+        pytest.param([_failed_cache(0, "new", owner=None)], id="somebody else's"),
+    ],
+)
+def test_object_caches_that_neither_failed_nor_recovered_change_nothing(views: list[PodView]) -> None:
+    before = ReplacementBackoff(CACHE_REVISION, failures=3, next_attempt=later(20), counted_pods=("before",))
+
+    assert _caches(before, *views) == before
+
+
+@pytest.mark.parametrize(
+    ("ran", "counts"), [(1, True), (599, True), (600, False)], ids=["ended at once", "not yet stable", "just stable"]
+)
+def test_time_that_an_object_cache_ran_decides_whether_its_end_is_a_failure(ran: int, *, counts: bool) -> None:
+    """It waited two hours for a node, an image or a claim."""
+    main = ended("object-cache", finished_at=NOW, started_at=ago(ran))
+    gone = _failed_cache(0, "a", created=ago(7200), containers=[main])
+
+    assert _caches(ReplacementBackoff(CACHE_REVISION), gone).failures == (1 if counts else 0)
+
+
+def test_object_cache_that_its_node_took_along_has_not_failed() -> None:
+    gone = [condition("DisruptionTarget", "True", "DeletionByPodGC")]
+
+    assert _caches(ReplacementBackoff(CACHE_REVISION), _failed_cache(0, "a", conditions=gone)).failures == 0
+
+
+def test_object_cache_that_names_a_missing_node_has_failed() -> None:
+    changes: dict[str, Any] = {"conditions": (), "containers": (), "init": (), "created": ago(40), "uid": "a"}
+    once = _caches(ReplacementBackoff(CACHE_REVISION), object_cache_pod(0, "pending", **changes))
+
+    assert once.failures == 1
+    assert _caches(once, object_cache_pod(0, "pending", **changes)) == once, "counted once"
+
+
+@pytest.mark.parametrize(
+    ("replicas", "revision"), [(0, CACHE_REVISION), (2, "new")], ids=["none is wanted", "a new revision"]
+)
+def test_failures_of_object_caches_reset_at_once(replicas: int, revision: str) -> None:
+    before = ReplacementBackoff(CACHE_REVISION, failures=3, next_attempt=later(20), counted_pods=("a",))
+
+    assert _caches(before, replicas=replicas, revision=revision) == ReplacementBackoff(revision)
+
+
+def test_failures_of_object_caches_reset_when_a_new_one_was_ready_for_ten_minutes() -> None:
+    before = ReplacementBackoff(CACHE_REVISION, failures=3, next_attempt=ago(600), counted_pods=("a", "b"))
+    after = _caches(before, object_cache_pod(0, uid="c", since=ago(600)), object_cache_pod(1, "starting", uid="b"))
+
+    assert after == ReplacementBackoff(CACHE_REVISION)
+
+
+def test_failure_that_was_counted_is_not_counted_again_after_a_reset() -> None:
+    before = ReplacementBackoff(CACHE_REVISION, failures=3, counted_pods=("a", "b"))
+    views = (_failed_cache(0, "a"), object_cache_pod(1, uid="c", since=ago(600)))
+    cleared = _caches(before, *views)
+
+    assert cleared == ReplacementBackoff(CACHE_REVISION, counted_pods=("a",))
+    assert _caches(cleared, *views) == cleared
+
+
+def _old(ordinal: int, state: PodState = "ready", **changes: Any) -> PodView:
+    """An object cache that was there at the last failure."""
+    return object_cache_pod(ordinal, state, uid="old", **changes)
+
+
+@pytest.mark.parametrize(
+    ("failures", "views", "time"),
+    [
+        pytest.param(0, [object_cache_pod(0), object_cache_pod(1)], None, id="no failures"),
+        pytest.param(1, [], None, id="none there"),
+        pytest.param(1, [_old(0), object_cache_pod(1, "starting")], None, id="the new one is not ready"),
+        pytest.param(
+            1, [_old(0, since=ago(9000)), object_cache_pod(1, since=ago(100))], later(500), id="one is enough"
+        ),
+        pytest.param(
+            1,
+            [object_cache_pod(0, since=ago(500)), object_cache_pod(1, since=ago(100))],
+            later(100),
+            id="the first counts",
+        ),
+        pytest.param(1, [_old(0, since=ago(9000))], None, id="one is missing: it was put off"),
+        pytest.param(
+            1,
+            [_old(0, since=ago(100)), object_cache_pod(1, "unscheduled", created=ago(5))],
+            later(595),
+            id="no node yet",
+        ),
+        pytest.param(
+            1,
+            [_old(0), object_cache_pod(1, since=ago(900), created=ago(5))],
+            later(595),
+            id="a node whose clock is behind",
+        ),
+        pytest.param(
+            1,
+            [_old(0), _old(1, since=ago(100)), object_cache_pod(2, "starting")],
+            later(500),
+            id="surplus says nothing",
+        ),
+    ],
+)
+def test_reset_time_of_object_cache_failures(failures: int, views: list[PodView], time: datetime | None) -> None:
+    backoff = ReplacementBackoff(CACHE_REVISION, failures=failures, counted_pods=("old",))
+    caches = observed(*views).object_caches
+
+    assert object_caches_reset_at(backoff, caches, 2, SETTINGS) == time
 
 
 # --- When failures are forgotten ---------------------------------------------------------------------------------------

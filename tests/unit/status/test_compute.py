@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from flamectl_operator.api.component_status import ExecutorManagerStatus, SessionManagerStatus
+from flamectl_operator.api.component_status import ExecutorManagerStatus, ObjectCacheStatus, SessionManagerStatus
 from flamectl_operator.api.status import FlameClusterStatus, Generations, find
 from flamectl_operator.kube.pod_views import PodView
 from flamectl_operator.planning.effective_spec import EffectiveSpec
@@ -25,6 +25,7 @@ from tests.unit.builders import (
     effective,
     executor_pod,
     later,
+    merged,
     object_cache_pod,
     observed,
     replicas,
@@ -110,6 +111,7 @@ def test_invalid_spec_keeps_the_durable_fields() -> None:
         config_hash="h",
         session_manager=SessionManagerStatus(revision="r", failures=2, last_failure="u"),
         executor_manager=ExecutorManagerStatus(replicas=5, failures=1, attempt_id=7, next_id=8),
+        object_cache=ObjectCacheStatus(replicas=2, failures=3, next_attempt=later(9), counted_pods=("u",)),
         generations=Generations(reconciled=3, needs_grow=2),
     )
     status = _status(None, *WELL, problem="spec.x: wrong", before=before)
@@ -119,20 +121,24 @@ def test_invalid_spec_keeps_the_durable_fields() -> None:
     assert (status.session_manager.failures, status.session_manager.last_failure) == (2, "u")
     assert (status.executor_manager.attempt_id, status.executor_manager.next_id) == (7, 9)
     assert (status.executor_manager.ready, status.executor_manager.replicas) == (2, 5)
+    assert (status.object_cache.failures, status.object_cache.counted_pods) == (3, ("u",))
+    assert status.object_cache.next_attempt == later(9)
     assert status.generations == before.generations
 
 
 def test_failures_are_stored_in_the_status() -> None:
     wanted = effective(
-        replicas(2),
+        merged(replicas(2), cached()),
         session_manager_backoff=ReplacementBackoff("r", 3, later(40), "uid", 0),
         executor_backoff=ReplacementBackoff("e", 2, later(20), "", 5),
+        object_cache_backoff=ReplacementBackoff("c", 4, later(10), counted_pods=("u", "v")),
     )
     status = FlameClusterStatus.from_wire(_status(wanted).to_wire())
 
     assert remembered(status) == (
         ReplacementBackoff("r", 3, later(40), "uid", 0),
         ReplacementBackoff("e", 2, later(20), "", 5),
+        ReplacementBackoff("c", 4, later(10), counted_pods=("u", "v")),
     )
 
 

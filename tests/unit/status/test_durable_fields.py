@@ -6,14 +6,14 @@ from typing import Any
 
 import pytest
 
-from flamectl_operator.api.component_status import ExecutorManagerStatus, SessionManagerStatus
+from flamectl_operator.api.component_status import ExecutorManagerStatus, ObjectCacheStatus, SessionManagerStatus
 from flamectl_operator.api.status import Condition, FlameClusterStatus
 from flamectl_operator.kube.pod_views import PodView
 from flamectl_operator.planning.effective_spec import EffectiveSpec
 from flamectl_operator.planning.replacement_backoff import ReplacementBackoff
 from flamectl_operator.status.compute import StatusInput, compute_status
 from flamectl_operator.status.durable_fields import durable_fields, required_durable_fields
-from tests.unit.builders import NOW, effective, executor_pod, later, observed, session_manager, terminating
+from tests.unit.builders import NOW, cached, effective, executor_pod, later, observed, session_manager, terminating
 
 WELL = (session_manager(), executor_pod(0), executor_pod(1))
 
@@ -37,6 +37,9 @@ def _suspending() -> tuple[Condition, ...]:
         pytest.param(
             {"session_manager": SessionManagerStatus(last_failure="u")}, id="which session manager was counted"
         ),
+        pytest.param({"object_cache": ObjectCacheStatus(failures=1)}, id="a failure of object caches"),
+        pytest.param({"object_cache": ObjectCacheStatus(next_attempt=NOW)}, id="when object caches are tried again"),
+        pytest.param({"object_cache": ObjectCacheStatus(counted_pods=("u",))}, id="which object caches were counted"),
     ],
 )
 def test_durable_field_is_recorded_before_the_pass_acts(changes: dict[str, Any]) -> None:
@@ -48,6 +51,7 @@ def test_durable_field_is_recorded_before_the_pass_acts(changes: dict[str, Any])
     [
         pytest.param({"message": "x", "state": "Running"}, id="words"),
         pytest.param({"executor_manager": ExecutorManagerStatus(ready=3, current=4)}, id="counts"),
+        pytest.param({"object_cache": ObjectCacheStatus(ready=3, current=4)}, id="counts of object caches"),
         pytest.param({"config_generation": 3, "config_hash": "x"}, id="what the ConfigMap remembers as well"),
     ],
 )
@@ -66,6 +70,11 @@ def test_other_fields_wait_for_the_end_of_the_pass(changes: dict[str, Any]) -> N
         ),
         pytest.param(
             effective(session_manager_backoff=ReplacementBackoff("r", 3, later(20), "uid")), id="session manager failed"
+        ),
+        pytest.param(effective(cached()), id="object caches"),
+        pytest.param(
+            effective(cached(), object_cache_backoff=ReplacementBackoff("r", 3, later(20), counted_pods=("u", "v"))),
+            id="object caches failed",
         ),
     ],
 )

@@ -8,7 +8,7 @@ from flamectl_operator.kube.errors import KubernetesError
 from flamectl_operator.subreconcilers.scale_object_cache import ScaleObjectCache
 from tests.unit.builders import cached, later, merged, replicas
 from tests.unit.subreconcilers.errors import invalid, quota
-from tests.unit.subreconcilers.harness import SM_NAME, StepHarness, cache_name, converged
+from tests.unit.subreconcilers.harness import KEY, SM_NAME, StepHarness, cache_name, converged
 
 NEW_IMAGE = {"objectCache": {"image": "new"}}
 
@@ -99,20 +99,84 @@ async def test_object_cache_that_worked_for_a_while_is_replaced_at_once() -> Non
     assert _uid(world, 0) != before
 
 
-async def test_object_cache_that_failed_early_is_replaced_after_a_pause() -> None:
-    world = await converged(cached())
-    before = _uid(world, 0)
-    world.set_pod(cache_name(0), "failed", since=later(0))
-
-    await world.run_pass()
-    assert _uid(world, 0) == before
-    assert "is replaced at" in (world.status.message or "")
-
-    world.clock.elapsed = 30
+async def _replaced(world: StepHarness, ordinal: int = 0) -> str:
+    """Let the failed Pod be replaced and return the uid of its successor."""
     await world.run_pass()
     world.let_pods_become_ready()
     await world.run_pass()
-    assert _uid(world, 0) != before
+    world.let_pods_become_ready()
+    return _uid(world, ordinal)
+
+
+async def test_object_caches_that_keep_failing_wait_longer_and_longer() -> None:
+    world = await converged(cached())
+    uids = [_uid(world, 0)]
+
+    for wait in (0, 10, 20):
+        world.set_pod(cache_name(0), "failed", since=world.clock.now())
+        if wait:
+            await world.run_pass()
+            assert _uid(world, 0) == uids[-1]
+            assert f"object caches failed {len(uids)} times in a row; next attempt at" in (world.status.message or "")
+            world.clock.elapsed += wait
+        uids.append(await _replaced(world))
+
+    assert len(set(uids)) == len(uids)
+    assert world.status.object_cache.failures == 3
+
+
+async def test_backoff_of_object_caches_survives_a_restart_of_the_operator() -> None:
+    world = await converged(cached())
+    for _ in range(2):
+        world.set_pod(cache_name(0), "failed", since=world.clock.now())
+        await _replaced(world)
+    before = _uid(world, 0)
+
+    world.restart()
+    await world.run_pass()
+
+    assert _uid(world, 0) == before
+    assert (world.status.object_cache.failures, world.status.object_cache.next_attempt) == (2, later(10))
+
+
+async def test_deleted_object_cache_does_not_come_back_before_the_wait_is_over() -> None:
+    world = await converged(cached())
+    for _ in range(2):
+        world.set_pod(cache_name(0), "failed", since=world.clock.now())
+        await _replaced(world)
+
+    world.api.remove("pods", cache_name(0))
+    await world.run_pass()
+    assert world.cache_ordinals == []
+    world.clock.elapsed += 10
+    await world.run_pass()
+    assert world.cache_ordinals == [0]
+
+
+async def test_failures_of_object_caches_are_forgotten_after_ten_minutes() -> None:
+    world = await converged(cached())
+    world.set_pod(cache_name(0), "failed", since=world.clock.now())
+    await _replaced(world)
+    assert world.status.object_cache.failures == 1
+
+    world.clock.elapsed += 600
+    await world.run_pass()
+
+    status = world.status.object_cache
+    assert (status.failures, status.next_attempt, status.counted_pods) == (None, None, ())
+
+
+async def test_status_without_failures_of_object_caches_is_valid_and_restarts_nothing() -> None:
+    """An operator of an earlier version wrote it."""
+    world = await converged(cached(2))
+    assert {"failures", "nextAttempt", "countedPods"}.isdisjoint(
+        world.api.objects["flameclusters", *KEY]["status"]["objectCache"]
+    )
+
+    world.restart()
+    await world.run_pass()
+
+    assert world.writes == []
 
 
 # --- Stale ones --------------------------------------------------------------------------------------------------------
