@@ -19,12 +19,14 @@ from tests.simulation.objects import (
     moment,
     mounted_claims,
     name_of,
+    orphaned,
     ready,
     terminal,
     terminating,
     uid_of,
 )
 from tests.simulation.passes import pass_begun
+from tests.simulation.specs import SETTINGS
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -119,12 +121,17 @@ class Caches:
         """An object cache is deleted."""
         known = client.knowledge.specs(cluster, pass_begun())
         specs = _valid(known)
-        if len(specs) < len(known) or client.knowledge.suspending_since(cluster, pass_begun()) or terminal(pod):
+        if len(specs) < len(known) or client.knowledge.suspending_since(cluster, pass_begun()):
             return
         if any(want.suspend or ordinal >= want.caches for want in specs):
             return
         what = f"{client.name} deletes {name_of(pod)}"
         revision = annotations_of(pod).get(REVISION_ANNOTATION)
+        if terminal(pod):
+            current = all(want.cache_revision == revision for want in specs)
+            if current and self._uncounted(client, cluster, pod):
+                self._blame(f"{what}, which has failed, before that is counted")
+            return
         if all(want.cache_revision == revision for want in specs):
             self._blame(f"{what} for no reason")
         if not client.knowledge.served(manager_key(cluster), pass_begun()):
@@ -144,6 +151,18 @@ class Caches:
         ]
         if missing:
             self._blame(f"{what}, which is ready, while {missing[0]} is not")
+
+    def _uncounted(self, client: ModelClient, cluster: Obj, pod: Obj) -> bool:
+        """Return whether an object cache failed before the pass began, as far as known, and no status counts it."""
+        return (
+            not terminating(pod)
+            and not orphaned(pod)
+            and uid_of(pod) not in client.knowledge.counted
+            and client.knowledge.surely_counted(uid_of(pod), pass_begun())
+            and uid_of(pod) not in client.knowledge.left(uid_of(cluster), pass_begun())
+            # It has not worked for long, even if its node's clock says so.
+            and self._loop.now - moment(pod["metadata"]["creationTimestamp"]) < SETTINGS.stable_after_seconds - 1
+        )
 
     def claim_patched(self, client: ModelClient, claim: Obj, metadata: Obj) -> None:
         """A claim is changed: one that belongs to nobody gets no owner that is gone, or it would go as well."""

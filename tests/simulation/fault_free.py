@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 _HISTORY = frozenset({"observedGeneration", "specHash", "claims", "generations", "configGeneration", "sessions"})
 #: Conditions of a suspended FlameCluster that are there if a session manager was ever asked.
 _OF_FLAME = frozenset({"SessionManagerReachable", "ExecutorsRegistered"})
-_COMPONENT_HISTORY = frozenset({"nextId", "attemptId", "lastFailure", "outdated"})
+_COMPONENT_HISTORY = frozenset({"nextId", "attemptId", "lastFailure", "outdated", "countedPods"})
 
 
 def untroubled(scenario: Scenario, server: ApiServer) -> Scenario:

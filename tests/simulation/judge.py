@@ -143,11 +143,10 @@ class Judge:
             return
         now = self._now(client)
         self._caches.creating(client, owner, body)
-        if cache_ordinal(name_of(owner), name) is not None:
-            self._check_config_map(client, owner, name)
-            return
         self._promises.creating(client, owner, body, now)
         self._check_config_map(client, owner, name)
+        if cache_ordinal(name_of(owner), name) is not None:
+            return
         self._note_storage(client, owner, body)
         if executor_number(name_of(owner), name) is None:
             return

@@ -53,7 +53,7 @@ class ReplacementBackoff:
     def same(self, status: Obj) -> bool:
         return all(
             self.status.get(component, {}).get(field) == status.get(component, {}).get(field)
-            for component in ("sessionManager", "executorManager")
+            for component in ("sessionManager", "executorManager", "objectCache")
             for field in ("nextAttempt", "revision")
         )
 
@@ -153,7 +153,8 @@ class Knowledge:
         self._config_since: dict[tuple[str, str], float] = {}
         #: When claims were gone, or on their way out, as far as is known, by namespace and name.
         self.claims_lost: dict[tuple[str, str], float] = {}
-        #: uids of session managers whose failure a status has counted, and below which number executors' were, by FlameCluster.
+        #: uids of session managers and object caches whose failure a status has counted, and below which number executors' were,
+        #: by FlameCluster.
         self.counted: set[str] = set()
         self.attempt_ids: dict[str, int] = {}
         #: Since when each Pod is known to be ready, by uid.
@@ -223,6 +224,7 @@ class Knowledge:
         if attempts is None or (own and not attempts.own) or not attempts.same(status):
             self.attempts[uid] = ReplacementBackoff(status, now, own)
         self.counted.add(status.get("sessionManager", {}).get("lastFailure", ""))
+        self.counted.update(status.get("objectCache", {}).get("countedPods", ()))
         attempt_id = status.get("executorManager", {}).get("attemptId", 0)
         self.attempt_ids[uid] = max(self.attempt_ids.get(uid, 0), attempt_id)
         generation = obj["metadata"]["generation"]

@@ -661,6 +661,17 @@ def session_managers_do_not_back_off() -> None:
     _set(session_manager, "_missing", lambda compared, now: original(compared, now + timedelta(hours=1)))
 
 
+@_needing("stores")
+def object_caches_do_not_back_off() -> None:
+    original = object_cache._replacement_wait
+
+    def hold(*args: Any) -> Any:
+        found = original(*args)
+        return None if found is not None and found.reason == "BackOff" else found
+
+    _set(object_cache, "_replacement_wait", hold)
+
+
 @_mutation
 def a_new_process_does_not_back_off() -> None:
     original = add_session_manager.AddSessionManager.run
@@ -679,7 +690,7 @@ def a_new_process_does_not_back_off() -> None:
 
 @_mutation
 def failures_are_forgotten_at_once() -> None:
-    _set(replacement_backoff, "remembered", lambda _status: (ReplacementBackoff(), ReplacementBackoff()))
+    _set(replacement_backoff, "remembered", lambda _status: (ReplacementBackoff(),) * 3)
 
 
 @_mutation
@@ -697,6 +708,12 @@ def failures_of_executors_are_not_seen() -> None:
 def failures_of_session_managers_are_not_seen() -> None:
     _set(replacement_backoff, "session_manager_uncounted", lambda *_args: False)
     _set(session_manager, "session_manager_uncounted", lambda *_args: False)
+
+
+@_needing("stores")
+def failures_of_object_caches_are_not_seen() -> None:
+    _set(replacement_backoff, "object_cache_uncounted", lambda *_args: False)
+    _set(object_cache, "object_cache_uncounted", lambda *_args: False)
 
 
 @_mutation

@@ -9,6 +9,7 @@ from tests.simulation.objects import (
     REVISION_ANNOTATION,
     Obj,
     annotations_of,
+    cache_ordinal,
     condition,
     executor_number,
     live,
@@ -88,9 +89,9 @@ class Promises:
                 self._blame(
                     f"{client.name} forgets that {name_of(cluster)} is being suspended; {', '.join(left)} are left"
                 )
-        for component in ("sessionManager", "executorManager"):
-            self._counts(client, cluster, body, component, pods, now)
-            its = [pod for pod in pods if (_number(cluster, pod) is None) == (component == "sessionManager")]
+        for component in ("sessionManager", "executorManager", "objectCache"):
+            its = [pod for pod in (*pods, *caches) if _component(cluster, pod) == component]
+            self._counts(client, cluster, body, component, its, now)
             over = [pod for pod in its if terminal(pod)]
             if _failures(body, component) > _failures(cluster, component) and over and all(map(orphaned, over)):
                 self._blame(f"{client.name} counts as a failure of {name_of(cluster)} that a Node is gone")
@@ -112,28 +113,34 @@ class Promises:
         if after.get("attemptId", 0) != before.get("attemptId", 0):
             # Or it is a clean slate.
             counted = failures > 0 or (same and not before.get("failures"))
+        if after.get("countedPods", ()) != before.get("countedPods", ()):
+            counted = "countedPods" in after
         if counted and failures != earlier + 1:
             self._blame(f"{client.name} takes note of a failure of {name_of(cluster)} and does not count it")
-        if not same or after.get("failures", 0) >= before.get("failures", 0):
+        if same and failures < before.get("failures", 0) and (component == "sessionManager" or not suspending(body)):
+            self._forgotten(client, cluster, component, pods, now)
+
+    def _forgotten(self, client: ModelClient, cluster: Obj, component: str, pods: list[Obj], now: float) -> None:
+        """A component forgets failures, though its revision is the same and no suspension takes its Pods."""
+        want, long_ago = wanted(cluster), now - SETTINGS.stable_after_seconds + ROUNDING
+        replicas = {"sessionManager": 1, "objectCache": want.caches}.get(component, want.replicas)
+        if not replicas:
             return
-        replicas, long_ago = wanted(cluster).replicas, now - SETTINGS.stable_after_seconds + ROUNDING
-        if component == "sessionManager":
-            concerned, least = [pod for pod in pods if _number(cluster, pod) is None], 1
-        elif suspending(body) or not replicas:
-            return
-        else:
-            executors = [pod for pod in pods if _number(cluster, pod) is not None and live(pod)]
-            concerned = [pod for pod in executors if pod["spec"].get("nodeName")]
-            least = replicas - (len(executors) - len(concerned))
-            since = before.get("attemptId", 0)
+        concerned, least = pods, replicas
+        if component != "sessionManager":
+            before = cluster["status"][component]
+            wanted_ones = [pod for pod in pods if live(pod) and (_ordinal(cluster, pod) or 0) < replicas]
+            concerned = [pod for pod in wanted_ones if pod["spec"].get("nodeName")]
+            least = replicas - (len(wanted_ones) - len(concerned))
             newer = [
                 pod
-                for pod in executors
-                if (_number(cluster, pod) or 0) >= since
+                for pod in wanted_ones
+                if ((number := _number(cluster, pod)) is None or number >= before.get("attemptId", 0))
+                and uid_of(pod) not in before.get("countedPods", ())
                 and annotations_of(pod).get(REVISION_ANNOTATION) == before.get("revision")
             ]
             if tried := [pod for pod in newer if pod in concerned]:
-                # One executor that was made after the last failure, and works, is enough.
+                # One Pod that was made after the last failure, and works, is enough.
                 concerned, least = [min(tried, key=_ready_since)], 1
             elif newer and min(moment(pod["metadata"]["creationTimestamp"]) for pod in newer) > long_ago:
                 self._blame(f"{client.name} forgets failures of {name_of(cluster)} before they can have come again")
@@ -231,7 +238,7 @@ class Promises:
         known = client.knowledge.attempts.get(uid_of(cluster))
         if known is None or not (known.own or known.since < pass_begun()):
             return
-        component: dict[str, Any] = known.status.get("sessionManager" if number is None else "executorManager", {})
+        component: dict[str, Any] = known.status.get(_component(cluster, pod), {})
         due, revision = component.get("nextAttempt"), component.get("revision")
         if (
             due is not None
@@ -278,6 +285,17 @@ def _ready_since(pod: Obj) -> float:
 
 def _failures(cluster: Obj, component: str) -> int:
     return int(cluster.get("status", {}).get(component, {}).get("failures", 0))
+
+
+def _component(cluster: Obj, pod: Obj) -> str:
+    """The part of the status that a Pod belongs to."""
+    if _ordinal(cluster, pod) is not None:
+        return "objectCache"
+    return "sessionManager" if _number(cluster, pod) is None else "executorManager"
+
+
+def _ordinal(cluster: Obj, pod: Obj) -> int | None:
+    return cache_ordinal(name_of(cluster), name_of(pod))
 
 
 def _number(cluster: Obj, pod: Obj) -> int | None:
