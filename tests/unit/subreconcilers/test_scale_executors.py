@@ -688,6 +688,7 @@ async def test_executor_whose_deletion_did_not_happen_is_read_again() -> None:
     ("change", "lost"),
     [
         pytest.param({"labels": {"app": "x"}}, "the label app=flame-executor-manager", id="label"),
+        pytest.param({"labels": {CLUSTER_LABEL: "x"}}, f"the label {CLUSTER_LABEL}={OWNER.name}", id="cluster"),
         pytest.param({"ownerReferences": []}, "the owner reference", id="owner"),
     ],
 )
@@ -712,6 +713,7 @@ async def test_program_that_takes_labels_or_owners_off_executors_does_not_cause_
 
     for each in world.executor_ids[:-1]:
         world.api.remove("pods", executor_name(each))
+    world.clock.elapsed += RELEASED_RECHECK_SECONDS
     await world.converge()
     assert world.status.reason == "Healthy"
 
