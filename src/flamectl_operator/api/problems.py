@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from typing import Any
 
 _PLAIN_KEY = re.compile(r"[A-Za-z_$][A-Za-z0-9_$]*", re.ASCII)
-#: Characters of a key that a path shows.
+#: Characters of a key that a path shows, because a message with all of a long one has no room for the cause.
 _SHOWN_KEY = 100
+_LONG_KEY = re.compile(rf"\[([^]]{{{_SHOWN_KEY}}})[^]]+]")
 #: Characters of a wrong value that a message shows.
 _SHOWN = 60
 
@@ -28,7 +29,8 @@ class Problem:
 
     def __str__(self) -> str:
         """Return one line for a status or a log."""
-        return f"{self.path}: {self.message}"
+        path = _LONG_KEY.sub(r"[\1...]", self.path)
+        return f"{path}: {self.message}"
 
 
 class InvalidSpecError(ValueError):

@@ -388,6 +388,17 @@ def test_each_setting_that_the_documentation_names_exists_and_is_tested() -> Non
     assert documented == settings == tested
 
 
+@pytest.mark.parametrize("field", ["labels", "annotations"])
+def test_cause_is_told_of_the_longest_key_as_well(field: str) -> None:
+    key = f"{'.'.join(['a' * 50] * 4)}.istio.io/{'b' * 63}"
+
+    with pytest.raises(InvalidSpecError) as refusal:
+        check_pod_policy(spec(session_template({}, **{field: {key: "true"}})), PodPolicy())
+
+    path = f"spec.sessionManager.podTemplate.metadata.{field}[{key[:100]}...]"
+    assert str(refusal.value).startswith(f"{path}: is not allowed by the operator's setting flame.podPolicy.{field}")
+
+
 def test_all_problems_are_reported_at_once() -> None:
     both = merged(session_template({"hostPID": True, "nodeName": "n"}), executor_template({"hostIPC": True}))
 
