@@ -97,6 +97,7 @@ class ClusterIO(ClusterReads):
             # Admission answers before the API server checks the name, and an existing object may only need its label.
             if await self._exists(resource, name):
                 raise _already_exists(resource, name) from error
+            self.repairs.failed(resource, name)
             refusal = RefusedError.of(error, template)
             # More room does not help a Pod that lacks a limit that the quota asks for.
             if isinstance(error, ForbiddenError) and error.quota and names.executor_id(self.owner.name, name) is None:
@@ -109,6 +110,8 @@ class ClusterIO(ClusterReads):
         except KubernetesError as error:
             found = await self._read_after_failure(resource, name, error)
             if found is None or not found.controlled_by(self.owner.uid):
+                if not isinstance(error, AlreadyExistsError):
+                    self.repairs.failed(resource, name)
                 raise
             if CLUSTER_LABEL not in found.labels:
                 # Another request created it, a user removed its label, and so the watch does not show it.
@@ -139,9 +142,10 @@ class ClusterIO(ClusterReads):
             WRITES.get().conflicts += 1
             await self.refresh(resource, name)
             return None
-        except REFUSALS as error:
-            raise RefusedError.of(error) from error
         except KubernetesError as error:
+            self.repairs.failed(resource, name)
+            if isinstance(error, REFUSALS):
+                raise RefusedError.of(error) from error
             if resource is PODS and error.outcome_unknown:
                 # The Pod may be marked by now, and the next pass must not choose another one in its place.
                 self._unknown_writes.add(name)
@@ -209,6 +213,8 @@ class ClusterIO(ClusterReads):
                 guard=delete_guard(self, resource, child, still_due, self._lock),
             )
         except KubernetesError as error:
+            if not isinstance(error, ConflictError | NotFoundError):
+                self.repairs.failed(resource, child.name)
             return await self._deleted_despite(error, resource, child, grace_period_seconds)
         self.stores.of(resource).absorb_deletion(child, response)
         return True

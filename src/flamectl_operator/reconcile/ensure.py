@@ -60,9 +60,6 @@ async def ensure(io: ClusterIO, child: Child[T], effective: EffectiveSpec) -> Ou
         except AlreadyExistsError:
             # The watch shows only labelled objects, so this object is foreign, or a user removed its label.
             existing = await io.refresh(resource, name)
-        except RefusedError:
-            io.repairs.refused(resource, name)
-            raise
         else:
             if not io.repairs.record(resource, name, None):
                 io.record_event(f"{resource.kind}Created", f'Created {resource.kind} "{name}"')

@@ -85,11 +85,11 @@ class Repairs:
             return None
         return wait(CONTENTION, "", max(row.bucket.delay(now), SHORTEST_WAIT))
 
-    def refused(self, resource: Resource[Any], name: str) -> None:
-        """Forget a write that the API server refused: nobody fights over the child, and the refusal must stay in the status."""
-        row = self._rows.get((resource.kind, name, ""))
-        if row is not None and not row.repairs:
-            del self._rows[resource.kind, name, ""]
+    def failed(self, resource: Resource[Any], name: str) -> None:
+        """Give back the token of a failed write: nobody fights over the child, and the next pass must meet the error again."""
+        for (kind, child, _), row in self._rows.items():
+            if (kind, child) == (resource.kind, name):
+                row.bucket.give_back()
 
     def record(self, resource: Resource[Any], name: str, before: KubernetesObject | None, part: str = "") -> bool:
         """Count a repair after `admit` has allowed it.

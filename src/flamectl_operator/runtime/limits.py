@@ -97,6 +97,10 @@ class Bucket:
         self._tokens -= 1
         return True
 
+    def give_back(self) -> None:
+        """Put a token back that was taken in vain."""
+        self._tokens = min(self.size, self._tokens + 1)
+
     def delay(self, now: float) -> float:
         """Return the seconds until a token is available."""
         self._fill(now)

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from flamectl_operator.kube.errors import ForbiddenError, ServerError
 from flamectl_operator.runtime.outcome import Result
 from tests.unit.subreconcilers.harness import (
     CACHE_NAME,
@@ -97,6 +98,48 @@ async def test_child_that_somebody_keeps_changing_is_restored_at_once_and_then_o
     status, reason, message = world.condition("Degraded")
     assert (status, reason) == ("True", "Contention")
     assert f"{label} is changed again and again; the operator restores it once a second at most" in message
+
+
+@pytest.mark.parametrize(("plural", "name", "edit"), CHILDREN)
+@pytest.mark.parametrize("repaired", [False, True])
+async def test_refusal_to_restore_a_child_is_told_for_as_long_as_it_lasts(
+    plural: str, name: str, edit: dict[str, Any], *, repaired: bool
+) -> None:
+    world = await converged(EVERYTHING)
+    if repaired:
+        world.change(plural, name, edit)
+        await world.converge()
+        world.clock.elapsed += SECONDS
+    world.events.told.clear()
+    refusal = ForbiddenError(403, "Forbidden", "ValidatingAdmissionPolicy 'a' denied request: no change")
+    world.api.fail("patch", plural, refusal, name=name, times=99)
+    world.change(plural, name, edit)
+
+    told = []
+    for _ in range(round(SECONDS / STEP)):
+        await world.run_pass()
+        told.append(world.condition("Degraded")[:2])
+        world.clock.elapsed += STEP
+
+    assert set(told) == {("True", "AdmissionDenied")}
+    assert [reason for kind, reason, *_ in world.events.told if kind == "Warning"] == ["AdmissionDenied"]
+
+
+@pytest.mark.parametrize(("plural", "name", "edit"), CHILDREN)
+async def test_requests_that_keep_failing_to_restore_a_child_are_told(
+    plural: str, name: str, edit: dict[str, Any]
+) -> None:
+    world = await converged(EVERYTHING)
+    world.api.fail(
+        "patch", plural, ServerError(500, "InternalError", "the webhook does not answer"), name=name, times=99
+    )
+    world.change(plural, name, edit)
+
+    for _ in range(round(2 * SECONDS / STEP)):
+        await world.run_pass()
+        world.clock.elapsed += STEP
+
+    assert world.condition("Degraded")[:2] == ("True", "RequestsFailing")
 
 
 @pytest.mark.parametrize(("plural", "name", "edit"), ONE_OF_EACH_STEP)
