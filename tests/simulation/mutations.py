@@ -947,7 +947,7 @@ def a_status_is_written_whether_or_not_it_changes() -> None:
     async def write(self: Any, status: Any) -> Any:
         deferral = await original(self, status)
         if deferral is None:
-            await self._send(self.cluster.status, records=False)
+            await self._send(self.cluster.status, must_be_ours=False)
         return deferral
 
     _set(StatusWriter, "write", write)
@@ -1418,7 +1418,7 @@ def marked_executors_still_count() -> None:
 
 @_needing("flame")
 def stale_executors_lose_their_place_while_they_are_drained() -> None:
-    _set(scale, "occupied", lambda group: len(group.live))
+    _set(scale, "occupied", lambda group: len(group.observed.live))
 
 
 @_needing("flame")
