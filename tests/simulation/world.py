@@ -564,7 +564,8 @@ class _Sink:
     ) -> MutableMapping[str, Any]:
         world = self.world
         if world is not None and event.get("event") == "subreconciler failed":
-            world.judge.blame(f"{event.get('subreconciler')} failed: {traceback.format_exc(limit=-4)}")
+            said = "".join(traceback.format_exception(event["exc_info"], limit=-4))
+            world.judge.blame(f"{event.get('subreconciler')} failed: {said}")
         elif world is not None and self.chatty:
             words = " ".join(f"{name}={value}" for name, value in event.items() if name not in {"event", "exc_info"})
             world.tell(f"log {method}", f"{event.get('event')} {words}")
