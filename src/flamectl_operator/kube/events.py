@@ -12,7 +12,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any, Literal
 
 import structlog
@@ -23,6 +23,7 @@ from flamectl_operator.kube.resources import EVENTS
 from flamectl_operator.runtime.clock import Clock
 from flamectl_operator.runtime.limits import Bucket
 from flamectl_operator.runtime.lru_cache import LRUCache
+from flamectl_operator.runtime.server_clock import TOLERANCE
 from flamectl_operator.runtime.text import shortened
 
 EventKind = Literal["Normal", "Warning"]
@@ -48,6 +49,8 @@ MEMORY_SIZE = 1024 * 1024
 
 _MAX_NAME_LENGTH = 253
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+#: How far an answer of the API server may set its clock back.
+_CORRECTION = timedelta(seconds=TOLERANCE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,6 +120,7 @@ class EventRecorder:
         self._buckets: LRUCache[Bucket] = LRUCache(MEMORY)
         self._written: LRUCache[_Written] = LRUCache(MEMORY_SIZE, weigh=lambda identity: sum(map(len, identity)))
         self._names = 0
+        self._last = _EPOCH
         self._log = structlog.get_logger(component="events")
         #: The number of Events that were not written, because of the budget, a full queue or an error.
         self.dropped = 0
@@ -129,11 +133,20 @@ class EventRecorder:
             reason: One CamelCase word for machines.
             message: A sentence for people; cut to 1024 characters.
         """
-        entry = _Entry(about, kind, reason, shortened(message), self._clock.now())
+        entry = _Entry(about, kind, reason, shortened(message), self._time())
         if self._queue.qsize() >= QUEUE_LENGTH or not self._within_budget(entry):
             self.dropped += 1
         else:
             self._queue.put_nowait(entry)
+
+    def _time(self) -> datetime:
+        """Return the time of an Event, which is not before that of the last one, because kubectl sorts Events by time and name.
+
+        An answer of the API server may set its clock back a little. A clock that jumped counts.
+        """
+        now = self._clock.now()
+        self._last = self._last if now < self._last <= now + _CORRECTION else now
+        return self._last
 
     async def run(self) -> None:
         """Write Events until cancelled."""

@@ -3,6 +3,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, MutableMapping
 from contextlib import asynccontextmanager
+from datetime import timedelta
 from typing import Any, Literal
 
 import pytest
@@ -17,8 +18,9 @@ from flamectl_operator.kube.errors import (
 )
 from flamectl_operator.kube.events import LONGEST_DELAY, EventRecorder, ObjectReference
 from flamectl_operator.kube.views import KubernetesObject
+from flamectl_operator.runtime.server_clock import CONFIRM_AFTER, CONFIRM_BY, ServerClock
 from flamectl_operator.runtime.text import LONGEST_MESSAGE
-from tests.unit.runtime.virtual_time import VirtualClock
+from tests.unit.runtime.virtual_time import START, VirtualClock
 
 ABOUT = ObjectReference("flame.xflops.io/v1alpha1", "FlameCluster", "default", "my-flame", "uid-1")
 
@@ -123,6 +125,36 @@ async def test_names_of_events_of_one_moment_differ_and_are_in_order(
             recorder.event(ABOUT, "Normal", f"Reason{index}", "")
     assert len(client.stored) == 5
     assert sorted(client.stored) == list(client.stored)
+
+
+async def test_events_are_in_order_although_an_answer_sets_the_clock_back_by_less_than_a_second(
+    client: EventClient,
+) -> None:
+    machine = VirtualClock()
+    clock = ServerClock(machine)
+    recorder = EventRecorder(client, "flamectl-operator", "pod-1", clock)  # type: ignore[arg-type]
+    clock.heard(START, clock.boottime())  # in the middle of this second, for all that is known
+    await machine.sleep(0.6)
+    async with running(recorder):
+        recorder.event(ABOUT, "Normal", "First", "")
+        clock.heard(START, clock.boottime())  # this second is not over
+        recorder.event(ABOUT, "Normal", "Second", "")
+    assert [client.stored[name]["reason"] for name in sorted(client.stored)] == ["First", "Second"]
+
+
+async def test_event_has_the_time_of_a_clock_that_jumped_back(client: EventClient) -> None:
+    machine = VirtualClock()
+    clock = ServerClock(machine)
+    recorder = EventRecorder(client, "flamectl-operator", "pod-1", clock)  # type: ignore[arg-type]
+    clock.heard(START, clock.boottime())
+    async with running(recorder):
+        recorder.event(ABOUT, "Normal", "First", "")
+        for _ in range(CONFIRM_BY):
+            clock.heard(machine.now() - timedelta(minutes=1), clock.boottime())
+            await machine.sleep(CONFIRM_AFTER)
+        recorder.event(ABOUT, "Normal", "Second", "")
+    first, second = (each["lastTimestamp"] for each in client.stored.values())
+    assert second < first
 
 
 async def test_the_name_of_an_event_about_a_long_name_fits(client: EventClient, recorder: EventRecorder) -> None:
