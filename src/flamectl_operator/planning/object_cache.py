@@ -1,8 +1,8 @@
 """Decides which object caches are created, repaired, removed and replaced. There are never two of one name.
 
 Each object cache holds data of its own, and references to objects name the cache that holds them. So an object cache comes
-back under its name; surplus ones are deleted from the highest ordinal down; and stale ones are replaced one at a time. One that
-failed stays until its replacement is due, so that its log can be read.
+back under its name; surplus ones are deleted from the highest ordinal down; and stale ones are replaced one at a time. A cache
+that failed stays until its replacement is due, so that its log can be read.
 """
 
 from __future__ import annotations

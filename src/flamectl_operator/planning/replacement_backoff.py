@@ -142,7 +142,7 @@ def count_object_caches(
         return replace(_failed(backoff, now, settings), counted_pods=counted)
     if not _elapsed(object_caches_reset_at(backoff, caches, replicas, settings), now):
         return backoff
-    # Those that may still fail count again, but none whose failure has been counted.
+    # A later failure counts again, but no failure that has been counted.
     return ReplacementBackoff(revision, counted_pods=tuple(sorted(each.pod.uid for each in present if each.terminal)))
 
 

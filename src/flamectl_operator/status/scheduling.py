@@ -55,7 +55,7 @@ def asked_before(words: str, spec: PodSpec) -> str:
     """Return the requests of a Pod of an earlier spec that the scheduler cannot satisfy; empty where that is not known."""
     found = []
     for resource in dict.fromkeys(_LACKING.findall(words)):
-        # What a whole Pod asks for counts in place of what its containers ask for.
+        # The requests of a whole Pod count in place of those of its containers.
         parts = (each.resources for each in spec.containers)
         told = _quantity(spec.resources, resource) or " + ".join(
             filter(None, (_quantity(each, resource) for each in parts))

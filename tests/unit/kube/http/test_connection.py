@@ -10,6 +10,7 @@ import tempfile
 from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import certifi
@@ -481,12 +482,14 @@ async def test_plugin_that_hangs_is_ended_with_the_load(
 
     async with await asyncio.start_server(hear, "127.0.0.1") as server:
         config["users"][0]["user"] = plugin(tmp_path, HANGING % server.sockets[0].getsockname()[1])
-        if how == "timed out":
-            monkeypatch.setattr(credentials, "LOAD_TIMEOUT", 3)
+        limit = asyncio.timeout(None)  # the plugin must have started before its time is over
+        monkeypatch.setattr(credentials, "asyncio", SimpleNamespace(**vars(asyncio) | {"timeout": lambda _: limit}))
         loading = asyncio.create_task(load(write(config)))
         await runs.wait()
         if how == "cancelled":
             loading.cancel()
+        else:
+            limit.reschedule(0)
         await asyncio.wait({loading})
         assert loading.cancelled() or isinstance(loading.exception(), ConfigurationError)
         async with asyncio.timeout(30):
