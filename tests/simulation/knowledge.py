@@ -128,8 +128,8 @@ class Knowledge:
         self._late: set[str] = set()
         #: Pods whose deletion is under way, by uid: sent, and what became of it not known.
         self.leaving: set[str] = set()
-        #: When each object was seen first, by uid, and which ones this process made itself.
-        self.first_seen: dict[str, float] = {}
+        #: Since when each object has been in sight, by uid, and which ones this process made itself and has not lost sight of.
+        self._in_sight_since: dict[str, float] = {}
         self.made: set[str] = set()
         #: uids of FlameClusters whose suspension this process has announced, and that nobody has called finished.
         self.suspending: set[str] = set()
@@ -179,7 +179,7 @@ class Knowledge:
         late = any(revision <= until and selects(obj) for until, selects in self._lists.get(resource, ()))
         (self._late.add if late else self._late.discard)(uid)
         self._seen[uid] = revision
-        self.first_seen.setdefault(uid, now)
+        self._in_sight_since.setdefault(uid, now)
         known = self._objects.setdefault(resource, {})
         if resource == FLAME_CLUSTERS:
             self._learn_cluster(obj, known.get(uid), now, own=own)
@@ -239,6 +239,8 @@ class Knowledge:
         if revision >= self._seen.get(uid, 0):
             self._seen[uid] = revision
             self.lost.setdefault(uid, now)
+            self._in_sight_since.pop(uid, None)
+            self.made.discard(uid)
             before = self._objects.get(resource, {}).pop(uid, None)
             if resource == PODS and before is not None:
                 self._note_end(before, None, now)
@@ -296,7 +298,7 @@ class Knowledge:
 
     def surely_counted(self, uid: str, before: float) -> bool:
         """Return whether a pass that began at a time must have counted an object."""
-        return uid in self.made or (self.first_seen.get(uid, before) < before and uid not in self._late)
+        return uid in self.made or (self._in_sight_since.get(uid, before) < before and uid not in self._late)
 
     def late(self, pod: Obj) -> bool:
         """Return whether a Pod was reported too late: a list of a later revision lacked it."""

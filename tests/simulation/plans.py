@@ -13,6 +13,7 @@ compared all the same:
 - the operator deletes a terminating Pod by force: a plan counts it as gone, and the operator waits for the watch;
 - Flame answers, or is told something: a plan does not ask it;
 - the settings change, or the operator waits between two passes;
+- webhooks or a quota admit something else than when the plan was made;
 - time alone changes the plan: it would be another one at the moment of the write.
 """
 
@@ -107,6 +108,7 @@ class Comparison:
         self._changes_before = self._stores.changes
         self._pass_ended_at = client.loop.now
         self._standstills = client.standstills
+        self._admission = copy.deepcopy(client.server.admission)
         #: Why the comparison is over; empty while it goes on.
         self.over = ""
         client.server.listeners.append(self._changed)
@@ -176,6 +178,8 @@ class Comparison:
             self.end("Flame answered")
         if self._client.standstills != self._standstills:
             self.end("the process stood still")
+        if self._client.server.admission != self._admission:
+            self.end("webhooks or a quota admit something else")
 
     def _blame(self, what: str, clock: _Frozen) -> None:
         """Blame the operator, unless its plan would have been another one by this clock."""
