@@ -50,6 +50,8 @@ from flamectl_operator.planning import (
     cluster_plan,
     deletion,
     drain,
+    failure_counts,
+    failure_resets,
     lost_nodes,
     object_cache,
     outdated_crd,
@@ -58,7 +60,6 @@ from flamectl_operator.planning import (
     planned_group,
     protection,
     registration,
-    replacement_backoff,
     rollout,
     scale,
     session_manager,
@@ -690,62 +691,62 @@ def a_new_process_does_not_back_off() -> None:
 
 @_mutation
 def failures_are_forgotten_at_once() -> None:
-    _set(replacement_backoff, "remembered", lambda _status: (ReplacementBackoff(),) * 3)
+    _set(effective, "remembered", lambda _status: (ReplacementBackoff(),) * 3)
 
 
 @_mutation
 def failures_are_not_counted() -> None:
-    _set(replacement_backoff, "_failed", lambda before, *_args: before)
+    _set(ReplacementBackoff, "after_failure", lambda before, *_args: before)
 
 
 @_mutation
 def failures_of_executors_are_not_seen() -> None:
-    _set(replacement_backoff, "executor_uncounted", lambda *_args: False)
+    _set(failure_counts, "executor_uncounted", lambda *_args: False)
     _set(scale, "executor_uncounted", lambda *_args: False)
 
 
 @_mutation
 def failures_of_session_managers_are_not_seen() -> None:
-    _set(replacement_backoff, "session_manager_uncounted", lambda *_args: False)
+    _set(failure_counts, "session_manager_uncounted", lambda *_args: False)
     _set(session_manager, "session_manager_uncounted", lambda *_args: False)
 
 
 @_needing("stores")
 def failures_of_object_caches_are_not_seen() -> None:
-    _set(replacement_backoff, "object_cache_uncounted", lambda *_args: False)
+    _set(failure_counts, "object_cache_uncounted", lambda *_args: False)
     _set(object_cache, "object_cache_uncounted", lambda *_args: False)
 
 
 @_mutation
 def failures_are_counted_without_a_delay() -> None:
-    original = replacement_backoff._failed
-    _set(replacement_backoff, "_failed", lambda *args: replace(original(*args), next_attempt=None))
+    original = ReplacementBackoff.after_failure
+    _set(ReplacementBackoff, "after_failure", lambda *args: replace(original(*args), next_attempt=None))
 
 
 @_mutation
 def failures_are_forgotten_without_a_pod() -> None:
-    original = replacement_backoff.count_executors
+    original = vars(effective)["count_executors"]
 
-    def count(before: Any, seen: Any, *args: Any, **options: Any) -> Any:
-        counted = original(before, seen, *args, **options)
+    def count(wanted: Any, seen: Any, *args: Any) -> Any:
+        counted = original(wanted, seen, *args)
         return counted if seen.executors else replace(counted, failures=0, next_attempt=None)
 
-    _set(replacement_backoff, "count_executors", count)
+    _set(effective, "count_executors", count)
 
 
 @_mutation
 def failures_are_forgotten_before_a_replacement_has_a_node() -> None:
-    _set(replacement_backoff, "_waited_at", lambda *_args: datetime.min.replace(tzinfo=UTC))
+    _set(failure_resets, "_waited_at", lambda *_args: datetime.min.replace(tzinfo=UTC))
 
 
 @_mutation
 def failures_are_never_forgotten() -> None:
-    _set(replacement_backoff, "_elapsed", lambda *_args: False)
+    _set(failure_counts, "elapsed", lambda *_args: False)
 
 
 @_mutation
 def a_deleted_node_counts_as_a_failure() -> None:
-    _set(replacement_backoff, "disrupted", lambda _pod: False)
+    _set(failure_counts, "disrupted", lambda _pod: False)
 
 
 @_mutation
@@ -1609,7 +1610,7 @@ def executors_that_do_not_register_at_once_are_replaced() -> None:
     def missing(*args: Any) -> Any:
         return tuple(replace(each, deadline=each.since) for each in original(*args))
 
-    for module in (planned_group, cluster_state):
+    for module in (planned_group, effective):
         _set(module, "unregistered", missing)
 
 

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 from functools import cached_property
 
 from flamectl_operator.api.constants import RENDERED_ANNOTATION, REVISION_ANNOTATION
 from flamectl_operator.kube.pod_views import PodView
 from flamectl_operator.observed import pods, scheduling
 from flamectl_operator.observed.pod_problem import PodProblem
-from flamectl_operator.observed.waiting import waiting_since
+from flamectl_operator.observed.waiting import READY_TIMEOUT_SECONDS, waiting_since
 
 
 @dataclass(frozen=True)
@@ -95,3 +95,13 @@ class Component:
     def waiting(self) -> tuple[PodProblem, datetime] | None:
         """The reason why it is not ready yet, and since when."""
         return waiting_since(self.pod)
+
+    def lacks_node(self, now: datetime) -> bool:
+        """Return whether it was created for a node that has not reported it in time.
+
+        It is a failure although the Pod has not ended, because the Pod garbage collector deletes a Pod of a missing node within a
+        minute, and the end of that Pod may not be seen.
+        """
+        born = self.pod.metadata.creation_timestamp
+        patience = timedelta(seconds=READY_TIMEOUT_SECONDS)
+        return self.live and pods.unreported(self.pod) and born is not None and born + patience <= now

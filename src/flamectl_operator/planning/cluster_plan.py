@@ -12,10 +12,14 @@ from datetime import datetime
 from functools import cached_property
 
 from flamectl_operator.flame.knowledge import SNAPSHOT_RECHECK_SECONDS
-from flamectl_operator.planning.budget import surge
 from flamectl_operator.planning.claims import claim_wait, has_claim, plan_claims
 from flamectl_operator.planning.comparison import Comparison
 from flamectl_operator.planning.drain import plan_drain
+from flamectl_operator.planning.failure_resets import (
+    executors_reset_at,
+    object_caches_reset_at,
+    session_manager_reset_at,
+)
 from flamectl_operator.planning.kept_claims import KEEPS_CLAIM
 from flamectl_operator.planning.lost_nodes import lost_nodes, plan_lost_nodes
 from flamectl_operator.planning.needs import Needs, needs
@@ -34,11 +38,6 @@ from flamectl_operator.planning.planned_group import PlannedGroup
 from flamectl_operator.planning.prerequisites import Prerequisites
 from flamectl_operator.planning.protection import ProtectionPlan, plan_protection
 from flamectl_operator.planning.registration import registration_outcome
-from flamectl_operator.planning.replacement_backoff import (
-    executors_reset_at,
-    object_caches_reset_at,
-    session_manager_reset_at,
-)
 from flamectl_operator.planning.rollout import plan_rollout
 from flamectl_operator.planning.scale import ids_to_reserve, plan_scale
 from flamectl_operator.planning.session_manager import plan_session_manager
@@ -247,16 +246,14 @@ class ClusterPlan(Comparison):
     def next_without_event(self) -> datetime | None:
         """When failures are reset or a replacement is tried again, which no event tells; None when that is not due."""
         effective, settings = self.effective, self.effective.settings
-        manager, executors = effective.session_manager_backoff, effective.group.backoff
-        caches = effective.object_cache_backoff
-        beyond = surge(effective.group.update_strategy, effective.group.wanted_replicas)
+        manager, caches = effective.session_manager_backoff, effective.object_cache_backoff
         times = (
             # The status no longer shows the time of the next attempt when it has passed.
             manager.next_attempt,
-            executors.next_attempt,
+            effective.group.backoff.next_attempt,
             caches.next_attempt,
             session_manager_reset_at(manager, self.observed.session_manager, settings),
-            executors_reset_at(executors, self.observed.group, effective.group.replicas, beyond, settings),
+            executors_reset_at(effective.group, self.observed.group),
             object_caches_reset_at(caches, self.observed.object_caches, effective.cache_replicas, settings),
         )
         # Time alone does not reset a failure whose time passed before this pass, so a wait for it would repeat the pass for ever.

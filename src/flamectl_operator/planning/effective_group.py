@@ -8,6 +8,7 @@ from flamectl_operator.api.update_strategy import UpdateStrategy
 from flamectl_operator.desired.group import DesiredGroup
 from flamectl_operator.observed.executor import Executor
 from flamectl_operator.planning.autoscaling import Scaling
+from flamectl_operator.planning.budget import surge
 from flamectl_operator.planning.replacement_backoff import ReplacementBackoff
 from flamectl_operator.settings.model import FlameSettings
 
@@ -35,6 +36,11 @@ class EffectiveGroup:
     def replicas(self) -> int:
         """The number of wanted executors."""
         return 0 if self.suspended else self.wanted_replicas
+
+    @property
+    def surge(self) -> int:
+        """The most executors beyond the number asked for while stale ones are replaced."""
+        return surge(self.update_strategy, self.wanted_replicas)
 
     @property
     def drain_timeout(self) -> float:

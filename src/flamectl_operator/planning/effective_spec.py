@@ -6,11 +6,10 @@ they keep failing.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import cached_property
-from typing import Any, TypeVar
+from typing import Any
 
 from flamectl_operator.api.constants import CONFIG_GENERATION_ANNOTATION, CONFIG_HASH_ANNOTATION
 from flamectl_operator.api.flamecluster import FlameClusterSpec
@@ -19,23 +18,25 @@ from flamectl_operator.desired import names
 from flamectl_operator.desired.cluster import DesiredCluster
 from flamectl_operator.desired.config_map import config_map
 from flamectl_operator.flame.knowledge import Phase
-from flamectl_operator.kube.views import KubernetesObject, PersistentVolumeClaimView
+from flamectl_operator.kube.views import PersistentVolumeClaimView
 from flamectl_operator.observed.cluster import ObservedCluster
 from flamectl_operator.observed.component import Component
-from flamectl_operator.observed.executor import Executor
-from flamectl_operator.planning import replacement_backoff
 from flamectl_operator.planning.autoscaling import plan_scaling
-from flamectl_operator.planning.budget import surge
 from flamectl_operator.planning.effective_group import EffectiveGroup
 from flamectl_operator.planning.endpoint import lacks_address
+from flamectl_operator.planning.failure_counts import (
+    count_executors,
+    count_object_caches,
+    count_overdue,
+    count_session_manager,
+)
 from flamectl_operator.planning.idle import IN_USE, Idleness, plan_idle
 from flamectl_operator.planning.prerequisites import SessionStorage
-from flamectl_operator.planning.replacement_backoff import ReplacementBackoff
+from flamectl_operator.planning.replacement_backoff import ReplacementBackoff, remembered
 from flamectl_operator.planning.session_manager_update import pending_since
+from flamectl_operator.planning.unregistered import overdue, unregistered
 from flamectl_operator.runtime.clock_reading import ClockReading
 from flamectl_operator.settings.model import FlameSettings
-
-T = TypeVar("T", bound=KubernetesObject)
 
 #: The most digits of an accepted `configGeneration`, because users may write one.
 _MAX_DIGITS = 15
@@ -136,46 +137,26 @@ def resolve_effective_spec(
     generation: int,
     next_id: int,
     now: ClockReading,
-    overdue: Sequence[Executor] = (),
 ) -> EffectiveSpec:
-    """Derive the spec that applies now, from the spec and from the status.
-
-    Args:
-        overdue: Executors whose time to register with the session manager is over.
-    """
+    """Derive the spec that applies now, from the spec and from the status."""
     idleness = plan_idle(desired.spec, observed, before.idle, generation, now)
     asked = desired.spec.suspend or idleness.suspended
     suspended = _suspended(observed, before, asked=asked, paused=desired.spec.paused)
     askable = flame_can_be_asked(desired.spec, settings)
-    known, group = before.executor_manager.autoscaling, desired.group
+    known = before.executor_manager.autoscaling
     scaling = plan_scaling(desired, observed, known, now, suspended=suspended, askable=askable)
-    manager_backoff, executor_backoff, cache_backoff = replacement_backoff.remembered(before)
-    wanted = group.spec.replicas if scaling is None else scaling.desired
-    replicas = 0 if suspended else wanted
-    counted = replacement_backoff.count_executors(
-        executor_backoff,
-        observed.group,
-        group.template.revision,
-        replicas=replicas,
-        surge=surge(group.spec.update_strategy, wanted),
-        next_id=next_id,
-        now=now.wall,
-        settings=settings,
-    )
-    forgets = counted.failures < executor_backoff.failures and counted.revision == executor_backoff.revision
-    if not (replicas and forgets and askable and _first_answer_due(observed)):
-        executor_backoff = counted
-    if replicas:
-        executor_backoff = replacement_backoff.count_overdue(executor_backoff, overdue, next_id, now.wall, settings)
+    manager_backoff, executor_backoff, cache_backoff = remembered(before)
+    group = EffectiveGroup(desired.group, settings, suspended, executor_backoff, scaling)
+    keeps_failures = askable and _first_answer_due(observed)
     return EffectiveSpec(
         desired=desired,
         settings=settings,
         suspended=suspended,
         config_generation=config_generation(desired.config_hash, _remembered_config(before), _annotated(observed)),
-        session_manager_backoff=replacement_backoff.count_session_manager(
-            manager_backoff, observed, desired.session_manager.revision, now.wall, settings
+        session_manager_backoff=count_session_manager(
+            manager_backoff, observed.session_manager, desired.session_manager.revision, now.wall, settings
         ),
-        object_cache_backoff=replacement_backoff.count_object_caches(
+        object_cache_backoff=count_object_caches(
             cache_backoff,
             observed.object_caches,
             "" if desired.object_cache is None else desired.object_cache.revision,
@@ -183,10 +164,28 @@ def resolve_effective_spec(
             now=now.wall,
             settings=settings,
         ),
-        group=EffectiveGroup(group, settings, suspended, executor_backoff, scaling),
+        group=_with_failures(group, observed, next_id, now, keeps_failures=keeps_failures),
         idleness=idleness,
         update_pending_since=pending_since(desired, observed, before.session_manager.update_pending_since, now.wall),
     )
+
+
+def _with_failures(
+    group: EffectiveGroup, observed: ObservedCluster, next_id: int, now: ClockReading, *, keeps_failures: bool
+) -> EffectiveGroup:
+    """Return a group with the failures of the present executors counted.
+
+    Args:
+        keeps_failures: Whether failures are not reset yet, because executors may only seem to work.
+    """
+    before, counted = group.backoff, count_executors(group, observed.group, next_id, now.wall)
+    if not group.replicas:
+        return replace(group, backoff=counted)
+    resets = counted.failures < before.failures and counted.revision == before.revision
+    if not (resets and keeps_failures):
+        group = replace(group, backoff=counted)
+    late = overdue(unregistered(observed, observed.group, group.settings, now), now)
+    return replace(group, backoff=count_overdue(group, late, next_id, now.wall))
 
 
 def answer_due(observed: ObservedCluster, settings: FlameSettings) -> bool:

@@ -14,10 +14,10 @@ from flamectl_operator.planning.claims import claim_wait, has_claim
 from flamectl_operator.planning.comparison import Comparison
 from flamectl_operator.planning.deletion import awaited_end, given_up_at
 from flamectl_operator.planning.effective_spec import EffectiveSpec
+from flamectl_operator.planning.failure_counts import object_cache_uncounted
 from flamectl_operator.planning.kept_claims import KEEPS_CLAIM
 from flamectl_operator.planning.parts import CacheRemoval, ObjectCachePlan
 from flamectl_operator.planning.patches import object_cache_repair
-from flamectl_operator.planning.replacement_backoff import object_cache_uncounted
 from flamectl_operator.runtime.clock_reading import ClockReading
 from flamectl_operator.runtime.outcome import Outcome, wait, wait_until
 

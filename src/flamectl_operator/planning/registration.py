@@ -13,10 +13,10 @@ from datetime import timedelta
 from flamectl_operator.flame.snapshot import Load
 from flamectl_operator.observed.executor import Executor
 from flamectl_operator.planning.budget import Budget
+from flamectl_operator.planning.failure_counts import executor_uncounted
 from flamectl_operator.planning.group_comparison import GroupComparison
 from flamectl_operator.planning.parts import DrainReason
 from flamectl_operator.planning.planned_group import PlannedGroup
-from flamectl_operator.planning.replacement_backoff import executor_uncounted
 from flamectl_operator.planning.unregistered import Unregistered
 from flamectl_operator.runtime.outcome import DONE, Outcome, blocked, wait, wait_until
 
@@ -82,7 +82,7 @@ def unregistered_to_delete(group: PlannedGroup) -> tuple[Executor, ...]:
     kept = {each.executor.name for each in group.unregistered if each.new(wanted)} if given_up else set()
     due = [executor for executor in late if executor.name not in kept]
     # A failure is counted first. A stale executor, and one that has worked for long, say nothing about their replacements.
-    found = [each for each in due if not executor_uncounted(each, wanted.backoff, wanted.settings)]
+    found = [each for each in due if not executor_uncounted(each, wanted)]
     return tuple(found[: max(0, at_once - starting)])
 
 

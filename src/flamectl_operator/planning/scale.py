@@ -11,16 +11,17 @@ from datetime import datetime, timedelta
 
 from flamectl_operator.flame.knowledge import SNAPSHOT_RECHECK_SECONDS
 from flamectl_operator.observed import scheduling
-from flamectl_operator.observed.executor import Executor, terminal_since
+from flamectl_operator.observed.executor import Executor
 from flamectl_operator.observed.released import RELEASED_RECHECK_SECONDS, lost_metadata
+from flamectl_operator.observed.working_time import terminal_since
 from flamectl_operator.planning.budget import floor, surge
 from flamectl_operator.planning.deletion import deletion_order, given_up_at, in_brackets
 from flamectl_operator.planning.drain import occupied, split_drainable, undecided
 from flamectl_operator.planning.effective_group import EffectiveGroup
+from flamectl_operator.planning.failure_counts import executor_uncounted
 from flamectl_operator.planning.parts import ScalePlan
 from flamectl_operator.planning.planned_group import PlannedGroup
 from flamectl_operator.planning.registration import NOT_REGISTERED, of_no_use, unregistered_to_delete
-from flamectl_operator.planning.replacement_backoff import executor_uncounted
 from flamectl_operator.runtime.clock_reading import CLOCKS_DIFFER
 from flamectl_operator.runtime.outcome import Outcome, blocked, wait, wait_until
 
@@ -182,4 +183,4 @@ def _terminal_to_delete(group: PlannedGroup) -> tuple[tuple[Executor, ...], tupl
 
 def _uncounted(executor: Executor, group: EffectiveGroup) -> bool:
     """Return whether it failed since the pass began; the next pass counts the failure before it replaces the executor."""
-    return group.replicas > 0 and executor_uncounted(executor, group.backoff, group.settings)
+    return group.replicas > 0 and executor_uncounted(executor, group)

@@ -13,10 +13,10 @@ from flamectl_operator.planning.claims import claim_wait
 from flamectl_operator.planning.comparison import Comparison
 from flamectl_operator.planning.deletion import given_up_at, held
 from flamectl_operator.planning.effective_spec import EffectiveSpec
+from flamectl_operator.planning.failure_counts import session_manager_uncounted
 from flamectl_operator.planning.kept_claims import KEEPS_CLAIM
 from flamectl_operator.planning.parts import SessionManagerAction, SessionManagerPlan
 from flamectl_operator.planning.patches import is_predecessors, session_manager_repair
-from flamectl_operator.planning.replacement_backoff import session_manager_uncounted
 from flamectl_operator.runtime.clock_reading import ClockReading
 from flamectl_operator.runtime.outcome import wait, wait_until
 from flamectl_operator.runtime.text import joined

@@ -16,7 +16,6 @@ from flamectl_operator.observed.flame_cluster import FlameClusterView
 from flamectl_operator.observed.incarnation import WantedSessionManager
 from flamectl_operator.planning.effective_spec import EffectiveSpec, resolve_effective_spec
 from flamectl_operator.planning.spec_changes import SpecChanges
-from flamectl_operator.planning.unregistered import overdue, unregistered
 from flamectl_operator.reconcile.cluster_io import ClusterIO
 from flamectl_operator.reconcile.controller_context import ControllerContext
 from flamectl_operator.reconcile.debounce import NOTHING_AWAITED, Debounce, awaited_executors
@@ -130,7 +129,6 @@ class ClusterState:
             generation=generation,
             next_id=next_id,
             now=now,
-            overdue=overdue(unregistered(observed, observed.group, config.flame, now), now),
         )
         self._ids.drop_before(effective.group.backoff.attempt_id, observed)
         return effective

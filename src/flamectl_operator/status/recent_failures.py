@@ -23,7 +23,6 @@ from flamectl_operator.observed.object_cache import ObjectCache
 from flamectl_operator.observed.pod_problem import OOM_KILLED, PodProblem
 from flamectl_operator.observed.waiting import READY_TIMEOUT_SECONDS
 from flamectl_operator.planning.effective_group import EffectiveGroup
-from flamectl_operator.planning.replacement_backoff import lacks_node
 from flamectl_operator.settings.model import FlameSettings
 from flamectl_operator.status.reason import PODS_FAILING
 from flamectl_operator.status.remedies import explained, without_log
@@ -167,7 +166,7 @@ def _seen(
 def _without_node(observed: ObservedCluster, now: datetime) -> Iterator[tuple[Component, PodProblem, datetime]]:
     """Yield the Pods whose node does not report them, which the backoff counts as failures before they end."""
     for component in observed.unready_components:
-        if component.waiting is not None and lacks_node(component, now):
+        if component.waiting is not None and component.lacks_node(now):
             problem, since = component.waiting
             at = since + timedelta(seconds=READY_TIMEOUT_SECONDS)
             yield component, replace(problem, remedy="correct {template}.nodeName"), at

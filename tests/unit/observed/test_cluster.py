@@ -10,8 +10,6 @@ import pytest
 from flamectl_operator.api.constants import CLUSTER_LABEL, REBOUND_ANNOTATION, SESSION_STORE_ANNOTATION
 from flamectl_operator.kube.pod_views import ContainerState, ContainerStateRunning, ContainerStatus, PodView
 from flamectl_operator.observed.cluster import ObservedCluster
-from flamectl_operator.observed.component import Component
-from flamectl_operator.observed.executor import terminal_since
 from flamectl_operator.observed.views import Views
 from tests.unit.builders import (
     BOOTTIME,
@@ -26,7 +24,6 @@ from tests.unit.builders import (
     executor,
     executor_pod,
     foreign_pod,
-    later,
     observed,
     service_views,
     session_manager,
@@ -288,20 +285,6 @@ def test_executor_with_a_reused_name_is_a_different_executor() -> None:
     second = ObservedCluster.of(OWNER, replace(first.views, labelled_pods=(foreign,)), BOOTTIME, first)
 
     assert second.executors == ()
-
-
-@pytest.mark.parametrize(
-    ("component", "since"),
-    [
-        pytest.param(executor(0, "failed", since=ago(40)), ago(40), id="its container's end"),
-        pytest.param(executor(0, "failed", since=ago(40), written=ago(7)), ago(40), id="not what was written later"),
-        pytest.param(executor(0, "failed", since=later(600), written=ago(7)), ago(7), id="its node's clock is ahead"),
-        pytest.param(executor(0, "failed", containers=[], written=ago(7)), ago(7), id="the last write to it"),
-        pytest.param(executor(0, "failed", containers=[]), ago(3600), id="its creation"),
-    ],
-)
-def test_when_a_terminal_pod_ended(component: Component, since: object) -> None:
-    assert terminal_since(component) == since
 
 
 def test_an_executor_reads_its_annotations() -> None:
