@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from decimal import Decimal
 from typing import Any
 
+from flamectl_operator.api.checked_template import pod_spec
 from flamectl_operator.api.constants import EXECUTOR_MANAGER
 from flamectl_operator.api.executor_limits import CONTAINER_LIMITS, Limit, executor_limits, gpu_limit
 from flamectl_operator.api.flamecluster import FlameClusterSpec
@@ -144,7 +145,7 @@ def _without_unit(spec: FlameClusterSpec) -> Iterator[Problem]:
 
 def _resources_of_template(component: str, template: dict[str, Any] | None) -> Iterator[tuple[str, dict[str, Any]]]:
     """Yield the resources of a whole Pod and of its containers that a podTemplate sets, each with the path of their parent."""
-    place, pod = f"{component}.podTemplate.spec", (template or {}).get("spec", {})
+    place, pod = f"{component}.podTemplate.spec", pod_spec(template)
     members = [(place, pod)]
     for field in ("containers", "initContainers"):
         members += ((f"{place}.{field}[name={each['name']}]", each) for each in pod.get(field, ()))
@@ -226,7 +227,7 @@ def _beside_the_hook(spec: FlameClusterSpec) -> Iterator[Problem]:
     if not spec.executor_manager.drain.on_termination.enabled:
         return
     path = "spec.executorManager.podTemplate.spec"
-    asked = (spec.executor_manager.pod_template or {}).get("spec", {})
+    asked = pod_spec(spec.executor_manager.pod_template)
     for container in asked.get("containers", ()):
         lifecycle = container.get("lifecycle")
         if container["name"] == EXECUTOR_MANAGER and isinstance(lifecycle, dict) and "preStop" in lifecycle:

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from decimal import Decimal
 from typing import Any, NamedTuple
 
+from flamectl_operator.api.checked_template import pod_spec
 from flamectl_operator.api.flamecluster import ExecutorManagerSpec
 from flamectl_operator.api.quantity import parse_quantity, quantity_or_none
 
@@ -34,7 +35,7 @@ def executor_limits(spec: ExecutorManagerSpec) -> dict[str, Limit]:
 
     A limit of 0 says the same as no limit.
     """
-    found = _pod_limits(spec.pod_template or {})
+    found = _pod_limits(spec.pod_template)
     for name, quantity in spec.resources.limits.items():
         found[name] = Limit(parse_quantity(quantity), f"{CONTAINER_LIMITS}.{name}")
     return {name: limit for name, limit in found.items() if limit.amount > 0}
@@ -51,9 +52,8 @@ def gpu_limit(limits: Mapping[str, Limit]) -> int | None:
     return int(sum(gpus.values())) if gpus and not others else None
 
 
-def _pod_limits(template: dict[str, Any]) -> dict[str, Limit]:
-    limits: Any = template
-    for key in ("spec", "resources", "limits"):
-        limits = limits.get(key) if isinstance(limits, dict) else None
+def _pod_limits(template: dict[str, Any] | None) -> dict[str, Limit]:
+    resources = pod_spec(template).get("resources")
+    limits = resources.get("limits") if isinstance(resources, dict) else None
     amounts = {name: quantity_or_none(limits.get(name)) for name in _OF_PODS} if isinstance(limits, dict) else {}
     return {name: Limit(amount, f"{POD_LIMITS}.{name}") for name, amount in amounts.items() if amount is not None}

@@ -10,6 +10,7 @@ from pydantic import Field
 from pydantic.alias_generators import to_camel
 
 from flamectl_operator.api.autoscaling import Autoscaling, Idle
+from flamectl_operator.api.checked_template import CheckedAgainst
 from flamectl_operator.api.client_config import ClientConfigSpec
 from flamectl_operator.api.common_metadata import CommonAnnotations, CommonLabels
 from flamectl_operator.api.container import Environment, Image, ImagePullPolicy, ResourceRequirements
@@ -19,7 +20,7 @@ from flamectl_operator.api.model import Atomic, Flag, Int32, Model, Text
 from flamectl_operator.api.network_policy import NetworkPolicySpec
 from flamectl_operator.api.object_cache import ObjectCacheSpec
 from flamectl_operator.api.persistence import PERSISTENT_STORAGE, Persistence
-from flamectl_operator.api.pod_template import CheckedAgainst, ExecutorManagerPodTemplate, SessionManagerPodTemplate
+from flamectl_operator.api.pod_template import ExecutorManagerPodTemplate, SessionManagerPodTemplate
 from flamectl_operator.api.rules import Rule
 from flamectl_operator.api.slot import DEFAULT as DEFAULT_SLOT
 from flamectl_operator.api.slot import PATTERN_0_5, SlotText, readable_by_0_5

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from difflib import SequenceMatcher
 from typing import Any
 
+from flamectl_operator.api.checked_template import pod_spec
 from flamectl_operator.api.constants import (
     EXECUTOR_MANAGER_CONTAINER,
     OBJECT_CACHE_CONTAINER,
@@ -33,10 +34,9 @@ def near_names(spec: FlameClusterSpec) -> tuple[str, ...]:
 
 
 def _near_names(path: str, template: dict[str, Any] | None, own: str) -> Iterator[str]:
-    containers = ((template or {}).get("spec") or {}).get("containers") or ()
-    for index, container in enumerate(containers):
-        name = container.get("name") if isinstance(container, dict) else None
-        if isinstance(name, str) and name != own and _is_near(name, own):
+    for index, container in enumerate(pod_spec(template).get("containers", ())):
+        name = container["name"]
+        if name != own and _is_near(name, own):
             where = f"{path}.podTemplate.spec.containers[{index}]"
             yield f'{where} adds another container "{name}", because the component\'s container is named "{own}"'
 

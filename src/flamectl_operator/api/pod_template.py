@@ -12,18 +12,15 @@ container with the name of one of the operator's containers is merged with it, u
 - all other fields (securityContext, volumeMounts, envFrom, lifecycle, probes, ports ...) may be added.
 
 Fields that need an administrator's permission (hostPath, privileged ...) are subject to the operator's `podPolicy`, not to this
-API. Only the operator rejects merge directives (`$patch` and the like), because CEL cannot see such keys.
+API.
 """
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Iterator
 from typing import Annotated, Any, ClassVar
 
-from pydantic import Field, GetCoreSchemaHandler, GetJsonSchemaHandler, WithJsonSchema
+from pydantic import Field, WithJsonSchema
 from pydantic.json_schema import JsonSchemaValue
-from pydantic_core import core_schema
 
 from flamectl_operator.api.constants import (
     EXECUTOR_MANAGER_CONTAINER,
@@ -32,8 +29,7 @@ from flamectl_operator.api.constants import (
     SESSION_MANAGER_CONTAINER,
     WAIT_CONTAINER,
 )
-from flamectl_operator.api.merge_keys import repeated
-from flamectl_operator.api.model import Atomic, Flag, MapKey, Model, OpenModel, Text, without_nulls
+from flamectl_operator.api.model import Atomic, Flag, MapKey, Model, OpenModel, Text
 from flamectl_operator.api.pod_template_rules import (
     NO_OWN_ANNOTATIONS,
     NO_OWN_LABELS,
@@ -47,7 +43,6 @@ from flamectl_operator.api.pod_template_rules import (
     taken,
     unset,
 )
-from flamectl_operator.api.rules import broken
 
 
 class PodTemplateMetadata(Model):
@@ -278,75 +273,3 @@ class ObjectCachePodTemplate(PodTemplate):
     spec: ObjectCachePodSpec | None = Field(
         None, description="Partial PodSpec, merged with the operator's as a strategic merge patch."
     )
-
-
-#: The most merge directives or repeated entries in one message: each has a whole path, and many long paths take a lot of memory.
-_SHOWN = 10
-
-
-def _directives(value: Any) -> Iterator[str]:
-    """Iterate over the paths of merge directives. Only a directive costs a path."""
-    if isinstance(value, dict):
-        for key, part in value.items():
-            if key.startswith("$"):
-                yield f".{key}"
-            else:
-                yield from (f".{key}{path}" for path in _directives(part))
-    elif isinstance(value, list):
-        for index, part in enumerate(value):
-            yield from (f"[{index}]{path}" for path in _directives(part))
-
-
-def _tidy(template: Any, own: str) -> Any:
-    """Return a template without nulls, empty top-level parts and empty resources of the operator's container.
-
-    `{spec: {}}` means the same as no template, and `kubectl create --dry-run=client -o yaml` prints `resources: {}`.
-    """
-    template = without_nulls(template)
-    if not isinstance(template, dict):
-        return template
-    parts = {
-        name: {key: field for key, field in part.items() if field not in ({}, [])} if isinstance(part, dict) else part
-        for name, part in template.items()
-    }
-    if isinstance(spec := parts.get("spec"), dict) and isinstance(containers := spec.get("containers"), list):
-        spec["containers"] = [_without_empty_resources(each) if _is(each, own) else each for each in containers]
-    return {name: part for name, part in parts.items() if part != {}}
-
-
-def _is(container: Any, own: str) -> bool:
-    return isinstance(container, dict) and container.get("name") == own
-
-
-def _without_empty_resources(container: dict[str, Any]) -> dict[str, Any]:
-    return {key: part for key, part in container.items() if key != "resources" or part != {}}
-
-
-class CheckedAgainst:
-    """Keeps a field as plain data, but validates and describes it with a model."""
-
-    def __init__(self, model: type[PodTemplate]) -> None:
-        self._model = model
-
-    def _check(self, value: Any, handler: core_schema.ValidatorFunctionWrapHandler) -> Any:
-        value = _tidy(value, self._model.own)
-        handler(value)
-        if found := list(itertools.islice(_directives(value), _SHOWN)):
-            raise broken([(path, "must not be there: merge directives are not supported") for path in found])
-        if same := list(itertools.islice(repeated(value), _SHOWN)):
-            raise broken(same)
-        return value
-
-    def __get_pydantic_core_schema__(self, _source: Any, handler: GetCoreSchemaHandler) -> core_schema.CoreSchema:
-        """Run the model's validation and return the input."""
-        return core_schema.no_info_wrap_validator_function(
-            self._check,
-            handler.generate_schema(self._model),
-            serialization=core_schema.plain_serializer_function_ser_schema(without_nulls),
-        )
-
-    def __get_pydantic_json_schema__(
-        self, schema: core_schema.WrapValidatorFunctionSchema, handler: GetJsonSchemaHandler
-    ) -> JsonSchemaValue:
-        """Describe the model."""
-        return handler(schema["schema"])
