@@ -184,6 +184,13 @@ def forks() -> Iterator[subprocess.Popen[str]]:
             id="questions at the same time",
         ),
         pytest.param(
+            "flamectl_operator.runtime.limits:Slots.slot",
+            "lambda slots, group=None, slot=owner.slot: slot(slots)",
+            "tests/unit/flame/test_watcher.py"
+            "::test_session_manager_is_asked_in_time_beside_hundreds_of_another_namespace_that_answer_slowly",
+            id="turns of namespaces to be asked",
+        ),
+        pytest.param(
             f"{_FLAME}.watcher:LONGEST_FOR_OFFENDERS",
             "30.0",
             "tests/unit/flame/test_watcher.py"

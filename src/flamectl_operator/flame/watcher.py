@@ -36,7 +36,7 @@ DEMAND_PERIOD = 5.0
 IDLE_PERIOD = 30.0
 #: Seconds between two questions at the least, however often somebody asks for an answer at once.
 SHORTEST_PERIOD = 0.2
-#: Session managers that are asked at the same time: each may take a thread that resolves its name.
+#: Session managers that are asked at the same time: each may take a thread that resolves its name. Namespaces take turns.
 AT_ONCE = 16
 #: Bytes of all that is kept of answers, and bytes that are kept of a session manager's answers in any case: some hundred nodes.
 MAX_KEPT = 16 * 2**20
@@ -251,7 +251,7 @@ class Watcher:
     async def _ask(self, key: Key, followed: _Followed) -> Knowledge:
         known, asked = followed.knowledge, self._clock.boottime()
         try:
-            snapshot = await self._answer(followed)
+            snapshot = await self._answer(key, followed)
             found = answered(known, snapshot, asked, self._clock.boottime())
             self._check_size(key, found)
         except FlameError as error:
@@ -274,10 +274,10 @@ class Watcher:
         followed.record.answered()
         return found
 
-    async def _answer(self, followed: _Followed) -> SessionManagerSnapshot:
+    async def _answer(self, key: Key, followed: _Followed) -> SessionManagerSnapshot:
         if self._shared(followed.target):
             raise FlameError("SharedAddress", "the session manager of another FlameCluster has the same address")
-        async with self._slots.slot():
+        async with self._slots.slot(group=key[0]):
             return await followed.manager.snapshot()
 
     def _check_size(self, key: Key, found: Knowledge) -> None:

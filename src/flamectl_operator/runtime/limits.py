@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-from collections import deque
-from collections.abc import AsyncIterator
+from collections import OrderedDict, deque
+from collections.abc import AsyncIterator, Hashable
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
 
 
 class Slots:
-    """A semaphore with a limit that can be changed; callers wait in the order in which they came.
+    """A semaphore with a limit that can be changed.
+
+    Groups of callers take turns, so that a group with many callers does not delay the others. Callers of a group wait in the
+    order in which they came.
 
     Args:
         limit: The most slots that all holders have together, at least 1.
@@ -17,7 +21,8 @@ class Slots:
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
-        self._line: deque[tuple[asyncio.Future[None], int]] = deque()
+        #: The callers that wait, by group; the group whose turn is next comes first.
+        self._lines: OrderedDict[Hashable, deque[_Caller]] = OrderedDict()
         #: Slots that holders have.
         self.taken = 0
 
@@ -27,28 +32,28 @@ class Slots:
         self._admit()
 
     @asynccontextmanager
-    async def slot(self) -> AsyncIterator[None]:
+    async def slot(self, group: Hashable = None) -> AsyncIterator[None]:
         """Wait for a slot and keep it while the context is entered."""
-        await self.take()
+        await self.take(group=group)
         try:
             yield
         finally:
             self.give_back()
 
-    async def take(self, count: int = 1) -> None:
+    async def take(self, count: int = 1, group: Hashable = None) -> None:
         """Wait until there are so many slots, and take them; they must not be more than the limit."""
-        if self.taken + count <= self._limit and not self._line:
+        if self.taken + count <= self._limit and not self._lines:
             self.taken += count
             return
-        admitted = asyncio.get_running_loop().create_future()
-        self._line.append((admitted, count))
+        caller = _Caller(asyncio.get_running_loop().create_future(), count)
+        self._lines.setdefault(group, deque()).append(caller)
         try:
-            await admitted
+            await caller.admitted
         except asyncio.CancelledError:
-            if admitted.done() and not admitted.cancelled():
+            if caller.admitted.done() and not caller.admitted.cancelled():
                 self.give_back(count)  # admitted and cancelled in the same iteration of the loop
             else:
-                self._line.remove((admitted, count))
+                self._leave(group, caller)
                 self._admit()  # slots may have been free for the next caller
             raise
 
@@ -58,14 +63,34 @@ class Slots:
         self._admit()
 
     def _admit(self) -> None:
-        while self._line:
-            # A caller that was just cancelled removes itself from the line when it runs.
-            first = next((each for each in self._line if not each[0].done()), None)
-            if first is None or self.taken + first[1] > self._limit:
+        while (found := self._next()) is not None:
+            group, caller = found
+            if self.taken + caller.count > self._limit:
                 return
-            self._line.remove(first)
-            self.taken += first[1]
-            first[0].set_result(None)
+            self._leave(group, caller)
+            if group in self._lines:
+                self._lines.move_to_end(group)
+            self.taken += caller.count
+            caller.admitted.set_result(None)
+
+    def _next(self) -> tuple[Hashable, _Caller] | None:
+        """Return the caller whose turn it is. A caller that was just cancelled leaves its line when it runs."""
+        waiting = ((group, each) for group, line in self._lines.items() for each in line if not each.admitted.done())
+        return next(waiting, None)
+
+    def _leave(self, group: Hashable, caller: _Caller) -> None:
+        line = self._lines[group]
+        line.remove(caller)
+        if not line:
+            del self._lines[group]
+
+
+@dataclass(frozen=True, eq=False)
+class _Caller:
+    """A caller that waits for slots."""
+
+    admitted: asyncio.Future[None]
+    count: int
 
 
 class Bucket:

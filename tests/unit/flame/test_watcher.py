@@ -266,6 +266,21 @@ async def test_number_of_concurrent_questions_is_limited() -> None:
         setting.watcher.forget(("default", str(number)))
 
 
+async def test_session_manager_is_asked_in_time_beside_hundreds_of_another_namespace_that_answer_slowly() -> None:
+    managers = {"slow": Manager(), "quick": Manager()}
+    managers["slow"].takes = 4.8
+    watcher = Watcher(lambda target: managers[target.host], VirtualClock(), Random(0), list[Key]().append)
+    for number in range(200):
+        watcher.follow(("tenant", str(number)), replace(TARGET, host="slow"), busy=True)
+    await asyncio.sleep(60)
+    watcher.follow(KEY, replace(TARGET, host="quick"), busy=True)
+    await asyncio.sleep(60)
+    assert len(managers["quick"].asked) >= 10
+    for number in range(200):
+        watcher.forget(("tenant", str(number)))
+    watcher.forget(KEY)
+
+
 async def test_session_manager_whose_answers_are_too_large_is_asked_every_ten_minutes_in_the_end() -> None:
     setting = Setting()
     setting.manager.answer = FlameError(TOO_LARGE, "it has more than 12 MiB")

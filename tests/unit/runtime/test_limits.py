@@ -24,8 +24,8 @@ class Guests:
         self.admitted: dict[str, float] = {}
         self.most = 0
 
-    async def visit(self, name: str) -> None:
-        async with self.slots.slot():
+    async def visit(self, name: str, group: str = "") -> None:
+        async with self.slots.slot(group):
             self.admitted[name] = _time() - 1000
             self.most = max(self.most, self.slots.taken)
             await asyncio.sleep(1)
@@ -38,6 +38,14 @@ async def test_slots_are_limited_and_granted_in_order_of_arrival() -> None:
 
     assert guests.admitted == {"a": 0, "b": 0, "c": 1, "d": 1, "e": 2}
     assert (guests.most, guests.slots.taken) == (2, 0)
+
+
+async def test_groups_take_turns_whatever_the_number_of_their_callers() -> None:
+    guests = Guests(Slots(1))
+
+    await asyncio.gather(*(guests.visit(name, group=name[0]) for name in ("a1", "a2", "a3", "a4", "b1", "b2", "c1")))
+
+    assert list(guests.admitted) == ["a1", "a2", "b1", "c1", "a3", "b2", "a4"]
 
 
 async def test_higher_limit_admits_waiting_callers() -> None:
@@ -75,7 +83,7 @@ def test_random_callers_never_exceed_the_limit_and_all_are_admitted(
 
         async def visit(number: int, start: int, stay: int) -> None:
             await asyncio.sleep(start)
-            async with slots.slot():
+            async with slots.slot(group=number % 3):
                 inside.add(number)
                 try:
                     # Work that was in when the room became smaller may stay; work that was let in just now has not run yet.
