@@ -20,7 +20,7 @@ from typing import Any
 
 import structlog
 
-from flamectl_operator.kube import lease
+from flamectl_operator.kube import lease as leases
 from flamectl_operator.kube.client import Client
 from flamectl_operator.kube.errors import AlreadyExistsError, ConflictError, KubernetesError, NotFoundError
 from flamectl_operator.kube.fence import Fence
@@ -36,8 +36,8 @@ JITTER = 0.2
 
 
 @dataclass(frozen=True, slots=True)
-class LeaseTiming:
-    """The periods of leader election, in seconds; each must be well below the previous one.
+class ContendedLease:
+    """The Lease that candidates contend for, and the periods of its election in seconds, each well below the previous one.
 
     Args:
         duration: The time since the last seen change of the Lease after which another process takes it.
@@ -45,6 +45,8 @@ class LeaseTiming:
         retry_period: The time between two attempts to renew or to acquire.
     """
 
+    namespace: str
+    name: str
     duration: float = 15.0
     renew_deadline: float = 10.0
     retry_period: float = 2.0
@@ -93,10 +95,7 @@ class LeaderElector:
         client: Client,
         fence: Fence,
         candidate: Candidate,
-        *,
-        namespace: str,
-        name: str,
-        timing: LeaseTiming,
+        lease: ContendedLease,
         clock: Clock,
         random: Random,
     ) -> None:
@@ -104,13 +103,11 @@ class LeaderElector:
         self._fence = fence
         self._candidate = candidate
         self._identity = candidate.identity
-        self._namespace = namespace
-        self._name = name
-        self._timing = timing
+        self._lease = lease
         self._clock = clock
         self._random = random
         self._log = structlog.get_logger(
-            component="leader election", lease=f"{namespace}/{name}", identity=candidate.identity
+            component="leader election", lease=f"{lease.namespace}/{lease.name}", identity=candidate.identity
         )
         self._held: LeaseView | None = None  # the Lease as we last wrote it; None when uncertain
         self._seen: _ObservedLease | None = None  # the Lease as we last saw it
@@ -145,7 +142,7 @@ class LeaderElector:
     async def _acquired(self, stop: asyncio.Event) -> bool:
         """Try until we hold the Lease; return False when asked to stop."""
         while not await self._attempt():
-            pause = self._timing.retry_period * (1 + JITTER * self._random.random())
+            pause = self._lease.retry_period * (1 + JITTER * self._random.random())
             if await _set_within(stop, pause):
                 return False
         return True
@@ -155,7 +152,7 @@ class LeaderElector:
         work = asyncio.create_task(term(), name="term")
         try:
             while self._fence.open:
-                pause = min(self._timing.retry_period, self._fence.remaining)
+                pause = min(self._lease.retry_period, self._fence.remaining)
                 await asyncio.wait({work}, timeout=pause)
                 if work.done():
                     await work
@@ -200,7 +197,7 @@ class LeaderElector:
             self._held = None
         if self._held is not None:
             self._seen_held = True
-            self._fence.extend(sent + self._timing.renew_deadline)
+            self._fence.extend(sent + self._lease.renew_deadline)
         return self._held is not None
 
     async def _take(self) -> LeaseView | None:
@@ -208,13 +205,13 @@ class LeaderElector:
         current = self._held
         if current is None:
             try:
-                current = await self._client.get(LEASES, self._namespace, self._name)
+                current = await self._client.get(LEASES, self._lease.namespace, self._lease.name)
             except NotFoundError:
                 if self._vanished():
                     return None
-                metadata = {"name": self._name, "namespace": self._namespace}
-                body = lease.new(metadata, self._identity, self._timing.duration, self._clock.now())
-                return await self._client.create(LEASES, self._namespace, body)
+                metadata = {"name": self._lease.name, "namespace": self._lease.namespace}
+                body = leases.new(metadata, self._identity, self._lease.duration, self._clock.now())
+                return await self._client.create(LEASES, self._lease.namespace, body)
             if not self._available(current):
                 # Also when we believed that we hold it, because then another process took it.
                 self._fence.close()
@@ -223,13 +220,13 @@ class LeaderElector:
                 else:
                     self._log_once("someone cleared holderIdentity of the Lease; waiting until the Lease expires")
                 return None
-        body = lease.acquired(current, self._identity, self._timing.duration, self._clock.now())
-        return await self._client.merge_patch(LEASES, self._namespace, self._name, body)
+        body = leases.acquired(current, self._identity, self._lease.duration, self._clock.now())
+        return await self._client.merge_patch(LEASES, self._lease.namespace, self._lease.name, body)
 
     def _available(self, current: LeaseView) -> bool:
         """Return whether the Lease is ours, free, or unchanged for as long as its holder may be silent."""
         spec = current.spec
-        duration = max(spec.lease_duration_seconds or 0, self._timing.duration)
+        duration = max(spec.lease_duration_seconds or 0, self._lease.duration)
         silent = self._silent_for(current.metadata.resource_version, duration)
         if spec.holder_identity:
             self._seen_held = True
@@ -241,13 +238,13 @@ class LeaderElector:
 
         Otherwise someone may have cleared the identity of a leader that still works.
         """
-        released = spec.lease_duration_seconds is not None and spec.lease_duration_seconds <= lease.RELEASED_DURATION
+        released = spec.lease_duration_seconds is not None and spec.lease_duration_seconds <= leases.RELEASED_DURATION
         never_held = spec.renew_time is None and not self._seen_held
         return released or never_held or self._fence.open  # with an open fence, this process is the leader
 
     def _vanished(self) -> bool:
         """Return whether a Lease that we saw was deleted so recently that its holder may not have noticed."""
-        return self._seen is not None and not self._fence.open and not self._silent_for("", self._timing.duration)
+        return self._seen is not None and not self._fence.open and not self._silent_for("", self._lease.duration)
 
     def _silent_for(self, resource_version: str, seconds: float) -> bool:
         """Return whether we have seen the Lease unchanged for this long."""
@@ -262,10 +259,10 @@ class LeaderElector:
         held, self._held = self._held, None
         if held is None:
             return
-        body = lease.released(held, self._clock.now())
+        body = leases.released(held, self._clock.now())
         try:
             async with asyncio.timeout(RELEASE_TIMEOUT):
-                await self._client.merge_patch(LEASES, self._namespace, self._name, body)
+                await self._client.merge_patch(LEASES, self._lease.namespace, self._lease.name, body)
         except (KubernetesError, TimeoutError) as error:
             self._log.warning("the Lease could not be released; it will expire", error=str(error) or "timed out")
         else:

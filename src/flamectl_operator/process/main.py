@@ -11,7 +11,7 @@ import os
 import random
 import socket
 from collections.abc import Coroutine
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, suppress
 from typing import Any, TypeVar
 
 import structlog
@@ -24,6 +24,7 @@ from flamectl_operator.kube.errors import KubernetesError
 from flamectl_operator.kube.http.connection import connect
 from flamectl_operator.kube.http.limiting import LimitedTransport
 from flamectl_operator.kube.http.retrying import RetryingTransport
+from flamectl_operator.kube.http.transport import Transport
 from flamectl_operator.process.container import Host, restarted_pod_uid
 from flamectl_operator.process.descriptors import raise_descriptor_limit
 from flamectl_operator.process.live_settings import LiveConfig
@@ -32,16 +33,21 @@ from flamectl_operator.process.monitoring import Monitor
 from flamectl_operator.process.options import ConfigLocations
 from flamectl_operator.process.replica import Replica
 from flamectl_operator.process.startup import StartUp, access_checks
-from flamectl_operator.runtime.clock import SystemClock
+from flamectl_operator.runtime.clock import Clock, SystemClock
 from flamectl_operator.runtime.log_writer import LogWriter
 from flamectl_operator.runtime.logs import configure_logging, set_level
 from flamectl_operator.runtime.server_clock import ServerClock
 from flamectl_operator.runtime.signals import stop_on_signals
 from flamectl_operator.runtime.tasks import racing, while_running
+from flamectl_operator.runtime.telemetry import Telemetry
 from flamectl_operator.settings.layers import Effective, SettingsError, merge
 from flamectl_operator.settings.model import OperatorConfig
 
 T = TypeVar("T")
+
+
+class _StoppedError(Exception):
+    """The process was asked to stop while it started."""
 
 
 class CannotStartError(Exception):
@@ -97,55 +103,63 @@ async def _serve(where: ConfigLocations, stop: asyncio.Event, output: LogWriter)
     configure_logging(first.logging.format, first.logging.level, output, preliminary=True)
     async with AsyncExitStack() as stack:
         monitor = await stack.enter_async_context(Monitor(first, clock, stop))
-        monitor.watch_start(startup)
-        if where.config_map is not None:
-            # The final address may be in a ConfigMap, and reading that may take a while.
-            await monitor.serve(first, provisional=True)
-        # The Lease and the settings use their own connections, which the work cannot exhaust, without rate limit and without
-        # retries, because both repeat their requests anyway.
-        connecting = connect(where.kubeconfig, where.context, telemetry=monitor.metrics, server_clock=clock)
-        if (connected := await _unless_stopped(connecting, stop)) is None:
-            return
-        (lifeline,) = connected
-        stack.push_async_callback(lifeline.close)
-        live = LiveConfig(where.source(ApiServerClient(lifeline)), where.overrides, clock)
-        if not await _unless_stopped(startup.take(live.load), stop):
-            return
-        settings = live.config
-        configure_logging(settings.logging.format, settings.logging.level, output)
-        await monitor.serve(settings)
-        monitor.metrics.watch_config(lambda: live.last_error, lambda: live.restart_needed)
-        log = structlog.get_logger(component="process")
-        connecting = connect(where.kubeconfig, where.context, telemetry=monitor.metrics, server_clock=clock)
-        if (connected := await _unless_stopped(connecting, stop)) is None:
-            return
-        (transport,) = connected
-        limited = LimitedTransport(
-            transport, clock, **settings.client_connection.model_dump(), telemetry=monitor.metrics
-        )
-        stack.push_async_callback(limited.close)
-        retrying = RetryingTransport(limited, clock, entropy)
-        replica = Replica(
-            lambda guard: ApiServerClient(retrying, guard=guard),
-            ApiServerClient(lifeline, timeout=settings.leader_election.renew_deadline_seconds / 2),
-            settings,
-            clock,
-            entropy,
-            Host(socket.gethostname(), restarted_pod_uid(os.environ, os.getpid())),
-            monitor.metrics,
-            _session_manager,
-        )
-        monitor.watch(replica)
-        clock.subscribe(replica.clock_jumped)
-        namespaces = list(settings.controller.namespaces)
-        if not await _unless_stopped(startup.take(*access_checks(ApiServerClient(retrying), namespaces)), stop):
-            return
-        log.info("starting", version=__version__, pid=os.getpid(), namespaces=namespaces or "all")
-        live.subscribe(lambda config: limited.resize(**config.client_connection.model_dump()))
-        live.subscribe(lambda config: set_level(config.logging.level))
-        live.subscribe(replica.reconfigure)
-        await while_running({"settings": live.run(replica.record_event)}, replica.run(stop))
-        log.info("stopped")
+
+        async def connected() -> Transport:
+            connecting = connect(where.kubeconfig, where.context, telemetry=monitor.metrics, server_clock=clock)
+            return await _unless_stopped(connecting, stop)
+
+        with suppress(_StoppedError):
+            monitor.watch_start(startup)
+            if where.config_map is not None:
+                # The final address may be in a ConfigMap, and reading that may take a while.
+                await monitor.serve(first, provisional=True)
+            # The Lease and the settings use their own connections, which the work cannot exhaust, without rate limit and without
+            # retries, because both repeat their requests anyway.
+            lifeline = await connected()
+            stack.push_async_callback(lifeline.close)
+            live = LiveConfig(where.source(ApiServerClient(lifeline)), where.overrides, clock)
+            await _unless_stopped(startup.take(live.load), stop)
+            settings = live.config
+            configure_logging(settings.logging.format, settings.logging.level, output)
+            await monitor.serve(settings)
+            monitor.metrics.watch_config(lambda: live.last_error, lambda: live.restart_needed)
+            limits = settings.client_connection.model_dump()
+            limited = LimitedTransport(await connected(), clock, **limits, telemetry=monitor.metrics)
+            stack.push_async_callback(limited.close)
+            retrying = RetryingTransport(limited, clock, entropy)
+            replica = _replica(settings, lifeline, retrying, clock, monitor.metrics)
+            monitor.watch(replica)
+            clock.subscribe(replica.clock_jumped)
+            namespaces = list(settings.controller.namespaces)
+            await _unless_stopped(startup.take(*access_checks(ApiServerClient(retrying), namespaces)), stop)
+            log = structlog.get_logger(component="process")
+            log.info("starting", version=__version__, pid=os.getpid(), namespaces=namespaces or "all")
+            live.subscribe(lambda config: limited.resize(**config.client_connection.model_dump()))
+            live.subscribe(lambda config: set_level(config.logging.level))
+            live.subscribe(replica.reconfigure)
+            await while_running({"settings": live.run(replica.record_event)}, replica.run(stop))
+            log.info("stopped")
+
+
+def _replica(
+    settings: OperatorConfig, lifeline: Transport, transport: Transport, clock: Clock, telemetry: Telemetry
+) -> Replica:
+    """Return the replica of this process.
+
+    Args:
+        lifeline: Leads to the Lease.
+        transport: Leads to all else.
+    """
+    return Replica(
+        lambda guard: ApiServerClient(transport, guard=guard),
+        ApiServerClient(lifeline, timeout=settings.leader_election.renew_deadline_seconds / 2),
+        settings,
+        clock,
+        random.SystemRandom(),
+        Host(socket.gethostname(), restarted_pod_uid(os.environ, os.getpid())),
+        telemetry,
+        _session_manager,
+    )
 
 
 def _session_manager(target: Target) -> SessionManager:
@@ -170,8 +184,14 @@ def _first_settings(where: ConfigLocations) -> OperatorConfig:
         return OperatorConfig()
 
 
-async def _unless_stopped(work: Coroutine[Any, Any, T], stop: asyncio.Event) -> tuple[T] | None:
-    """Run the work and return its result in a tuple, but cancel it and return None when the process is asked to stop."""
+async def _unless_stopped(work: Coroutine[Any, Any, T], stop: asyncio.Event) -> T:
+    """Run the work and return its result, but cancel it when the process is asked to stop.
+
+    Raises:
+        _StoppedError: The process was asked to stop.
+    """
     working = asyncio.create_task(work)
     async with racing(working, asyncio.create_task(stop.wait())) as ended:
-        return (await working,) if working in ended else None
+        if working not in ended:
+            raise _StoppedError
+        return await working

@@ -14,7 +14,7 @@ from flamectl_operator.kube.events import EventKind, ObjectReference
 from flamectl_operator.kube.fence import Fence
 from flamectl_operator.kube.http.credentials import own_namespace
 from flamectl_operator.kube.http.request import Guard
-from flamectl_operator.kube.leader_election import Candidate, LeaderElector, LeaseTiming
+from flamectl_operator.kube.leader_election import Candidate, ContendedLease, LeaderElector
 from flamectl_operator.operator import Operator
 from flamectl_operator.process.container import Host
 from flamectl_operator.reconcile.spec_renderer import SpecRenderer
@@ -138,13 +138,15 @@ class Replica:
             client,
             self._fence,
             self.candidate,
-            namespace=_namespace(settings),
-            name=settings.resource_name,
-            timing=LeaseTiming(
-                settings.lease_duration_seconds, settings.renew_deadline_seconds, settings.retry_period_seconds
+            ContendedLease(
+                _namespace(settings),
+                settings.resource_name,
+                settings.lease_duration_seconds,
+                settings.renew_deadline_seconds,
+                settings.retry_period_seconds,
             ),
-            clock=self._clock,
-            random=self._random,
+            self._clock,
+            self._random,
         )
 
 

@@ -119,33 +119,45 @@ class StoredStatus:
         if wire != before:
             wire = with_unknown(wire, before)
         if wire == before or self._pruned == (wire, before):
-            self._contention = self._contention.agreed(before)
-            self._agreed = (self.cluster.raw_status, status)
-            if wire == before:
-                self._parsed = self._agreed  # one of two equal ones is enough to keep
+            self._note_agreed(status, same=wire == before)
             return None
         if (postponement := self._postponement(before, wire, now)) is not None:
             return postponement
-        earlier, version = self.stored, self.cluster.metadata.resource_version
         WRITES.get().sent += 1
         try:
-            stored = await self._send(wire, must_be_ours=durable_fields(status) != durable_fields(earlier))
+            stored = await self._send(wire, must_be_ours=durable_fields(status) != durable_fields(self.stored))
         except (ConflictError, NotFoundError):
             WRITES.get().conflicts += 1
             delay = self._note_conflict()
             await self._io.refresh(FLAME_CLUSTERS, self._io.owner.name)
             return changed(delay)
         self._conflicts = 0
-        self._io.stores.flame_clusters.absorb(stored)
-        self._cluster, kept = stored, stored.status
-        self._parsed = (stored.raw_status, status) if kept == wire else None
-        self._contention = self._contention.wrote(wire, before, kept, now)
+        self._contention = self._contention.wrote(wire, before, stored.status, now)
         self._throttle = self._throttle.wrote(before, wire, now)
+        self._note_stored(status, wire, stored)
+        return None
+
+    def _note_agreed(self, status: FlameClusterStatus, *, same: bool) -> None:
+        """Note that the status is stored as far as the installed CRD keeps it.
+
+        Args:
+            same: Whether the CRD keeps all of it.
+        """
+        self._contention = self._contention.agreed(self.cluster.status)
+        self._agreed = (self.cluster.raw_status, status)
+        if same:
+            self._parsed = self._agreed  # one of two equal ones is enough to keep
+
+    def _note_stored(self, status: FlameClusterStatus, wire: dict[str, Any], stored: FlameClusterView) -> None:
+        """Take in the answer to a write, and tell what it changed."""
+        earlier, version = self.stored, self.cluster.metadata.resource_version
+        self._io.stores.flame_clusters.absorb(stored)
+        self._cluster = stored
+        self._parsed = (stored.raw_status, status) if stored.status == wire else None
         if stored.metadata.resource_version != version:
             self._log_turn(earlier, status)
             self._record_events(earlier, status)
-        self._note_pruned(wire, kept)
-        return None
+        self._note_pruned(wire, stored.status)
 
     def _postponement(self, before: dict[str, Any], wire: dict[str, Any], now: float) -> Outcome | None:
         """Return the reason why this status is not written now; None if it is."""

@@ -19,7 +19,7 @@ from flamectl_operator.kube.errors import (
     NotLeadingError,
 )
 from flamectl_operator.kube.fence import Fence
-from flamectl_operator.kube.leader_election import Candidate, LeaderElector, LeaseTiming
+from flamectl_operator.kube.leader_election import Candidate, ContendedLease, LeaderElector
 from tests.unit.runtime.virtual_time import VirtualClock
 from tests.unit.subreconcilers.fake_api import FakeApi
 
@@ -64,11 +64,9 @@ class Process:
             self.api,
             self.fence,
             Candidate(name, predecessors),
-            namespace="system",
-            name="operator",
-            timing=LeaseTiming(),
-            clock=clock,
-            random=Random(name),
+            ContendedLease("system", "operator"),
+            clock,
+            Random(name),
         )
         self.task = asyncio.create_task(self.elector.run(self.term, self.stop))
 

@@ -37,8 +37,8 @@ def test_conflict_that_the_document_may_resolve_does_not_prevent_reading_it() ->
     assert _first({"FLAMECTL_CONFIG_LEADER_ELECTION_LEASE_DURATION_SECONDS": "5"}) == OperatorConfig()
 
 
-async def test_work_that_ends_before_a_stop_returns_true() -> None:
-    assert await process._unless_stopped(asyncio.sleep(0), asyncio.Event())
+async def test_result_of_work_that_ends_before_a_stop_is_returned() -> None:
+    assert await process._unless_stopped(asyncio.sleep(0, "done"), asyncio.Event()) == "done"
 
 
 async def test_work_is_cancelled_on_stop() -> None:
@@ -51,7 +51,8 @@ async def test_work_is_cancelled_on_stop() -> None:
         finally:
             given_up.set()
 
-    assert not await process._unless_stopped(work(), stop)
+    with pytest.raises(process._StoppedError):
+        await process._unless_stopped(work(), stop)
     assert given_up.is_set()
 
 
