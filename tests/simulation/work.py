@@ -33,6 +33,7 @@ from tests.simulation.objects import (
     written,
 )
 from tests.simulation.passes import pass_begun
+from tests.simulation.promises import suspending
 from tests.simulation.specs import remembered, wanted
 
 if TYPE_CHECKING:
@@ -276,12 +277,15 @@ class Work(Check):
             self._blame(f"{manager.name} loses its work {elapsed:.0f} s after {run.stopped_by} deleted it")
 
     def _tells(self, name: str) -> bool:
-        """Whether operators tell the session manager of a FlameCluster what becomes of its executors."""
+        """Whether operators tell the session manager of a FlameCluster what becomes of its executors.
+
+        They do not while they suspend it, though that may wait for somebody who confirms the loss of a claim.
+        """
         cluster = self._server.find(FLAME_CLUSTERS, (NAMESPACE, name))
         if cluster is None or terminating(cluster):
             return False
         want = wanted(cluster)
-        return want.spec is not None and not want.suspend and not want.paused
+        return want.spec is not None and not want.suspend and not want.paused and not suspending(cluster)
 
     # -- by the truth, now and then
 
@@ -300,7 +304,7 @@ class Work(Check):
 
     def _deviations(self, cluster: Obj) -> Iterator[tuple[str, str]]:
         want, name, model = wanted(cluster), name_of(cluster), self._model(cluster)
-        if model is None or want.spec is None or want.suspend or want.paused or terminating(cluster):
+        if model is None or not self._tells(name):
             return
         present = remembered(cluster)
         if present is not None and (self._needed(cluster, model) or 0) > present:
