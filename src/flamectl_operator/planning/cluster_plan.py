@@ -12,7 +12,7 @@ from datetime import datetime
 from functools import cached_property
 
 from flamectl_operator.flame.knowledge import SNAPSHOT_RECHECK_SECONDS
-from flamectl_operator.planning.claims import claim_wait, has_claim, plan_claims
+from flamectl_operator.planning.claims import has_claim, plan_claims
 from flamectl_operator.planning.comparison import Comparison
 from flamectl_operator.planning.drain import plan_drain
 from flamectl_operator.planning.failure_resets import (
@@ -32,6 +32,7 @@ from flamectl_operator.planning.parts import (
     ReplacementsPlan,
     RolloutPlan,
     ScalePlan,
+    SessionManagerAction,
     SessionManagerPlan,
 )
 from flamectl_operator.planning.planned_group import PlannedGroup
@@ -85,12 +86,11 @@ class ClusterPlan(Comparison):
     @cached_property
     def prerequisites(self) -> Prerequisites:
         """What comes before executors."""
-        claim = self.effective.desired.session_manager_claim
-        refused = self.observed.session_manager_lacks_quota and claim_wait(self.observed, claim) is None
+        due = self.session_manager.action is SessionManagerAction.CREATE
         return Prerequisites(
             config_map_current=self.config_map_current,
             session_manager_first=self.session_manager_first,
-            session_manager_refused=refused,
+            session_manager_refused=due and self.observed.session_manager_lacks_quota,
             object_caches_first=self.object_caches_first,
             next_attempt=self.effective.session_manager_backoff.next_attempt,
             session_storage=self.effective.session_storage(self.observed),

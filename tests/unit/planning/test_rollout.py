@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -373,6 +374,13 @@ def test_executors_make_no_room_for_a_session_manager_that_a_quota_never_admits(
 def test_executors_make_no_room_while_the_session_manager_waits_for_its_claim() -> None:
     claim = {"storage": "fs:///var/lib/flame/session", "persistence": {"size": "1Gi"}}
     wanted = effective({**replicas(1), "sessionManager": claim})
+    refused = _refused(observed(executor_pod(0, incarnation=""), wanted=wanted))
+    assert _deleted(cluster_plan(refused, wanted, MOMENT).rollout) == []
+
+
+def test_executors_make_no_room_while_the_session_manager_backs_off() -> None:
+    back_off = replace(effective().session_manager_backoff, failures=9, next_attempt=MOMENT.wall + timedelta(seconds=3))
+    wanted = effective(replicas(1), session_manager_backoff=back_off)
     refused = _refused(observed(executor_pod(0, incarnation=""), wanted=wanted))
     assert _deleted(cluster_plan(refused, wanted, MOMENT).rollout) == []
 
