@@ -191,6 +191,13 @@ def forks() -> Iterator[subprocess.Popen[str]]:
             id="turns of namespaces to be asked",
         ),
         pytest.param(
+            f"{_FLAME}.answer_memory:AnswerMemory.share",
+            "lambda memory, namespace='', share=owner.share: share(memory)",
+            "tests/unit/flame/test_client.py"
+            "::test_large_answer_of_another_namespace_is_next_whatever_the_number_that_waits",
+            id="turns of namespaces with large answers",
+        ),
+        pytest.param(
             f"{_FLAME}.watcher:LONGEST_FOR_OFFENDERS",
             "30.0",
             "tests/unit/flame/test_watcher.py"

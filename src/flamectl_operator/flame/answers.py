@@ -193,7 +193,8 @@ class _Reader:
 
     def _paused(self, message: Any) -> str:
         """Return why Flame assigns no more executors to a session, in Flame's words; empty when it does."""
-        fields = UnknownFieldSet(message.status) if message.ByteSize() <= MAX_WITH_EVENTS else ()
+        # Each set takes the reader a millisecond, whatever it holds, so none is made once enough has been read.
+        fields = UnknownFieldSet(message.status) if self._events and message.ByteSize() <= MAX_WITH_EVENTS else ()
         last = [fields[number] for number in range(max(0, len(fields) - self._events), len(fields))]
         self._events -= len(last)
         events = [_EVENT.FromString(each.data) for each in last if _is_event(each)]

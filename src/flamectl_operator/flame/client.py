@@ -60,7 +60,8 @@ class GrpcSessionManager:
         port: Port of the frontend, which clients use; the backend, which executors use, has the next port.
         tls: How to check the server, or None for a connection without TLS.
         certified_name: The name in the server's certificate; empty for the host.
-        deadline: Seconds that a call may take.
+        deadline: Seconds that a call may take. A large answer has them once more when its turn comes.
+        namespace: The namespace of its FlameCluster. Namespaces take turns with large answers.
         began: When the session manager began, in seconds since 1970.
     """
 
@@ -72,6 +73,7 @@ class GrpcSessionManager:
         *,
         certified_name: str = "",
         deadline: float = DEADLINE,
+        namespace: str = "",
         began: float = 0.0,
     ) -> None:
         self._began = began
@@ -81,6 +83,7 @@ class GrpcSessionManager:
         self._certified_name = certified_name
         self._ended = False
         self._deadline = deadline
+        self._namespace = namespace
         self._channels: dict[int, LimitedChannel] = {}
         self._plural = False
 
@@ -140,9 +143,10 @@ class GrpcSessionManager:
         """Limit the time and the memory of a block of calls, and turn each error in it into a FlameError."""
         large = False
         try:
-            with answers.MEMORY.share() as share:
+            with answers.MEMORY.share(self._namespace) as share:
                 try:
-                    async with asyncio.timeout(self._deadline):
+                    async with asyncio.timeout(self._deadline) as limit:
+                        share.taken = lambda: limit.reschedule(asyncio.get_running_loop().time() + self._deadline)
                         yield share
                 finally:
                     large = share.size > 0
@@ -183,7 +187,7 @@ class GrpcSessionManager:
 
     async def _call(self, share: Share, service: str, name: str, request: Any, answer: Any) -> Any:
         method: Any = UnaryUnaryMethod(self._channel(service), f"/{service}/{name}", type(request), answer)
-        async with method.open(timeout=self._deadline) as stream:
+        async with method.open(timeout=2 * self._deadline) as stream:  # the wait for a turn included
             await stream.send_message(request, end=True)
             answers.limit_messages(stream, share)
             answered = await stream.recv_message()

@@ -54,6 +54,7 @@ class Target:
         authority: Certificate authorities in PEM by which it is verified; empty when it serves no TLS.
         server: Which server it is. Another one ends the connection, even if it continues the incarnation of this one.
         certified_name: The name in its certificate; empty for the host.
+        namespace: The namespace of its FlameCluster.
         began: When its container began, in seconds since 1970 by the clock of its node.
     """
 
@@ -64,6 +65,7 @@ class Target:
     authority: str = ""
     server: str = ""
     certified_name: str = ""
+    namespace: str = ""
     began: float = float("inf")
 
 

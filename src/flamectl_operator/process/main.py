@@ -171,6 +171,7 @@ def _session_manager(target: Target) -> SessionManager:
         target.port,
         verified_by(target.authority),
         certified_name=target.certified_name,
+        namespace=target.namespace,
         began=target.began,
     )
 

@@ -46,5 +46,6 @@ def _target(observed: ObservedCluster, effective: EffectiveSpec, period: float) 
         authority="" if tls is None else tls.ca_bundle or "",
         server=manager.pod.uid,
         certified_name=certified_name(observed.owner, effective.settings),
+        namespace=observed.owner.namespace,
         began=float("inf") if began is None else began.timestamp(),
     )

@@ -6,10 +6,13 @@ import asyncio
 import tracemalloc
 
 import pytest
+from google.protobuf.unknown_fields import UnknownFieldSet
+from pytest_mock import MockerFixture
 
 from flamectl_operator.flame import answers
 from flamectl_operator.flame.answer_memory import AnswerMemory
 from flamectl_operator.flame.answers import MAX_KEPT, MAX_NAME, MAX_SIZE, read
+from flamectl_operator.flame.client import GrpcSessionManager
 from flamectl_operator.flame.messages import MESSAGES, message_class
 from flamectl_operator.flame.snapshot import Load
 from flamectl_operator.flame.wire import BATCH, TooLargeError, batches
@@ -93,6 +96,16 @@ async def test_events_of_one_answer_are_read_up_to_a_number(monkeypatch: pytest.
     snapshot = await read(b"", b"", sessions)
 
     assert [session.paused for session in snapshot.sessions] == ["", ""]
+
+
+async def test_sessions_beyond_the_number_of_events_are_not_searched_for_events(mocker: MockerFixture) -> None:
+    """A search takes a millisecond, and an answer has room for thousands of sessions with thousands of fields each."""
+    mocker.patch.object(answers, "MAX_EVENTS", 5)
+    search = mocker.patch.object(answers, "UnknownFieldSet", wraps=UnknownFieldSet)
+
+    await read(b"", b"", _with_events(*[(1001, "x", 200)] * 5) * 20)
+
+    assert search.call_count == 1
 
 
 async def test_negative_numbers_of_tasks_count_as_none() -> None:
@@ -218,3 +231,16 @@ async def test_answers_wait_in_turn_for_the_bytes_of_the_budget() -> None:
     first.set()
     await asyncio.gather(*tasks, return_exceptions=True)
     assert memory.taken == 0
+
+
+async def test_large_answer_has_its_whole_time_when_its_turn_comes(mocker: MockerFixture) -> None:
+    mocker.patch.object(answers, "MEMORY", AnswerMemory(answers.MAX_RECEIVED))
+    client = GrpcSessionManager("host", 1, deadline=5.0, namespace="default")
+
+    async def answer(seconds: float) -> None:
+        async with client._failures() as share:
+            await share.take(answers.MAX_RECEIVED)
+            await asyncio.sleep(seconds)
+
+    async with asyncio.timeout(60):
+        await asyncio.gather(answer(4.9), answer(4.9))

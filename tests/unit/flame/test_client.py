@@ -110,6 +110,20 @@ async def test_large_answers_take_turns_and_none_waits_for_another_one_that_wait
     assert (ended, most) == ([0, 1, 2, 3, 4, 5], 1)
 
 
+async def test_large_answer_of_another_namespace_is_next_whatever_the_number_that_waits() -> None:
+    memory, order = AnswerMemory(answers.MAX_RECEIVED), list[str]()
+
+    async def answer(namespace: str) -> None:
+        with memory.share(namespace) as share:
+            await share.take(answers.MAX_RECEIVED)
+            order.append(namespace)
+            await asyncio.sleep(0)
+
+    async with asyncio.timeout(60):
+        await asyncio.gather(*map(answer, [*["tenant"] * 15, "default"]))
+    assert order[:3] == ["tenant", "tenant", "default"]
+
+
 async def test_small_answer_does_not_wait_for_a_large_one(mocker: MockerFixture) -> None:
     memory = AnswerMemory(answers.MAX_RECEIVED)
     with memory.share() as large, memory.share() as small:
