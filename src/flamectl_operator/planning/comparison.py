@@ -10,6 +10,7 @@ from flamectl_operator.observed.cluster import ObservedCluster
 from flamectl_operator.observed.object_cache import ObjectCache
 from flamectl_operator.observed.scheduling import unschedulable
 from flamectl_operator.planning.children import CHILDREN, CONFIG_MAP, Child
+from flamectl_operator.planning.drift import changes_content
 from flamectl_operator.planning.effective_spec import EffectiveSpec
 from flamectl_operator.planning.group_comparison import GroupComparison
 from flamectl_operator.planning.session_manager_update import stands_alone
@@ -29,8 +30,16 @@ class Comparison:
 
     @cached_property
     def config_map_current(self) -> bool:
-        """Whether the ConfigMap is ours and current, so that Pods that mount it may be created."""
-        return CONFIG_MAP not in self.outdated_children
+        """Whether the ConfigMap is ours and has the content that Pods read, so that Pods that mount it may be created.
+
+        Its labels, its annotations and further keys do not count, because a webhook may change them for ever.
+        """
+        if CONFIG_MAP not in self.outdated_children:
+            return True
+        found = CONFIG_MAP.find(self.observed)
+        if found is None or found.terminating or not self.observed.owns(found):
+            return False
+        return not changes_content(found, self.effective.config_map)
 
     @cached_property
     def session_manager_to_replace(self) -> bool:

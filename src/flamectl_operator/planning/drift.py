@@ -19,6 +19,9 @@ from flamectl_operator.desired import network_policy
 from flamectl_operator.desired.digests import digested_data, digested_policy, key_of
 from flamectl_operator.kube.views import ConfigMapView, KubernetesObject, NetworkPolicyView, ServiceSpec, ServiceView
 
+#: The most fields that a message names.
+MOST_FIELDS = 6
+
 
 def config_map_patch(observed: ConfigMapView, desired: dict[str, Any]) -> dict[str, Any] | None:
     """Return the patch for the ConfigMap, whose whole content belongs to the operator."""
@@ -34,6 +37,12 @@ def config_map_patch(observed: ConfigMapView, desired: dict[str, Any]) -> dict[s
             **{key: desired["data"][key] for key in desired["data"] if key in news},
         }
     return _patch(observed, desired, changes)
+
+
+def changes_content(observed: ConfigMapView, desired: dict[str, Any]) -> bool:
+    """Return whether the ConfigMap lacks a key that it should have, or has another text in it."""
+    found = digested_data(observed.data or {})
+    return any(found.get(key) != value for key, value in digested_data(desired["data"]).items())
 
 
 def service_patch(observed: ServiceView, desired: dict[str, Any]) -> dict[str, Any] | None:
@@ -88,6 +97,27 @@ def metadata_patch(observed: KubernetesObject, desired: dict[str, Any]) -> dict[
     """Return the patch for a child with repairable metadata and an immutable spec, such as a Pod."""
     wanted = {**desired, "metadata": {**desired["metadata"], "annotations": {}}}
     return _patch(observed, wanted, {})
+
+
+def fields_of(changes: Mapping[str, Any]) -> str:
+    """Return the fields of a patch, as a message names them: each label, annotation, and field of a spec or of data."""
+    found = []
+    for key, value in changes.items():
+        if key == "metadata":
+            found += [each for field, part in value.items() for each in _metadata_fields(field, part)]
+        elif isinstance(value, dict) and value:
+            found += [f"{key}.{field}" for field in value]
+        else:
+            found.append(key)
+    more = f" and {len(found) - MOST_FIELDS} more" if len(found) > MOST_FIELDS else ""
+    return ", ".join(found[:MOST_FIELDS]) + more
+
+
+def _metadata_fields(field: str, part: object) -> list[str]:
+    if isinstance(part, dict):
+        return [f"metadata.{field}[{key}]" for key in part]
+    # The resourceVersion is a precondition.
+    return [] if field == "resourceVersion" else [f"metadata.{field}"]
 
 
 def _patch(

@@ -166,8 +166,10 @@ class ClusterIO(ClusterReads):
         version = pod.metadata.resource_version
         changes = {"metadata": {"annotations": annotations, "resourceVersion": version}}
         patched = await self.patch(PODS, pod.name, changes)
-        if patched is not None and any(patched.annotations.get(key) != text for key, text in annotations.items()):
-            outcome = undone(PODS, pod.name)
+        found = annotations if patched is None else patched.annotations
+        left = {key: text for key, text in annotations.items() if found.get(key) != text}
+        if left:
+            outcome = undone(PODS, pod.name, {"metadata": {"annotations": left}})
             raise RefusedError(outcome.reason, outcome.message)
         return patched is not None
 

@@ -11,10 +11,11 @@ from flamectl_operator.kube.resources import Resource
 from flamectl_operator.kube.views import KubernetesObject
 from flamectl_operator.planning.children import Child
 from flamectl_operator.planning.deletion import awaited_end
+from flamectl_operator.planning.drift import fields_of
 from flamectl_operator.planning.effective_spec import EffectiveSpec
 from flamectl_operator.reconcile.base import Subreconciler
 from flamectl_operator.reconcile.cluster_io import ClusterIO
-from flamectl_operator.reconcile.outcomes import changed, name_taken, still_terminating, undone
+from flamectl_operator.reconcile.outcomes import changed, name_taken, still_terminating
 from flamectl_operator.reconcile.reconcile_pass import Pass
 from flamectl_operator.reconcile.refusals import RefusedError, collect_in_parallel
 from flamectl_operator.runtime.outcome import DONE, Outcome, combine, wait
@@ -63,8 +64,10 @@ async def ensure(io: ClusterIO, child: Child[T], effective: EffectiveSpec) -> Ou
         else:
             if not io.repairs.record(resource, name, None):
                 io.record_event(f"{resource.kind}Created", f'Created {resource.kind} "{name}"')
-            kept = created.controlled_by(io.owner.uid) and child.patch(created, manifest) is None
-            return DONE if kept else undone(resource, name)
+            if not created.controlled_by(io.owner.uid):
+                return io.repairs.undone(resource, name, {"metadata": {"ownerReferences": None}})
+            left = child.patch(created, manifest)
+            return DONE if left is None else io.repairs.undone(resource, name, left)
     return changed() if existing is None else await _maintain(io, child, existing, manifest)
 
 
@@ -103,8 +106,8 @@ async def _maintain(io: ClusterIO, child: Child[T], existing: T, manifest: dict[
     patched = await io.patch(resource, name, changes)
     if patched is None:
         return changed()
-    if child.patch(patched, manifest) is not None:
-        return undone(resource, name)
+    if (left := child.patch(patched, manifest)) is not None:
+        return io.repairs.undone(resource, name, left)
     if not io.repairs.record(resource, name, existing):
         _record_update(io, resource, name, changes, by_hand=child.edited(existing, manifest))
     return DONE
@@ -113,21 +116,13 @@ async def _maintain(io: ClusterIO, child: Child[T], existing: T, manifest: dict[
 def _record_update(
     io: ClusterIO, resource: Resource[Any], name: str, changes: Mapping[str, Any], *, by_hand: bool
 ) -> None:
-    fields = ", ".join(_fields(changes))
+    fields = fields_of(changes)
     if by_hand:
         message = f'Restored {resource.kind} "{name}", because somebody edited {fields}'
         io.record_warning(f"{resource.kind}Updated", message)
     else:
         message = f'Updated {resource.kind} "{name}" to match the FlameCluster: {fields}'
         io.record_event(f"{resource.kind}Updated", message)
-
-
-def _fields(changes: Mapping[str, Any]) -> list[str]:
-    """Return the fields of a patch, two levels deep."""
-    found = []
-    for key, value in changes.items():
-        found += [f"{key}.{field}" for field in value] if isinstance(value, dict) and value else [key]
-    return [field for field in found if field != "metadata.resourceVersion"]
 
 
 async def _recreate(io: ClusterIO, resource: Resource[T], child: T, cause: str) -> Outcome:

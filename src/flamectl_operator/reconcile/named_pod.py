@@ -94,8 +94,8 @@ class NamedPod:
         repaired = await io.patch(PODS, pod.name, changes)
         if repaired is None:
             return outcomes.changed()
-        if self.repair(repaired) is not None:
-            return outcomes.undone(PODS, pod.name)
+        if (left := self.repair(repaired)) is not None:
+            return io.repairs.undone(PODS, pod.name, left)
         if "labels" in changes["metadata"] and not io.repairs.record(PODS, pod.name, pod):
             io.record_event(f"{self.event}Repaired", f'Restored labels of Pod "{pod.name}"')
         return DONE

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -10,6 +11,7 @@ from flamectl_operator.desired.metadata import Identity
 from flamectl_operator.kube.resources import SERVICES, Resource
 from flamectl_operator.kube.views import KubernetesObject
 from flamectl_operator.planning.deletion import awaited_end
+from flamectl_operator.planning.drift import fields_of
 from flamectl_operator.planning.patches import has_labels_of, is_predecessors
 from flamectl_operator.runtime.outcome import Outcome, blocked, wait
 
@@ -33,9 +35,14 @@ def changed(delay: float | None = CHANGED_RECHECK_SECONDS) -> Outcome:
     return wait("Changed", "", delay)
 
 
-def undone(resource: Resource[Any], name: str) -> Outcome:
-    """Return the outcome for an object that differs from the operator's write in the response to that write."""
-    message = f'{resource.kind} "{name}" differs from what the operator wrote; check the webhooks that change it'
+def undone(resource: Resource[Any], name: str, changes: Mapping[str, Any]) -> Outcome:
+    """Return the outcome for an object that differs from the operator's write in the response to that write.
+
+    Args:
+        changes: The patch that would bring it back.
+    """
+    how = f"differs from what the operator wrote ({fields_of(changes)})"
+    message = f'{resource.kind} "{name}" {how}; check the webhooks that change it'
     return blocked("ChangesUndone", message, TAKEN_NAME_RECHECK_SECONDS)
 
 

@@ -13,6 +13,7 @@ from typing import Any, Final, TypeAlias
 from flamectl_operator.desired.revision import fingerprint
 from flamectl_operator.kube.resources import Resource
 from flamectl_operator.kube.views import KubernetesObject
+from flamectl_operator.reconcile.outcomes import undone
 from flamectl_operator.runtime.clock import Clock
 from flamectl_operator.runtime.limits import Bucket
 from flamectl_operator.runtime.outcome import Outcome, blocked, wait
@@ -48,6 +49,7 @@ class _Row:
     Args:
         wanted: A fingerprint of the manifest to which the child was restored.
         writer: The field manager that made the sixth repair necessary. It stays, so that the status does not waver.
+        undone: The outcome of the last write, if the answer to it did not show what was written.
     """
 
     wanted: str
@@ -55,6 +57,7 @@ class _Row:
     last: float
     repairs: int = 0
     writer: str = ""
+    undone: Outcome | None = None
 
 
 class Repairs:
@@ -83,7 +86,19 @@ class Repairs:
             row = self._rows[key] = _Row(written, Bucket(RATE, BURST, now), now)
         if row.bucket.try_take(now):
             return None
-        return wait(CONTENTION, "", max(row.bucket.delay(now), SHORTEST_WAIT))
+        # What a webhook undoes stays told until a write succeeds.
+        return row.undone or wait(CONTENTION, "", max(row.bucket.delay(now), SHORTEST_WAIT))
+
+    def undone(self, resource: Resource[Any], name: str, changes: Mapping[str, Any], part: str = "") -> Outcome:
+        """Return the outcome for a child that differs from the operator's write in the answer to that write.
+
+        Args:
+            changes: The patch that would bring it back.
+        """
+        outcome = undone(resource, name, changes)
+        if (row := self._rows.get((resource.kind, name, part))) is not None:
+            row.undone = outcome
+        return outcome
 
     def failed(self, resource: Resource[Any], name: str) -> None:
         """Give back the token of a failed write: nobody fights over the child, and the next pass must meet the error again."""
@@ -105,6 +120,7 @@ class Repairs:
             return False
         row.last = self._clock.monotonic()
         row.repairs += 1
+        row.undone = None
         if row.repairs == FOUGHT_AFTER:
             self._fighting = True
             row.writer = _writer(before)

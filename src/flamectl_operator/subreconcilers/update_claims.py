@@ -87,8 +87,11 @@ class UpdateClaims(PlannedStep[ClaimPlan]):
             raise refusal from error
         if patched is None:
             return outcomes.changed()
-        if CLUSTER_LABEL not in patched.labels or any(each.uid == claim.uid for each, _ in pass_.plan.claims.patch):
-            return outcomes.undone(CLAIMS, claim.name)
+        left = next((each for found, each in pass_.plan.claims.patch if found.uid == claim.uid), None)
+        if left is None and CLUSTER_LABEL not in patched.labels:
+            left = {"metadata": {"labels": {CLUSTER_LABEL: None}}}
+        if left is not None:
+            return pass_.io.repairs.undone(CLAIMS, claim.name, left)
         if not pass_.io.repairs.record(CLAIMS, claim.name, claim):
             pass_.io.record_event("ClaimUpdated", f'Updated PersistentVolumeClaim "{claim.name}"')
         return DONE

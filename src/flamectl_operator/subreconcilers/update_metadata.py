@@ -79,10 +79,9 @@ async def _write(
     patched = await io.patch(resource, child.name, patch) if patch is not None else None
     if patched is None:
         return outcomes.changed()
-    fought = io.repairs.record(resource, child.name, child, _PART)
-    if common.patch(patched) is not None:
-        return outcomes.undone(resource, child.name)
-    if not fought:
+    if (left := common.patch(patched)) is not None:
+        return io.repairs.undone(resource, child.name, left, _PART)
+    if not io.repairs.record(resource, child.name, child, _PART):
         changed.append(child.name)
     return DONE
 

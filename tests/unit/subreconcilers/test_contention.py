@@ -179,8 +179,8 @@ async def test_common_label_that_a_webhook_rewrites_costs_one_write_a_second_and
 
     assert 2 <= len(_writes(world, "pods", SM_NAME)) <= SECONDS + 2
     assert "MetadataUpdated" not in world.events.reasons
-    assert world.condition("Degraded")[1] == "Contention"
-    assert "is changed again and again" in world.condition("Degraded")[2]
+    assert world.condition("Degraded")[1] == "ChangesUndone"
+    assert "(metadata.labels[owner]); check the webhooks" in world.condition("Degraded")[2]
 
 
 @pytest.mark.parametrize(

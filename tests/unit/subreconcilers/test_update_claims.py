@@ -244,12 +244,19 @@ def _keep_size(claim: dict[str, Any]) -> None:
     claim["spec"]["resources"] = {"requests": {"storage": "10Gi"}}
 
 
-@pytest.mark.parametrize("undo", [_strip_owner, _strip_labels, _keep_size])
+@pytest.mark.parametrize(
+    ("undo", "told"),
+    [
+        (_strip_owner, "metadata.ownerReferences"),
+        (_strip_labels, "metadata.labels[flame.xflops.io/cluster]"),
+        (_keep_size, "spec.resources"),
+    ],
+)
 @pytest.mark.parametrize(
     ("make", "name"), [(_session, SM_NAME), (_cache, cache_name(0))], ids=["session manager", "object cache"]
 )
 async def test_webhook_that_undoes_changes_of_a_claim_is_reported(
-    make: Callable[..., dict[str, Any]], name: str, undo: Callable[[dict[str, Any]], None]
+    make: Callable[..., dict[str, Any]], name: str, undo: Callable[[dict[str, Any]], None], told: str
 ) -> None:
     world = StepHarness(make())
     world.api.webhook = lambda plural, manifest: undo(manifest) if plural == CLAIMS else None
@@ -262,7 +269,7 @@ async def test_webhook_that_undoes_changes_of_a_claim_is_reported(
 
     status, reason, message = world.condition("Degraded")
     assert (status, reason) == ("True", "ChangesUndone")
-    assert f'PersistentVolumeClaim "{name}" differs from what the operator wrote; check the webhooks' in message
+    assert f'PersistentVolumeClaim "{name}" differs from what the operator wrote ({told}); check' in message
     assert "ClaimUpdated" not in world.events.reasons
     assert min(each.delay for each in result.outcomes if each.delay is not None) == 15
 

@@ -1,0 +1,130 @@
+"""Webhooks that change what the operator writes: the status names the field, and only what needs that field waits."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from flamectl_operator.desired import names
+from flamectl_operator.reconcile.outcomes import TAKEN_NAME_RECHECK_SECONDS
+from tests.unit.builders import OWNER
+from tests.unit.subreconcilers.harness import CM_NAME, SM_NAME, StepHarness, converged
+
+Manifest = dict[str, Any]
+
+INSTANCE = "app.kubernetes.io/instance"
+POLICY_NAME = names.network_policy(OWNER.name)
+
+
+def _of(plural: str, change: Callable[[Manifest], Any]) -> Callable[[str, Manifest], None]:
+    def webhook(found: str, manifest: Manifest) -> None:
+        if found == plural:
+            change(manifest)
+
+    return webhook
+
+
+def _overwrite_instance(manifest: Manifest) -> None:
+    manifest["metadata"]["labels"][INSTANCE] = "platform"
+
+
+def _take_instance_off(manifest: Manifest) -> None:
+    manifest["metadata"]["labels"].pop(INSTANCE, None)
+
+
+def _take_annotations_off(manifest: Manifest) -> None:
+    manifest["metadata"]["annotations"] = {}
+
+
+def _add_key(manifest: Manifest) -> None:
+    manifest["data"]["ca.crt"] = "certificates"
+
+
+def _append_comment(manifest: Manifest) -> None:
+    manifest["data"]["flame-cluster.yaml"] += "# checked\n"
+
+
+def _keep_clients(manifest: Manifest) -> None:
+    manifest["spec"].update(sessionAffinity="ClientIP", internalTrafficPolicy="Local")
+
+
+def _open_egress(manifest: Manifest) -> None:
+    manifest["spec"].update(policyTypes=["Ingress", "Egress"], egress=[{}])
+
+
+@pytest.mark.parametrize(
+    ("plural", "change", "told"),
+    [
+        ("configmaps", _overwrite_instance, f'ConfigMap "{CM_NAME}" ... (metadata.labels[{INSTANCE}]);'),
+        ("configmaps", _append_comment, f'ConfigMap "{CM_NAME}" ... (data.flame-cluster.yaml);'),
+        ("configmaps", _add_key, f'ConfigMap "{CM_NAME}" ... (data.ca.crt);'),
+        ("services", _keep_clients, f'Service "{SM_NAME}" ... (spec.internalTrafficPolicy, spec.sessionAffinity);'),
+        ("networkpolicies", _open_egress, f'NetworkPolicy "{POLICY_NAME}" ... (spec.policyTypes, spec.egress);'),
+        ("pods", _overwrite_instance, f'Pod "{SM_NAME}" ... (metadata.labels[{INSTANCE}]);'),
+    ],
+)
+async def test_field_that_a_webhook_changes_is_named(plural: str, change: Callable[[Manifest], Any], told: str) -> None:
+    world = StepHarness({"networkPolicy": {}})
+    world.api.webhook = _of(plural, change)
+    for _ in range(3):
+        await world.run_pass()
+
+    _, reason, message = world.condition("Degraded")
+    assert reason == "ChangesUndone"
+    assert told.replace("...", "differs from what the operator wrote") in message
+
+
+async def test_common_label_that_a_webhook_takes_off_is_named() -> None:
+    world = await converged()
+    world.api.webhook = _of("services", lambda manifest: manifest["metadata"]["labels"].pop("team", None))
+    world.edit({"commonLabels": {"team": "research"}})
+    await world.run_pass()
+
+    assert "differs from what the operator wrote (metadata.labels[team]); check" in world.condition("Degraded")[2]
+
+
+@pytest.mark.parametrize("change", [_overwrite_instance, _take_instance_off, _take_annotations_off, _add_key])
+async def test_pods_start_and_roll_beside_a_config_map_whose_content_is_as_wanted(
+    change: Callable[[Manifest], Any],
+) -> None:
+    world = StepHarness({"executorManager": {"replicas": 2}})
+    world.api.webhook = _of("configmaps", change)
+    for _ in range(5):
+        await world.run_pass()
+        world.let_pods_become_ready()
+
+    assert world.session_manager is not None
+    assert world.executor_ids == [0, 1]
+    assert world.condition("Degraded")[1] == "ChangesUndone"
+
+    world.edit({"executorManager": {"replicas": 2, "maxExecutors": 4}})
+    for _ in range(12):
+        await world.run_pass()
+        world.let_pods_become_ready()
+        world.clock.elapsed += 1
+    assert not {0, 1} & set(world.executor_ids)
+    assert world.status.config_generation == 2
+
+
+async def test_no_pod_starts_beside_a_config_map_with_another_flame_cluster_yaml() -> None:
+    world = StepHarness()
+    world.api.webhook = _of("configmaps", _append_comment)
+    for _ in range(5):
+        await world.run_pass()
+
+    assert world.session_manager is None
+    assert world.executor_ids == []
+
+
+async def test_change_that_is_undone_stays_told_in_passes_that_follow_at_once() -> None:
+    world = await converged()
+    world.api.webhook = _of("services", _keep_clients)
+    world.change("services", SM_NAME, {"spec": {"sessionAffinity": "ClientIP"}})
+
+    for _ in range(6):
+        result = await world.run_pass()
+        assert world.condition("Degraded")[:2] == ("True", "ChangesUndone")
+        assert result.delay == TAKEN_NAME_RECHECK_SECONDS
+    assert world.events.reasons.count("ChangesUndone") == 1
