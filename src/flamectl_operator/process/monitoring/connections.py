@@ -52,10 +52,7 @@ class Connections:
 
     def __init__(self, handler: Callable[[], asyncio.Protocol]) -> None:
         self._handler = handler
-        self._count = 0
-        self._by_address: dict[str, dict[_Connection, None]] = {}  # the oldest connection first
-        self._by_number: dict[int, dict[str, None]] = {}  # addresses by how many connections they have
-        self._most = 0  # the most connections of one address
+        self._connections: dict[_Connection, None] = {}  # the one that was not used for longest first
         self._unread: dict[_Connection, None] = {}  # the oldest first
         self._opening: set[asyncio.Task[None]] = set()
         self._second = 0  # the second of the event loop's time in which tries are counted
@@ -70,7 +67,7 @@ class Connections:
 
     def __len__(self) -> int:
         """Return the number of connections."""
-        return self._count
+        return len(self._connections)
 
     def listen(self, listener: socket.socket) -> None:
         """Accept connections from now on.
@@ -88,7 +85,7 @@ class Connections:
 
     def close(self) -> None:
         """Close all connections at once."""
-        for connection in [each for connections in self._by_address.values() for each in connections]:
+        for connection in tuple(self._connections):
             self.drop(connection)
 
     def drop(self, connection: _Connection) -> None:
@@ -99,11 +96,7 @@ class Connections:
     def remove(self, connection: _Connection) -> None:
         """Remove a closed connection."""
         self._unread.pop(connection, None)
-        connections = self._by_address.get(connection.address, {})
-        if connection in connections:
-            del connections[connection]
-            self._count -= 1
-            self._move(connection.address, len(connections) + 1, len(connections))
+        self._connections.pop(connection, None)
 
     def note_unread(self, connection: _Connection) -> None:
         """Record that a client does not read its answer; drop one of the address that has most if there are too many."""
@@ -118,9 +111,8 @@ class Connections:
 
     def renew(self, connection: _Connection) -> None:
         """Record that a connection was just used, so that others of its address go before it."""
-        connections = self._by_address.get(connection.address, {})
-        if connection in connections:
-            connections[connection] = connections.pop(connection)
+        if connection in self._connections:
+            self._connections[connection] = self._connections.pop(connection)
         self._served.pop(connection.address, None)
         self._served[connection.address] = None
         if len(self._served) > MAX_COUNTED:
@@ -143,7 +135,7 @@ class Connections:
                 continue
             self._make_room(address[0])
             connection = _Connection(self._handler(), self, address[0])
-            self._add(connection)
+            self._connections[connection] = None
             opening = loop.create_task(self._open(connection, client))
             self._opening.add(opening)
             opening.add_done_callback(self._opening.discard)
@@ -197,33 +189,13 @@ class Connections:
 
     def _make_room(self, address: str) -> None:
         """Close another connection if there are too many with a new one of an address."""
-        if self._count < MAX_CONNECTIONS:
+        if len(self._connections) < MAX_CONNECTIONS:
             return
-        own = self._by_address.get(address, {})
-        crowded = (
-            own if own and len(own) + 1 >= self._most else self._by_address[next(iter(self._by_number[self._most]))]
-        )
-        self.drop(_least_useful(crowded))
-
-    def _add(self, connection: _Connection) -> None:
-        connections = self._by_address.setdefault(connection.address, {})
-        connections[connection] = None
-        self._count += 1
-        self._move(connection.address, len(connections) - 1, len(connections))
-
-    def _move(self, address: str, before: int, after: int) -> None:
-        """Record that the number of an address's connections changed by one."""
-        if before:
-            del self._by_number[before][address]
-            if not self._by_number[before]:
-                del self._by_number[before]
-        if after:
-            self._by_number.setdefault(after, {})[address] = None
-        else:
-            del self._by_address[address]
-        self._most = max(self._most, after)
-        if self._most not in self._by_number:
-            self._most -= 1  # the address with most connections lost one, or there are no connections
+        # Of addresses with equally many, the new one loses a connection.
+        [(most, _)] = Counter([address, *(each.address for each in self._connections)]).most_common(1)
+        crowded = [each for each in self._connections if each.address == most] or [*self._connections]
+        # The connection that goes has sent no complete request, if there is such a one.
+        self.drop(next((each for each in crowded if not each.served), crowded[0]))
 
 
 def middleware() -> Middleware:
@@ -241,11 +213,6 @@ def middleware() -> Middleware:
             protocol.end()
 
     return record
-
-
-def _least_useful(connections: dict[_Connection, None]) -> _Connection:
-    """Return the oldest connection without a complete request; without one, the oldest."""
-    return next((each for each in connections if not each.served), next(iter(connections)))
 
 
 class _Connection(asyncio.Protocol):
