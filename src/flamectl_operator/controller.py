@@ -9,7 +9,7 @@ from structlog.typing import FilteringBoundLogger
 
 from flamectl_operator.api.status import FlameClusterStatus
 from flamectl_operator.desired.metadata import Identity
-from flamectl_operator.kube.cache.store import Change
+from flamectl_operator.kube.cache.changes import Change
 from flamectl_operator.kube.errors import ConflictError, KubernetesError
 from flamectl_operator.kube.pod_views import PodView
 from flamectl_operator.observed.flame_cluster import FlameClusterView

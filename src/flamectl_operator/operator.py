@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import itertools
 from collections.abc import Callable, Coroutine, Iterable, Iterator
+from functools import partial
+from operator import itemgetter
 from random import Random
 from typing import Any
 
@@ -14,8 +16,8 @@ from flamectl_operator.api.constants import CLUSTER_LABEL, MANAGED_BY
 from flamectl_operator.controller import Controller, Key
 from flamectl_operator.flame.session_manager import SessionManager
 from flamectl_operator.flame.watcher import Target, Watcher
+from flamectl_operator.kube.cache.changes import Change
 from flamectl_operator.kube.cache.reflector import Reflector
-from flamectl_operator.kube.cache.store import Change
 from flamectl_operator.kube.client import Client
 from flamectl_operator.kube.events import EventRecorder
 from flamectl_operator.kube.pod_views import PodView
@@ -30,7 +32,7 @@ from flamectl_operator.runtime.backoff import ExponentialBackoff
 from flamectl_operator.runtime.clock import Clock
 from flamectl_operator.runtime.outcome import Result
 from flamectl_operator.runtime.progress import UnderWay
-from flamectl_operator.runtime.tasks import racing, run_forever
+from flamectl_operator.runtime.tasks import racing, run_forever, set_within
 from flamectl_operator.runtime.telemetry import UNMEASURED, Ended, Telemetry
 from flamectl_operator.runtime.workqueue import Priority, QueueShutDown, WorkQueue
 from flamectl_operator.settings.model import OperatorConfig
@@ -85,11 +87,14 @@ class Operator:
         self.queue: WorkQueue[Key] = WorkQueue(
             ExponentialBackoff(base=RETRY_BASE, limit=RETRY_LIMIT, jitter=0.2, random=random),
             telemetry,
-            group=_namespace,
+            group=itemgetter(
+                0
+            ),  # the namespace, so that thousands of FlameClusters in one namespace do not delay the others
         )
         self.passes: UnderWay[Key] = UnderWay()
         #: Asks the session managers.
-        self.watcher = None if connect is None else Watcher(connect, clock, random, self._session_manager_changed)
+        changed = partial(self._enqueue, trigger="SessionManager", priority=Priority.NORMAL)
+        self.watcher = None if connect is None else Watcher(connect, clock, random, changed)
         self.stores = Stores.empty(self.watcher)
         self._by_namespace = {
             namespace: tuple(self._reflectors(namespace)) for namespace in config.controller.namespaces or (None,)
@@ -142,8 +147,8 @@ class Operator:
             f"namespace {namespace or '*'}": self._open_when_synced(namespace, reflectors)
             for namespace, reflectors in self._by_namespace.items()
         }
-        background |= {"events": self.events.run(), "workers": self._work(), "resync": self._resync()}
-        background["standstills"] = self._notice_standstills()
+        background |= {"events": self.events.run(), "workers": self._work()}
+        background |= {"resync": self._resync(), "standstills": self._notice_standstills()}
         if self.watcher is not None:
             background["session managers"] = self.watcher.run()
         running = asyncio.create_task(run_forever(background))
@@ -247,14 +252,8 @@ class Operator:
         while True:
             period = self._config.controller.resync_seconds * self._random.uniform(0.9, 1.1)
             self._resync_changed.clear()
-            if not await self._within(period, self._resync_changed):
+            if not await set_within(self._resync_changed, period):
                 self._enqueue_all("resync")
-
-    async def _within(self, seconds: float, event: asyncio.Event) -> bool:
-        """Return whether an event happens within this many seconds."""
-        happening = asyncio.create_task(event.wait())
-        async with racing(happening, asyncio.create_task(self._clock.sleep(seconds))) as ended:
-            return happening in ended
 
     async def _notice_standstills(self) -> None:
         """List everything again after the process stood still, as on a machine that was paused.
@@ -297,23 +296,18 @@ class Operator:
 
     def _subscribe(self) -> None:
         self.stores.doubts.subscribe(self._doubt)
-        self.stores.flame_clusters.subscribe(self._handler("FlameCluster", own_key))
+        self.stores.flame_clusters.subscribe(partial(self._changed, "FlameCluster", own_key))
         # A pass that wrote a child, or learned of a change of it, is followed by another pass until one changes nothing, because
         # the earlier steps used the old state and no watch event repeats a response. Writes of the status are not, because they
         # carry the version that the pass started from. If the pass read the FlameCluster again, the controller requeues the key.
         for resource in CHILDREN:
-            handler: Callable[[Change[Any]], None] = self._handler(resource.kind, keys_of_child)
-            if resource is PODS:
-                handler = self._pod_changed
-            self.stores.of(resource).subscribe(handler, responses=True)
+            changed = self._pod_changed if resource is PODS else partial(self._changed, resource.kind, keys_of_child)
+            self.stores.of(resource).subscribe(changed, responses=True)
 
-    def _handler(self, kind: str, keys: Callable[[KubernetesObject], Iterator[Key]]) -> Callable[[Change[Any]], None]:
-        def handle(change: Change[Any]) -> None:
-            priority = Priority.LOW if change.initial else Priority.NORMAL
-            for key in keys_of(change, keys):
-                self._enqueue(key, kind, priority)
-
-        return handle
+    def _changed(self, kind: str, keys: Callable[[KubernetesObject], Iterator[Key]], change: Change[Any]) -> None:
+        priority = Priority.LOW if change.initial else Priority.NORMAL
+        for key in keys_of(change, keys):
+            self._enqueue(key, kind, priority)
 
     def _pod_changed(self, change: Change[PodView]) -> None:
         """Enqueue the FlameClusters of a Pod, after a while if the Pod is one of many executors that start."""
@@ -323,9 +317,6 @@ class Operator:
                 self.watcher.leave(key, change.old.uid)
             delay = 0.0 if change.initial else self._controller.pass_delay(key, change)
             self._enqueue(key, "Pod", priority, delay)
-
-    def _session_manager_changed(self, key: Key) -> None:
-        self._enqueue(key, "SessionManager", Priority.NORMAL)
 
     def _enqueue(self, key: Key, trigger: str, priority: Priority, delay: float = 0.0) -> None:
         self._triggers.setdefault(key, set()).add(trigger)
@@ -342,8 +333,3 @@ def _how_ended(result: Result) -> Ended:
     if result.delay is None:
         return "success"
     return "requeue_after" if result.delay > 0 else "requeue"
-
-
-def _namespace(key: Key) -> str:
-    """Return the group of a key, so that thousands of FlameClusters in one namespace do not delay the others."""
-    return key[0]

@@ -27,6 +27,7 @@ from flamectl_operator.kube.fence import Fence
 from flamectl_operator.kube.resources import LEASES
 from flamectl_operator.kube.views import LeaseSpec, LeaseView
 from flamectl_operator.runtime.clock import Clock
+from flamectl_operator.runtime.tasks import set_within
 
 #: Seconds to release the Lease when the process ends.
 RELEASE_TIMEOUT = 3.0
@@ -143,7 +144,7 @@ class LeaderElector:
         """Try until we hold the Lease; return False when asked to stop."""
         while not await self._attempt():
             pause = self._lease.retry_period * (1 + JITTER * self._random.random())
-            if await _set_within(stop, pause):
+            if await set_within(stop, pause):
                 return False
         return True
 
@@ -274,11 +275,3 @@ class LeaderElector:
         if fresh or said != self._last_logged:
             self._log.info(what, **details)
         self._last_logged = said
-
-
-async def _set_within(event: asyncio.Event, seconds: float) -> bool:
-    """Wait for an event for at most this long; return whether it is set."""
-    with suppress(TimeoutError):
-        async with asyncio.timeout(seconds):
-            await event.wait()
-    return event.is_set()

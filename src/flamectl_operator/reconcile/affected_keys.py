@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from flamectl_operator.api.constants import CLUSTER_LABEL, KIND
+from flamectl_operator.kube.cache.changes import Change
 from flamectl_operator.kube.cache.index import Key
-from flamectl_operator.kube.cache.store import Change
 from flamectl_operator.kube.views import KubernetesObject
 
 

@@ -9,7 +9,7 @@ from flamectl_operator.api.flamecluster import FlameClusterSpec, LockOptions
 from flamectl_operator.desired.cluster import DesiredCluster
 from flamectl_operator.desired.common_metadata import CommonMetadata
 from flamectl_operator.desired.metadata import Identity
-from flamectl_operator.kube.cache.store import Change
+from flamectl_operator.kube.cache.changes import Change
 from flamectl_operator.kube.pod_views import PodView
 from flamectl_operator.observed.cluster import ObservedCluster
 from flamectl_operator.observed.flame_cluster import FlameClusterView

@@ -9,9 +9,10 @@ from typing import Any, TypeVar
 
 from flamectl_operator.api.constants import API_VERSION, CLUSTER_LABEL, KIND, PLURAL
 from flamectl_operator.flame.watcher import Flame, NotAsked
+from flamectl_operator.kube.cache.changes import ChangeCount
 from flamectl_operator.kube.cache.contradictions import Doubts
 from flamectl_operator.kube.cache.index import Key
-from flamectl_operator.kube.cache.store import ChangeCount, Store
+from flamectl_operator.kube.cache.store import Store
 from flamectl_operator.kube.pod_views import PodView
 from flamectl_operator.kube.resources import CLAIMS, CONFIG_MAPS, NETWORK_POLICIES, PODS, SERVICES, Resource
 from flamectl_operator.kube.views import KubernetesObject, PersistentVolumeClaimView

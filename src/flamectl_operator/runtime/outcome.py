@@ -59,10 +59,7 @@ def blocked(reason: str, message: str, delay: float | None = None) -> Outcome:
 
 
 def stop(reason: str, message: str, delay: float | None = None) -> Outcome:
-    """Return an outcome that ends the `Sequential` workflow of the step here, because its later steps cannot run yet.
-
-    The other steps of an `InOrder` workflow still run.
-    """
+    """Return an outcome that ends the pass, because the other steps cannot run yet."""
     return Outcome(Kind.STOP, reason, message, delay)
 
 

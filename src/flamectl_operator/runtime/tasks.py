@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Coroutine, Mapping
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from typing import Any, NoReturn
 
 
@@ -39,6 +39,14 @@ async def racing(*tasks: asyncio.Task[Any]) -> AsyncIterator[set[asyncio.Task[An
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
+
+
+async def set_within(event: asyncio.Event, seconds: float) -> bool:
+    """Wait for an event for at most this long; return whether it is set."""
+    with suppress(TimeoutError):
+        async with asyncio.timeout(seconds):
+            await event.wait()
+    return event.is_set()
 
 
 async def run_forever(tasks: Mapping[str, Coroutine[Any, Any, None]]) -> NoReturn:

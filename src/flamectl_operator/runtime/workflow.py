@@ -151,18 +151,14 @@ class _Leaf(Workflow[S]):
         return result
 
 
-class _Composite(Workflow[S]):
-    """A workflow with several children; nodes of the same class are flattened."""
+class InOrder(Workflow[S]):
+    """Run all children one after the other; an error of one does not stop the others. Another `InOrder` in it is flattened."""
 
     def __init__(self, *nodes: Node[S]) -> None:
         flat: list[Workflow[S]] = []
         for node in map(_workflow, nodes):
-            flat += node.children if type(node) is type(self) else (node,)
+            flat += node.children if isinstance(node, InOrder) else (node,)
         self.children = tuple(flat)
-
-
-class InOrder(_Composite[S]):
-    """Run all children one after the other; an error of one does not stop the others."""
 
     async def run(self, subject: S, hooks: Hooks[S]) -> Result:
         """Run all children, one after the other."""

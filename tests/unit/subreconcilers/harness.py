@@ -14,7 +14,8 @@ from flamectl_operator.api.status import FlameClusterStatus
 from flamectl_operator.controller import Controller
 from flamectl_operator.desired import names
 from flamectl_operator.flame.watcher import Flame
-from flamectl_operator.kube.cache.store import Change, Store
+from flamectl_operator.kube.cache.changes import Change
+from flamectl_operator.kube.cache.store import Store
 from flamectl_operator.kube.events import EventKind, EventRecorder, ObjectReference
 from flamectl_operator.kube.resources import Resource
 from flamectl_operator.reconcile.batch import BATCH_TIME_LIMIT

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from pytest_mock import MockerFixture
 
-from flamectl_operator.kube.cache.store import Change
+from flamectl_operator.kube.cache.changes import Change
 from flamectl_operator.kube.errors import KubernetesError
 from flamectl_operator.kube.resources import PODS
 from flamectl_operator.reconcile.refusals import RefusedError

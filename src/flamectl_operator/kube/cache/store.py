@@ -30,9 +30,9 @@ process ends, because only a process that knows nothing may take in lower resour
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Hashable, Iterable
-from dataclasses import dataclass
 from typing import Generic, TypeVar
 
+from flamectl_operator.kube.cache.changes import Change, ChangeCount, Handler, as_changes, notify
 from flamectl_operator.kube.cache.contradictions import Known, contradicts_list
 from flamectl_operator.kube.cache.index import Index, Key
 from flamectl_operator.kube.cache.outdated_states import OutdatedStates, version_of
@@ -40,33 +40,6 @@ from flamectl_operator.kube.client import EventType, WatchEvent
 from flamectl_operator.kube.views import KubernetesObject
 
 T = TypeVar("T", bound=KubernetesObject)
-
-
-@dataclass(frozen=True, slots=True)
-class Change(Generic[T]):
-    """A change that subscribers receive.
-
-    Args:
-        old: The object before the change; None for a new object.
-        new: The object after the change; None for a deleted object.
-        initial: Whether the object existed when the operator started, so that it has not changed just now.
-    """
-
-    old: T | None
-    new: T | None
-    initial: bool = False
-
-
-Handler = Callable[[Change[T]], None]
-
-
-class ChangeCount:
-    """The number of changes of one store, or of several, so far. While it is unchanged, all their objects are unchanged."""
-
-    __slots__ = ("total",)
-
-    def __init__(self) -> None:
-        self.total = 0
 
 
 class Store(Generic[T]):
@@ -182,11 +155,11 @@ class Store(Generic[T]):
         elif current is not None:
             self._past.add_disappearance(current, version_of(obj))
         if self._selects(obj):
-            _notify(self._response_handlers, _as_changes(current, self._set(obj)))
+            notify(self._response_handlers, as_changes(current, self._set(obj)))
             return
         if current is not None:
             self._remove(current)
-            _notify(self._response_handlers, [Change(current, None)])
+            notify(self._response_handlers, [Change(current, None)])
         self._past.add_disappearance(obj, version_of(obj))
 
     def absorb_list(self, items: Iterable[T], resource_version: str, namespace: str, value: Hashable) -> None:
@@ -219,7 +192,7 @@ class Store(Generic[T]):
         version = version_of(obj)
         if current is not None and current.uid == obj.uid:
             self._remove(current)
-            _notify(self._response_handlers, [Change(current, None)])
+            notify(self._response_handlers, [Change(current, None)])
             version = max(version, version_of(current))
         elif version <= self.synced_version(obj.namespace):
             return  # the reflector has already reported the deletion
@@ -239,7 +212,7 @@ class Store(Generic[T]):
         else:
             changes = self._take_state(event.object, news=version > passed, initial=False)
         self._past.forget_disappearances(namespace, self._synced_versions[namespace])
-        _notify(self._handlers, changes)
+        notify(self._handlers, changes)
 
     def replace(self, items: Iterable[T], resource_version: str, namespace: str | None = None) -> None:
         """Store a whole list of a namespace, or of all namespaces, and report the changes.
@@ -263,7 +236,7 @@ class Store(Generic[T]):
             listed.add(item.uid)
             changes += self._take_state(item, news=True, initial=initial)
         changes += self._drop_missing(listed, moment, namespace)
-        _notify(self._handlers, changes)
+        notify(self._handlers, changes)
 
     def clear(self, namespace: str | None = None) -> None:
         """Remove all objects of a namespace, or of all namespaces, because the API server does not know the resource."""
@@ -271,7 +244,7 @@ class Store(Generic[T]):
         for obj in gone:
             self._remove(obj)
         self._past.clear(namespace)
-        _notify(self._handlers, [Change(obj, None) for obj in gone])
+        notify(self._handlers, [Change(obj, None) for obj in gone])
 
     def _take_state(self, obj: T, *, news: bool, initial: bool) -> list[Change[T]]:
         """Store a state from the reflector; `news` when it is newer than everything before."""
@@ -280,7 +253,7 @@ class Store(Generic[T]):
         current = self._objects.get(_key(obj))
         if not (news if current is None else self._supersedes(obj, current)):
             return []
-        return _as_changes(current, self._set(obj), initial=initial)
+        return as_changes(current, self._set(obj), initial=initial)
 
     def _take_deletion(self, obj: T, *, news: bool) -> list[Change[T]]:
         if self._past.end(obj):
@@ -335,19 +308,6 @@ class Store(Generic[T]):
         del self._objects[key]
         self._change_count.total += 1
         self._by_index.update(key, obj, None)
-
-
-def _as_changes(old: T | None, new: T, *, initial: bool = False) -> list[Change[T]]:
-    """Return the changes to a name when an object takes it."""
-    if old is None or old.uid == new.uid:
-        return [Change(old, new, initial)]
-    return [Change(old, None), Change(None, new, initial)]
-
-
-def _notify(handlers: Iterable[Handler[T]], changes: Iterable[Change[T]]) -> None:
-    for change in changes:
-        for handler in handlers:
-            handler(change)
 
 
 def _key(obj: KubernetesObject) -> Key:

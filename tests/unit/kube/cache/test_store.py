@@ -2,7 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from flamectl_operator.kube.cache.store import Change, Store
+from flamectl_operator.kube.cache.changes import Change
+from flamectl_operator.kube.cache.store import Store
 from flamectl_operator.kube.pod_views import PodView
 from tests.unit.kube.objects import added, bookmark, deleted, modified, pod
 

@@ -13,8 +13,9 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
+from flamectl_operator.kube.cache.changes import Change
 from flamectl_operator.kube.cache.outdated_states import version_of
-from flamectl_operator.kube.cache.store import Change, Store
+from flamectl_operator.kube.cache.store import Store
 from flamectl_operator.kube.client import EventType, WatchEvent
 from flamectl_operator.kube.pod_views import PodView
 from tests.unit.kube.objects import bookmark, pod
