@@ -119,6 +119,12 @@ def unanswered(known: Knowledge, phase: Phase, cause: str, problem: str) -> Know
     return replace(known, phase=phase, snapshot=snapshot, failing=True, cause=cause, problem=problem)
 
 
+def forgotten(known: Knowledge, cause: str, problem: str) -> Knowledge:
+    """Return the knowledge after all that takes memory was given up."""
+    rest = replace(known, not_ready_since={}, left=None, first=None)
+    return rest if known.phase is Phase.OFF else unanswered(rest, Phase.UNKNOWN, cause, problem)
+
+
 def differ(before: Knowledge, now: Knowledge) -> bool:
     """Return whether a decision may change."""
     if (before.phase, before.failing, before.cause) != (now.phase, now.failing, now.cause):

@@ -12,13 +12,13 @@ from collections import Counter
 from collections.abc import Callable
 from contextvars import Context
 from dataclasses import dataclass, field, replace
-from itertools import chain
 from random import Random
 from typing import Protocol
 
 import structlog
 
-from flamectl_operator.flame.knowledge import BELIEVED, OFF, Knowledge, Phase, answered, differ, unanswered
+from flamectl_operator.flame.kept_answers import to_give_up
+from flamectl_operator.flame.knowledge import BELIEVED, OFF, Knowledge, Phase, answered, differ, forgotten, unanswered
 from flamectl_operator.flame.pace import FIRST, JITTER, LONGEST, LONGEST_FOR_OFFENDERS, Record
 from flamectl_operator.flame.session_manager import TOO_LARGE, FlameError, SessionManager
 from flamectl_operator.flame.snapshot import SessionManagerSnapshot
@@ -41,6 +41,8 @@ AT_ONCE = 16
 #: Bytes of all that is kept of answers, and bytes that are kept of a session manager's answers in any case: some hundred nodes.
 MAX_KEPT = 16 * 2**20
 SMALL = 128 * 2**10
+#: Why an answer is not kept that is small enough by itself.
+NO_MEMORY = "the large answers of all session managers take too much memory"
 
 
 @dataclass(frozen=True)
@@ -266,11 +268,11 @@ class Watcher:
                     reason=error.reason,
                     error=str(error),
                 )
-            return self._failed(known, error)
+            return self._failed(followed.knowledge, error)
         except Exception as error:  # noqa: BLE001 - a bug here must not end the poller, without which drains would wait
             self._log.exception("poll failed", namespace=key[0], cluster=key[1])
             followed.record.failed()
-            return self._failed(known, FlameError("InternalError", repr(error)))
+            return self._failed(followed.knowledge, FlameError("InternalError", repr(error)))
         if followed.record.failures:
             self._log.info("session manager can be asked again", namespace=key[0], cluster=key[1])
         followed.record.answered()
@@ -283,13 +285,21 @@ class Watcher:
             return await followed.manager.snapshot()
 
     def _check_size(self, key: Key, found: Knowledge) -> None:
-        """Reject an answer for which the answers of other session managers leave no memory, asked ones or not."""
+        """Reject an answer, or make room for it, when the answers of all session managers, asked ones or not, take too much."""
         if found.size <= SMALL:
             return
-        off = map(self.knowledge, list(self._off))
-        others = chain((each.knowledge for of, each in self._followed.items() if of != key), off)
-        if found.size + sum(each.size for each in others if each.size > SMALL) > MAX_KEPT:
-            raise FlameError(TOO_LARGE, "large answers of other session managers take all memory for them")
+        off = {of: self.knowledge(of) for of in list(self._off)}
+        kept = off | {of: each.knowledge for of, each in self._followed.items()} | {key: found}
+        given_up = to_give_up({of: each.size for of, each in kept.items() if each.size > SMALL}, key, MAX_KEPT)
+        if key in given_up:
+            raise FlameError(TOO_LARGE, NO_MEMORY)
+        for of in given_up:
+            rest = forgotten(kept[of], TOO_LARGE, NO_MEMORY)
+            if of in self._off:
+                self._off[of] = rest
+            else:
+                self._followed[of].knowledge = rest
+            self._changed(of)
 
     def _failed(self, known: Knowledge, error: FlameError) -> Knowledge:
         if known.phase is Phase.KNOWN and self._clock.boottime() - known.said_at <= BELIEVED:

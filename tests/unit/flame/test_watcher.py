@@ -12,7 +12,7 @@ from flamectl_operator.flame.knowledge import BELIEVED, OFF, Phase
 from flamectl_operator.flame.pace import LONGEST
 from flamectl_operator.flame.session_manager import TOO_LARGE, FlameError
 from flamectl_operator.flame.snapshot import ExecutorState, FlameExecutor, NodeState, Session, SessionManagerSnapshot
-from flamectl_operator.flame.watcher import BUSY_PERIOD, Key, NotAsked, Target, Watcher
+from flamectl_operator.flame.watcher import BUSY_PERIOD, MAX_KEPT, Key, NotAsked, Target, Watcher
 from tests.unit.runtime.virtual_time import VirtualClock
 
 pytestmark = pytest.mark.usefixtures("quiet")
@@ -300,6 +300,44 @@ async def test_large_answers_of_all_session_managers_are_kept_up_to_a_limit() ->
     assert sorted(setting.watcher.knowledge(key).cause for key in keys) == ["", "", TOO_LARGE, TOO_LARGE]
     for key in keys:
         setting.watcher.forget(key)
+
+
+async def test_large_answers_of_one_namespace_leave_another_one_its_share() -> None:
+    managers = {"tenant": Manager(), "default": Manager()}
+    managers["tenant"].answer, managers["default"].answer = (
+        replace(EMPTY, size=7 * 2**20),
+        replace(EMPTY, size=3 * 2**20),
+    )
+    changes = list[Key]()
+    watcher = Watcher(lambda target: managers[target.host], VirtualClock(), Random(0), changes.append)
+    keys = [("tenant", "1"), ("tenant", "2"), KEY]
+    for key in keys:
+        watcher.follow(key, replace(TARGET, host=key[0]), busy=True)
+        await asyncio.sleep(1)
+    [given_up] = [key for key in keys if watcher.knowledge(key).cause == TOO_LARGE]
+    assert given_up in keys[:2]
+    assert changes.count(given_up) == 2
+    # Its next answers do not take the memory back.
+    for seconds in (700, 700):
+        assert watcher.knowledge(KEY).phase is Phase.KNOWN
+        assert sum(watcher.knowledge(key).size for key in keys) <= MAX_KEPT
+        await asyncio.sleep(seconds)
+    for key in keys:
+        watcher.forget(key)
+
+
+async def test_namespace_that_keeps_most_gives_up_answers_of_session_managers_that_nobody_asks_any_more() -> None:
+    setting, keys = Setting(), [("tenant", str(number)) for number in range(3)]
+    setting.manager.answer = _long_names()
+    for key in keys:
+        setting.watcher.follow(key, TARGET, busy=True)
+        await asyncio.sleep(1)
+        setting.watcher.follow(key, None, busy=False)
+    setting.watcher.follow(KEY, TARGET, busy=True)
+    await asyncio.sleep(1)
+    assert setting.watcher.knowledge(KEY).phase is Phase.KNOWN
+    assert sum(setting.watcher.knowledge(key).size for key in (*keys, KEY)) <= MAX_KEPT
+    setting.watcher.forget(KEY)
 
 
 def _long_names() -> SessionManagerSnapshot:
