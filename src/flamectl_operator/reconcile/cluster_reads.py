@@ -267,15 +267,19 @@ class ClusterReads:
 
         Raises:
             OutdatedAnswerError: The list has a Pod that the watch should have brought before.
+            RefusedError: The operator must not list Pods.
         """
         owner, store = self.owner, self.stores.pods
         before, present = store.before_request(owner.namespace), {pod.uid: pod for pod in store.by_index(owner.key)}
         ours = {uid: pod for uid, pod in present.items() if pod.controlled_by(owner.uid)}
         items: list[PodView] = []
         version, selector = "", f"{CLUSTER_LABEL}={owner.name}"
-        async for page in list_pages(self.client, PODS, owner.namespace, label_selector=selector):
-            items += map(store.known, page.items)
-            version = page.resource_version
+        try:
+            async for page in list_pages(self.client, PODS, owner.namespace, label_selector=selector):
+                items += map(store.known, page.items)
+                version = page.resource_version
+        except REFUSALS as error:
+            raise RefusedError.of(error) from error
         if how := store.overlooked(before, items, present):
             self._reject(PODS, how)
         for pod in items:

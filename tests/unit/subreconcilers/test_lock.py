@@ -11,7 +11,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from flamectl_operator.api.constants import DELETION_COST_ANNOTATION
-from flamectl_operator.kube.errors import KubernetesError, LockLostError
+from flamectl_operator.kube.errors import ForbiddenError, KubernetesError, LockLostError
 from flamectl_operator.kube.resources import PODS
 from flamectl_operator.reconcile.stores import FLAME_CLUSTERS
 from tests.unit.builders import OWNER, controller_reference, replicas, rolling
@@ -19,6 +19,7 @@ from tests.unit.subreconcilers.errors import (
     broken,
     forbidden,
     lost,
+    refusal_of,
     unreachable,
 )
 from tests.unit.subreconcilers.harness import LOCK_NAME, SM_NAME, StepHarness, converged, executor_name
@@ -603,6 +604,18 @@ async def test_no_pod_is_deleted_when_the_view_cannot_be_updated() -> None:
 
     await world.run_pass()
     assert world.leaving_ids == [1, 2]
+
+
+async def test_missing_permission_to_list_pods_is_told_at_once_with_its_remedy() -> None:
+    world = await converged(replicas(3))
+    world.edit(replicas(1))
+    refused = ForbiddenError(403, "Forbidden", 'pods is forbidden: User "operator" cannot list resource "pods"')
+    world.api.fail("list", "pods", refused)
+
+    await world.run_pass()
+
+    assert world.condition("Degraded") == ("True", "PermissionDenied", refusal_of(refused))
+    assert world.deleted == []
 
 
 async def test_unlisted_pods_are_read_before_pods_are_counted() -> None:
