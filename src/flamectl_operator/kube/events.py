@@ -1,9 +1,9 @@
 """Events, which `kubectl describe` and `kubectl get events` show.
 
-Events are best effort. Recording one never waits and never fails; a task writes them one after the other. Pods are more
-urgent, so an Event waits until no pass is under way, for a few seconds at most. As in client-go's event correlator, a repetition
-increments the count of the existing Event, and each object has a budget, because otherwise a quota that refuses hundreds of Pods
-would cause hundreds of Events.
+Events are best effort. Recording one never waits and never fails; a task writes them one after the other, and namespaces take
+turns. When too many wait, the namespace that has most of them loses one. Pods are more urgent, so an Event waits until no pass is
+under way, for a few seconds at most. As in client-go's event correlator, a repetition increments the count of the existing Event,
+and each object has a budget, because otherwise a quota that refuses hundreds of Pods would cause hundreds of Events.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from flamectl_operator.kube.client import Client
 from flamectl_operator.kube.errors import KubernetesError, NamespaceTerminatingError, NotFoundError
 from flamectl_operator.kube.resources import EVENTS
 from flamectl_operator.runtime.clock import Clock
+from flamectl_operator.runtime.fair_queue import FairQueue
 from flamectl_operator.runtime.limits import Bucket
 from flamectl_operator.runtime.lru_cache import LRUCache
 from flamectl_operator.runtime.server_clock import TOLERANCE
@@ -64,9 +65,9 @@ class ObjectReference:
     uid: str
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class _Entry:
-    """An Event that waits to be written."""
+    """An Event that waits to be written. Each is another one, also with the same text."""
 
     about: ObjectReference
     kind: EventKind
@@ -116,7 +117,9 @@ class EventRecorder:
         self._component = component
         self._instance = instance
         self._clock = clock
-        self._queue: asyncio.Queue[_Entry] = asyncio.Queue()
+        self._queue: FairQueue[_Entry] = FairQueue(lambda entry: entry.about.namespace)
+        self._some, self._none_left = asyncio.Event(), asyncio.Event()
+        self._none_left.set()
         self._buckets: LRUCache[Bucket] = LRUCache(MEMORY)
         self._written: LRUCache[_Written] = LRUCache(MEMORY_SIZE, weigh=lambda identity: sum(map(len, identity)))
         self._names = 0
@@ -134,10 +137,15 @@ class EventRecorder:
             message: A sentence for people; cut to 1024 characters.
         """
         entry = _Entry(about, kind, reason, shortened(message), self._time())
-        if self._queue.qsize() >= QUEUE_LENGTH or not self._within_budget(entry):
+        if not self._within_budget(entry):
             self.dropped += 1
-        else:
-            self._queue.put_nowait(entry)
+            return
+        self._queue.add(entry)
+        if len(self._queue) > QUEUE_LENGTH:
+            self._queue.drop_newest()
+            self.dropped += 1
+        self._some.set()
+        self._none_left.clear()
 
     def _time(self) -> datetime:
         """Return the time of an Event, which is not before that of the last one, because kubectl sorts Events by time and name.
@@ -151,18 +159,22 @@ class EventRecorder:
     async def run(self) -> None:
         """Write Events until cancelled."""
         while True:
-            entry = await self._queue.get()
+            await self._some.wait()
+            entry = self._queue.take()
+            if not self._queue:
+                self._some.clear()
             await self._give_way(entry)
             await self._write(entry)
-            self._queue.task_done()
+            if not self._queue:
+                self._none_left.set()
 
     async def flush(self, timeout: float) -> None:  # noqa: ASYNC109 - a timeout is not an error here
         """Wait until all Events are written, but at most `timeout` seconds; `run` must be running."""
         try:
             async with asyncio.timeout(timeout):
-                await self._queue.join()
+                await self._none_left.wait()
         except TimeoutError:
-            self._log.warning("events left unwritten", count=self._queue.qsize())
+            self._log.warning("events left unwritten", count=len(self._queue))
 
     async def _give_way(self, entry: _Entry) -> None:
         """Wait until no more urgent request waits, unless the Event has waited for long."""

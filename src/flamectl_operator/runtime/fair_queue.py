@@ -55,6 +55,17 @@ class FairQueue(Generic[K]):
             self._groups[group] = keys
         return key
 
+    def drop_newest(self) -> K:
+        """Remove the newest key of the group with most keys and return it.
+
+        Raises:
+            ValueError: No key waits.
+        """
+        group = max(self._groups, key=lambda each: len(self._groups[each]))
+        key = next(reversed(self._groups[group]))
+        self.discard(key)
+        return key
+
     def clear(self) -> None:
         """Remove all keys."""
         self._groups.clear()

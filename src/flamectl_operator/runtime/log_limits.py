@@ -1,8 +1,9 @@
 """Keeps log lines that repeat from filling the disk.
 
 A line is the same line when level, text and subject (component, FlameCluster, subreconciler, resource) are the same. Each line
-has a token bucket, and all lines together have another. When a line comes through again, `suppressed` on it says how many were
-left out. Lines at the level debug are not limited, because a user who enables them wants all of them.
+has a token bucket, and all lines together have another, of which each namespace has a part to itself. When a line comes through
+again, `suppressed` on it says how many were left out. Lines at the level debug are not limited, because a user who enables them
+wants all of them.
 """
 
 from __future__ import annotations
@@ -25,9 +26,14 @@ LINE_BURST = 60
 #: The same line of a library, such as asyncio's complaints about sockets, which it writes by the thousand: one a minute.
 LIBRARY_RATE = 1 / 60
 LIBRARY_BURST = 5
-#: All lines together. Ten thousand FlameClusters that all change write as many lines at once.
+#: All lines together. Ten thousand FlameClusters that all change write 20,000 lines at once.
 TOTAL_RATE = 200.0
-TOTAL_BURST = 20_000
+TOTAL_BURST = 25_000
+#: The part of all lines that a namespace takes only with tokens of its own, and how many of these it gets in a second and has at
+#: once. So lines about one namespace do not displace those about others, or those about none.
+RESERVED = 5_000
+NAMESPACE_RATE = 20.0
+NAMESPACE_BURST = 500
 #: The most distinct lines that are remembered.
 MAX_LINES = 4096
 #: Characters of a library's text that tell its lines apart.
@@ -53,27 +59,33 @@ class LogLimits:
         self._clock = clock
         self._total = Bucket(TOTAL_RATE, TOTAL_BURST, clock.boottime())
         self._lines: LRUCache[_Line] = LRUCache(MAX_LINES)
+        self._namespaces: LRUCache[Bucket] = LRUCache(MAX_LINES)
         self._lock = Lock()
 
-    def admit(self, key: Hashable, rate: float, burst: float) -> int | None:
+    def admit(self, key: Hashable, rate: float, burst: float, namespace: str = "") -> int | None:
         """Return how many lines were left out since the last one, or None to leave this one out.
 
         Args:
             key: The key that distinguishes the line from others.
             rate: Lines a second.
             burst: Lines at once.
+            namespace: The namespace that the line is about; empty for none.
         """
         with self._lock:
-            return self._admit(key, rate, burst)
+            return self._admit(key, rate, burst, namespace)
 
-    def _admit(self, key: Hashable, rate: float, burst: float) -> int | None:
+    def _admit(self, key: Hashable, rate: float, burst: float, namespace: str) -> int | None:
         now = self._clock.boottime()
         line = self._lines.get(key, lambda: _Line(Bucket(rate, burst, now)))
-        if not (line.bucket.try_take(now) and self._total.try_take(now)):
+        if not (line.bucket.try_take(now) and self._one_of_all(namespace, now)):
             line.suppressed += 1
             return None
         left_out, line.suppressed = line.suppressed, 0
         return left_out
+
+    def _one_of_all(self, namespace: str, now: float) -> bool:
+        own = self._namespaces.get(namespace, lambda: Bucket(NAMESPACE_RATE, NAMESPACE_BURST, now))
+        return self._total.try_take(now, keep=RESERVED) or (own.try_take(now) and self._total.try_take(now))
 
 
 class LineLimit:
@@ -93,7 +105,7 @@ class LineLimit:
         if method == "debug":
             return event
         key = (method, event.get("event"), *(str(event.get(name, "")) for name in _SUBJECT))
-        left_out = self._limits.admit(key, LINE_RATE, LINE_BURST)
+        left_out = self._limits.admit(key, LINE_RATE, LINE_BURST, str(event.get("namespace", "")))
         if left_out is None:
             raise structlog.DropEvent
         if left_out:

@@ -3,6 +3,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, MutableMapping
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any, Literal
 
@@ -234,6 +235,22 @@ async def test_event_is_dropped_when_the_queue_is_full(
         pass
     assert reasons(client) == ["A", "B"]
     assert recorder.dropped == 1
+
+
+async def test_events_of_one_namespace_neither_displace_nor_delay_those_of_another_one(
+    client: EventClient, recorder: EventRecorder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(events, "QUEUE_LENGTH", 100)
+    crowd = [replace(ABOUT, namespace="tenant", uid=f"tenant-{number}") for number in range(300)]
+    for about in crowd[:150]:
+        recorder.event(about, "Normal", "Created", "created a Pod")
+    recorder.event(ABOUT, "Warning", "QuotaExceeded", "exceeded quota: pods")
+    for about in crowd[150:]:
+        recorder.event(about, "Normal", "Created", "created a Pod")
+    async with running(recorder):
+        pass
+    assert [event["reason"] for event in client.stored.values()][:3].count("QuotaExceeded") == 1
+    assert len(client.stored) == 100
 
 
 @pytest.mark.parametrize(

@@ -76,5 +76,22 @@ def test_lines_of_libraries_are_limited_more_strictly(stream: LogStream, clock: 
 
 def test_all_lines_together_are_limited(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(log_limits, "TOTAL_BURST", 10)
+    monkeypatch.setattr(log_limits, "RESERVED", 0)
     limits = LogLimits(Clock())  # type: ignore[arg-type] # as much of a clock as is used
     assert sum(limits.admit(number, 1, 5) is not None for number in range(50)) == 10
+
+
+def test_lines_about_one_namespace_do_not_displace_those_about_another_one_or_about_none() -> None:
+    clock, namespaces = Clock(), ("tenant", "default", "")
+    limits = LogLimits(clock)  # type: ignore[arg-type] # as much of a clock as is used
+    for second in range(100):
+        clock.seconds += 1
+        for number in range(1000):
+            limits.admit(("tenant", number), 1, 60, "tenant")
+        admitted = [limits.admit((name, second), 1, 60, name) is not None for name in namespaces[1:]]
+        assert admitted == [True, True]
+
+
+def test_ten_thousand_flame_clusters_of_one_namespace_write_two_lines_each_at_once() -> None:
+    limits = LogLimits(Clock())  # type: ignore[arg-type] # as much of a clock as is used
+    assert all(limits.admit(number, 1, 60, "default") is not None for number in range(20_000))
