@@ -37,11 +37,7 @@ def size_problems(size: int) -> Iterator[Problem]:
 
 
 def cost_problems(raw: Any) -> Iterator[Problem]:
-    """Yield the problems of fields that are too large, have too many values, or are nested too deeply.
-
-    Args:
-        raw: `spec` as JSON data, within `MAX_SPEC_SIZE`.
-    """
+    """Yield the problems of fields of a spec within `MAX_SPEC_SIZE`: too large, too many values, or nested too deeply."""
     for location, value in _fields(raw if isinstance(raw, dict) else {}):
         nodes, depth, size = _measure(value)
         path = path_of(location)

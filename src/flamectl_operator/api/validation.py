@@ -21,7 +21,6 @@ def parse_spec(raw: Any, name: str) -> FlameClusterSpec:
     """Return the spec of a FlameCluster, with defaults.
 
     Args:
-        raw: `spec` as JSON data.
         name: `metadata.name`, from which the names of all objects derive.
 
     Raises:

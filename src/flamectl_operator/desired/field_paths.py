@@ -21,7 +21,6 @@ def authored_paths(message: str, component: str, pod_spec: Mapping[str, Any], as
     """Return a message with each path of a Pod's field replaced by the FlameCluster's path.
 
     Args:
-        message: The API server's message about a Pod.
         component: Name of the component, which is also the name of its main container.
         asked: The spec of the component's podTemplate.
     """
@@ -51,7 +50,6 @@ def _placed(path: str, made: Mapping[str, Any], asked: Mapping[str, Any]) -> str
     """Return a path with the place that the author gave an entry of a list; with none for an entry of the operator.
 
     Args:
-        path: The path below an object.
         asked: The same object as its author wrote it.
     """
     match = _ENTRY.match(path)

@@ -99,7 +99,6 @@ class EventRecorder:
 
     Args:
         component: The reporting component, such as `flamectl-operator`.
-        instance: The reporting instance, such as the Pod's name.
         clock: The time of an Event, and the source of its name.
         calm: Waits until no more urgent request waits.
     """
@@ -133,8 +132,6 @@ class EventRecorder:
 
         Args:
             kind: `Normal`, or `Warning` when a person should look at it.
-            reason: One CamelCase word for machines.
-            message: A sentence for people; cut to 1024 characters.
         """
         entry = _Entry(about, kind, reason, shortened(message), self._time())
         if not self._within_budget(entry):

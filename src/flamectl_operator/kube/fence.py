@@ -7,11 +7,7 @@ from flamectl_operator.runtime.clock import Clock
 
 
 class Fence:
-    """Allows writes until a deadline.
-
-    Args:
-        clock: The time; the deadline is a `boottime`.
-    """
+    """Allows writes until a deadline, which is a `boottime`."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock

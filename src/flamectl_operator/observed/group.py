@@ -17,7 +17,6 @@ class ObservedGroup:
     """The executors of a group that exist.
 
     Args:
-        executors: The executors, by id.
         snapshot: The last answer of the session manager; None while it is not believed.
     """
 

@@ -35,11 +35,7 @@ class ObjectCaches:
     foreign: dict[int, PodView]
 
     def first(self, replicas: int) -> tuple[ObjectCache, ...]:
-        """Return those of ours that are wanted, by ordinal.
-
-        Args:
-            replicas: How many are wanted.
-        """
+        """Return those of ours that are wanted, by ordinal."""
         return tuple(cache for ordinal, cache in self.ours.items() if ordinal < replicas)
 
     @classmethod

@@ -275,9 +275,6 @@ def _image_of_volume(message: str, image: str) -> str:
     """Return the image of a volume that a container waits for; empty where the kubelet does not name another image.
 
     Kubelets report such an image like the container's own, and only the message names it.
-
-    Args:
-        image: The image of the container.
     """
     named = _NAMED_IMAGE.search(message[:_MOST_READ])
     if named is None or not image or _VERSION.sub("", named[1]).endswith(_REGISTRY.sub("", _VERSION.sub("", image))):

@@ -74,7 +74,6 @@ class SessionManagerPlan(Part):
     Args:
         action: The action. With READ none is wanted (yet) and the watch shows none; the Pod is read by name, because the watch
             would not show a session manager that has lost its label.
-        why: The reason for a deletion, for an event.
         wait: The reason why the action is postponed. None with WAIT when a foreign Pod has the name, and with READ when no
             session manager is wanted.
     """
@@ -105,7 +104,6 @@ class CacheRemoval:
     """An object cache to delete.
 
     Args:
-        why: The reason, for an event.
         forced: Whether its node is not asked.
     """
 
@@ -148,7 +146,6 @@ class ScalePlan(Part):
 
     Args:
         target: The number of executors for now, with the surge.
-        missing: The number to create in all.
         delete: Surplus executors, in the order of deletion.
         drain: Surplus executors that may have work, which they end before they are deleted.
         delete_terminal: Terminal executors whose retention time is over.

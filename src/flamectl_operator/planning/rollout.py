@@ -33,9 +33,6 @@ def plan_rollout(group: PlannedGroup, *, keep_stale: bool) -> RolloutPlan:
     of them are deleted at once, whatever the strategy says. Stale executors follow within the strategy's budget. No executor is
     deleted before the session manager is ready, and no stale one before the session manager and the object caches are current,
     unless executors take the room that the session manager needs.
-
-    Args:
-        keep_stale: Whether stale executors must stay for now.
     """
     cluster, existing = group.cluster, group.observed
     if not cluster.session_manager_ready:

@@ -26,8 +26,6 @@ class Unregistered:
 
     Args:
         since: Since when that is known.
-        deadline: When it is replaced.
-        message: The problem, as a sentence.
         again: Whether this process saw it before the session manager answered, so that it may have to register again.
         returns: Whether it may come back to its work, because it was there before this incarnation of the session manager, or an
             earlier answer lists it.

@@ -77,8 +77,6 @@ class PlanResult:
 
     Args:
         cluster: Namespace and name of the FlameCluster.
-        entries: What the operator would do, in its order.
-        waits: The reasons to wait that remain.
     """
 
     cluster: tuple[str, str]

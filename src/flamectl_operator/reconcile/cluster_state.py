@@ -68,9 +68,6 @@ class ClusterState:
     ) -> Pass:
         """Begin a pass: observe the objects, and resolve the effective spec.
 
-        Args:
-            config: The operator's settings, fixed for the whole pass.
-
         Raises:
             KubernetesError: The outcome of an earlier request is still unknown.
             RefusedError: RBAC forbids a read.

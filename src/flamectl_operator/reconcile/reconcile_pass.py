@@ -38,7 +38,6 @@ class Pass:
         generation: `metadata.generation` that the pass is about.
         spec: The effective spec; None when the spec is invalid.
         problem: The reason why the spec is invalid; empty when it is valid.
-        spec_digest: The digest of the spec.
     """
 
     io: ClusterIO

@@ -66,7 +66,6 @@ class LogLimits:
         """Return how many lines were left out since the last one, or None to leave this one out.
 
         Args:
-            key: The key that distinguishes the line from others.
             rate: Lines a second.
             burst: Lines at once.
             namespace: The namespace that the line is about; empty for none.

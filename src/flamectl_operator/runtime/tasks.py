@@ -52,9 +52,6 @@ async def set_within(event: asyncio.Event, seconds: float) -> bool:
 async def run_forever(tasks: Mapping[str, Coroutine[Any, Any, None]]) -> NoReturn:
     """Run named coroutines until the first of them ends, or until cancelled; all have ended when it raises.
 
-    Args:
-        tasks: The coroutines, by the name for tasks and errors.
-
     Raises:
         TaskDiedError: A task returned or failed. The others have been cancelled.
         asyncio.CancelledError: The caller was cancelled.

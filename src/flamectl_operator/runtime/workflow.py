@@ -42,9 +42,6 @@ class Action(ABC, Generic[S]):
     async def run(self, subject: S, /) -> Outcome:
         """Do the work.
 
-        Args:
-            subject: The object that the workflow runs on.
-
         Returns:
             DONE, a wait, or a stop.
         """
@@ -82,9 +79,6 @@ class Workflow(ABC, Generic[S]):
     @abstractmethod
     async def run(self, subject: S, hooks: Hooks[S]) -> Result:
         """Run the workflow.
-
-        Args:
-            subject: The object that the workflow runs on; each action receives it.
 
         Returns:
             The joined results of all actions that ran. An exception of an action becomes an error of the result; only

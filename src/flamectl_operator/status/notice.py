@@ -10,11 +10,7 @@ _AT_ONCE = datetime.min.replace(tzinfo=UTC)
 
 @dataclass(frozen=True)
 class Notice:
-    """A message for a person, and the time from which it is reported.
-
-    Args:
-        told_at: The time from which it is reported.
-    """
+    """A message for a person, and the time from which it is reported."""
 
     reason: str
     message: str

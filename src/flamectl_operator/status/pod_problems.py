@@ -53,7 +53,6 @@ class ProblemGroup:
     """Pods of one component with the same cause.
 
     Args:
-        components: The Pods, by name.
         message: Its subject and cause, in the words that are stored if those still hold.
     """
 

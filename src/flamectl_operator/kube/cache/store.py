@@ -113,7 +113,6 @@ class Store(Generic[T]):
         """Return which object the reflector should have brought before a request was sent; empty if there is none.
 
         Args:
-            items: The objects in the answer.
             present: The uids that the store had before a list was requested.
         """
         for item in items:
@@ -220,7 +219,6 @@ class Store(Generic[T]):
         Args:
             items: The objects of all pages.
             resource_version: The resourceVersion of the list. A list older than the synced version is ignored.
-            namespace: The listed namespace; None for all.
         """
         moment = int(resource_version)
         initial = namespace not in self._synced_versions

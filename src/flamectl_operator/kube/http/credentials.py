@@ -45,8 +45,8 @@ _LOADER_LOG = "kubernetes.aio.config.kube_config"
 #: https://kubernetes.io/docs/reference/config-api/kubeconfig.v1/#AuthInfo.
 _ACT_AS = ("as", "as-uid", "as-groups", "as-user-extra")
 
-#: The package's error for a missing key. The rest of the message is a path that quotes whole entries.
 _CONTROL = re.compile("[\x00-\x08\x0a-\x1f\x7f]")
+#: The package's error for a missing key. The rest of the message is a path that quotes whole entries.
 _MISSING_KEY = re.compile(r"(Expected key \S+) in .*", re.DOTALL)
 
 

@@ -36,7 +36,6 @@ async def serving(what: str, address: tuple[str, int] | None, routes: Routes) ->
     """Serve while the context is entered.
 
     Args:
-        what: The name of the server, for the log and the error.
         address: Host and port; an empty host for all interfaces, port 0 for any that is free; None to serve nothing.
 
     Raises:
