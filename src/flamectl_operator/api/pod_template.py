@@ -17,7 +17,7 @@ API.
 
 from __future__ import annotations
 
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any, ClassVar, TypeVar
 
 from pydantic import Field, WithJsonSchema
 from pydantic.json_schema import JsonSchemaValue
@@ -78,6 +78,9 @@ class ContainerRestartRule(OpenModel):
     )
 
 
+_T = TypeVar("_T")
+#: A list of containers, whose names are unique.
+_Containers = Annotated[tuple[_T, ...], Field(max_length=16), MapKey("name")]
 #: The schema has a type, because CEL does not see a field without one. The API server refuses another type in the Pod.
 _OBJECT: JsonSchemaValue = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
 
@@ -206,34 +209,35 @@ class PodTemplateSpec(OpenModel):
 class SessionManagerPodSpec(PodTemplateSpec):
     """Part of the session manager's PodSpec."""
 
-    containers: Annotated[tuple[SessionManagerContainer, ...], Field(max_length=16), MapKey("name")] | None = Field(
+    containers: _Containers[SessionManagerContainer] | None = Field(
         None, description=f"Containers to add, and additions to {SESSION_MANAGER_CONTAINER}."
     )
-    init_containers: Annotated[tuple[SessionManagerInitContainer, ...], Field(max_length=16), MapKey("name")] | None = (
-        Field(None, description="Init containers to add.")
+    init_containers: _Containers[SessionManagerInitContainer] | None = Field(
+        None, description="Init containers to add."
     )
 
 
 class ExecutorManagerPodSpec(PodTemplateSpec):
     """Part of an executor's PodSpec."""
 
-    containers: Annotated[tuple[ExecutorManagerContainer, ...], Field(max_length=16), MapKey("name")] | None = Field(
+    containers: _Containers[ExecutorManagerContainer] | None = Field(
         None, description=f"Containers to add, and additions to {EXECUTOR_MANAGER_CONTAINER}."
     )
-    init_containers: (
-        Annotated[tuple[ExecutorManagerInitContainer, ...], Field(max_length=16), MapKey("name")] | None
-    ) = Field(None, description=f"Init containers to add, and additions to {WAIT_CONTAINER}.")
+    init_containers: _Containers[ExecutorManagerInitContainer] | None = Field(
+        None, description=f"Init containers to add, and additions to {WAIT_CONTAINER}."
+    )
 
 
 class ObjectCachePodSpec(PodTemplateSpec):
     """Part of an object cache's PodSpec."""
 
-    containers: Annotated[tuple[ObjectCacheContainer, ...], Field(max_length=16), MapKey("name")] | None = Field(
+    containers: _Containers[ObjectCacheContainer] | None = Field(
         None, description=f"Containers to add, and additions to {OBJECT_CACHE_CONTAINER}."
     )
-    init_containers: Annotated[tuple[ObjectCacheInitContainer, ...], Field(max_length=16), MapKey("name")] | None = (
-        Field(None, description="Init containers to add.")
-    )
+    init_containers: _Containers[ObjectCacheInitContainer] | None = Field(None, description="Init containers to add.")
+
+
+_MERGED = "Partial PodSpec, merged with the operator's as a strategic merge patch."
 
 
 class PodTemplate(Model):
@@ -250,9 +254,7 @@ class SessionManagerPodTemplate(PodTemplate):
 
     own: ClassVar = SESSION_MANAGER_CONTAINER
 
-    spec: SessionManagerPodSpec | None = Field(
-        None, description="Partial PodSpec, merged with the operator's as a strategic merge patch."
-    )
+    spec: SessionManagerPodSpec | None = Field(None, description=_MERGED)
 
 
 class ExecutorManagerPodTemplate(PodTemplate):
@@ -260,9 +262,7 @@ class ExecutorManagerPodTemplate(PodTemplate):
 
     own: ClassVar = EXECUTOR_MANAGER_CONTAINER
 
-    spec: ExecutorManagerPodSpec | None = Field(
-        None, description="Partial PodSpec, merged with the operator's as a strategic merge patch."
-    )
+    spec: ExecutorManagerPodSpec | None = Field(None, description=_MERGED)
 
 
 class ObjectCachePodTemplate(PodTemplate):
@@ -270,6 +270,4 @@ class ObjectCachePodTemplate(PodTemplate):
 
     own: ClassVar = OBJECT_CACHE_CONTAINER
 
-    spec: ObjectCachePodSpec | None = Field(
-        None, description="Partial PodSpec, merged with the operator's as a strategic merge patch."
-    )
+    spec: ObjectCachePodSpec | None = Field(None, description=_MERGED)

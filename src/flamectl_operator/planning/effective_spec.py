@@ -72,6 +72,21 @@ class EffectiveSpec:
         """The wanted ConfigMap."""
         return config_map(self.desired.owner, self.desired.config_text, self.config_generation)
 
+    @property
+    def flame_has_calls(self) -> bool:
+        """Whether this Flame has calls for the operator, even behind TLS, and the settings let the operator use them."""
+        return _has_calls(self.desired.spec, self.settings)
+
+    @property
+    def flame_can_be_asked(self) -> bool:
+        """Whether this Flame has calls for the operator, and spec and settings let the operator use them."""
+        return _can_be_asked(self.desired.spec, self.settings)
+
+    def answer_due(self, observed: ObservedCluster) -> bool:
+        """Return whether a session manager that can be asked has not answered yet, nor failed to, as after a start."""
+        asked = observed.session_manager_ready and not lacks_address(observed, self.settings)
+        return asked and observed.flame.phase in {Phase.OFF, Phase.ASKING}
+
     def cache_stale(self, cache: Component) -> bool:
         """Return whether an object cache is no longer what its author asks for."""
         template = self.desired.object_cache
@@ -102,14 +117,12 @@ class EffectiveSpec:
         return self.session_storage(observed).finds(observed.session_manager_incarnation)
 
 
-def flame_has_calls(spec: FlameClusterSpec, settings: FlameSettings) -> bool:
-    """Return whether this Flame has calls for the operator, even behind TLS, and the settings let the operator use them."""
+def _has_calls(spec: FlameClusterSpec, settings: FlameSettings) -> bool:
     return spec.flame_version != "0.5" and bool(settings.session_manager_endpoint)
 
 
-def flame_can_be_asked(spec: FlameClusterSpec, settings: FlameSettings) -> bool:
-    """Return whether this Flame has calls for the operator, and spec and settings let the operator use them."""
-    return flame_has_calls(spec, settings) and spec.session_manager_verifiable
+def _can_be_asked(spec: FlameClusterSpec, settings: FlameSettings) -> bool:
+    return _has_calls(spec, settings) and spec.session_manager_verifiable
 
 
 def config_generation(content_hash: str, status: tuple[int, str], observed: tuple[int, str]) -> int:
@@ -142,7 +155,7 @@ def resolve_effective_spec(
     idleness = plan_idle(desired.spec, observed, before.idle, generation, now)
     asked = desired.spec.suspend or idleness.suspended
     suspended = _suspended(observed, before, asked=asked, paused=desired.spec.paused)
-    askable = flame_can_be_asked(desired.spec, settings)
+    askable = _can_be_asked(desired.spec, settings)
     known = before.executor_manager.autoscaling
     scaling = plan_scaling(desired, observed, known, now, suspended=suspended, askable=askable)
     manager_backoff, executor_backoff, cache_backoff = remembered(before)
@@ -186,12 +199,6 @@ def _with_failures(
         group = replace(group, backoff=counted)
     late = overdue(unregistered(observed, observed.group, group.settings, now), now)
     return replace(group, backoff=count_overdue(group, late, next_id, now.wall))
-
-
-def answer_due(observed: ObservedCluster, settings: FlameSettings) -> bool:
-    """Return whether a session manager that can be asked has not answered yet, nor failed to, as after the operator's start."""
-    asked = observed.session_manager_ready and not lacks_address(observed, settings)
-    return asked and observed.flame.phase in {Phase.OFF, Phase.ASKING}
 
 
 def _first_answer_due(observed: ObservedCluster) -> bool:

@@ -28,7 +28,7 @@ from flamectl_operator.desired.flame_config import session_manager_endpoint
 from flamectl_operator.desired.metadata import Identity
 from flamectl_operator.observed.cluster import ObservedCluster
 from flamectl_operator.observed.incarnation import stale_pod
-from flamectl_operator.planning.effective_spec import EffectiveSpec, answer_due, flame_can_be_asked
+from flamectl_operator.planning.effective_spec import EffectiveSpec
 from flamectl_operator.planning.group_comparison import GroupComparison
 from flamectl_operator.planning.kept_claims import claims_in_danger, claims_yet_to_retain
 from flamectl_operator.planning.needs import NO_NEEDS, Needs
@@ -111,8 +111,8 @@ def _with_valid_spec(given: StatusInput, effective: EffectiveSpec, writer: Condi
     outcomes, midway = _outcomes(given, effective)
     problems = group_problems(observed, before.unhealthy_pods, now, desired)
     recent = recent_failures(before, observed, desired, effective.group, now)
-    flame = flame_conditions(writer, observed, desired.spec, effective.settings, before)
-    unheard = told_silence(flame, desired.spec, effective.group, now)
+    flame = flame_conditions(writer, observed, effective, before)
+    unheard = told_silence(flame, effective, now)
     health = compute_health(
         observed,
         effective,
@@ -141,7 +141,7 @@ def _with_valid_spec(given: StatusInput, effective: EffectiveSpec, writer: Condi
         tls=_certificates(observed.owner, desired.spec, effective.settings),
         claims=_claims(before.claims, observed, desired),
         idle=effective.idleness.remembered,
-        sessions=sessions(observed, desired.spec, effective.settings, before),
+        sessions=sessions(observed, effective, before),
     )
 
 
@@ -167,7 +167,7 @@ def _merged(
 ) -> tuple[Condition, ...]:
     """Add the conditions about Flame; where no session manager can be asked, drop those that flame_conditions does not return."""
     scaling = autoscaling_condition(writer, effective.group)
-    without = () if flame_can_be_asked(effective.desired.spec, effective.settings) else KINDS
+    without = () if effective.flame_can_be_asked else KINDS
     without = without if effective.group.scaling is not None else (*without, ConditionType.AUTOSCALING)
     return writer.merge((*conditions, *flame, *scaling), without=without)
 
@@ -184,15 +184,13 @@ def _outcomes(given: StatusInput, effective: EffectiveSpec) -> tuple[Sequence[Ou
     if given.outcomes is None:
         return (*earlier, given.registration), True
     silent = given.requests_failed and not any(outcome.attention for outcome in given.outcomes)
-    kept = (
-        earlier if silent else tuple(each for each in earlier if _still_unregistered(each, given, effective.settings))
-    )
+    kept = earlier if silent else tuple(each for each in earlier if _still_unregistered(each, given, effective))
     return (*given.outcomes, *kept), given.requests_failed
 
 
-def _still_unregistered(said: Outcome, given: StatusInput, settings: FlameSettings) -> bool:
+def _still_unregistered(said: Outcome, given: StatusInput, effective: EffectiveSpec) -> bool:
     """Return whether executors were said not to register, and a new operator, or their successors, have yet to show more."""
-    due = given.registration.reason == NOT_REGISTERED or answer_due(given.observed, settings)
+    due = given.registration.reason == NOT_REGISTERED or effective.answer_due(given.observed)
     return said.reason == NONE_REGISTERS and due
 
 
@@ -261,7 +259,7 @@ def _executor_manager(given: StatusInput) -> ExecutorManagerStatus:
         found |= {
             "replicas": effective.group.wanted_replicas,
             "autoscaling": autoscaling_status(effective.group),
-            "registered": registered(observed, effective.desired.spec, effective.settings, given.before),
+            "registered": registered(observed, effective, given.before),
             "draining": len(observed.group.draining) or None,
             "updated": updated,
             "outdated": updated - observed.group.renderings.get((template.revision, template.rendered), 0),

@@ -8,9 +8,8 @@ from flamectl_operator.api.status import Condition, ConditionType, FlameClusterS
 from flamectl_operator.flame.knowledge import Phase
 from flamectl_operator.observed.cluster import ObservedCluster
 from flamectl_operator.planning.effective_group import EffectiveGroup
-from flamectl_operator.planning.effective_spec import answer_due, flame_can_be_asked, flame_has_calls
+from flamectl_operator.planning.effective_spec import EffectiveSpec
 from flamectl_operator.planning.endpoint import lacks_address
-from flamectl_operator.settings.model import FlameSettings
 from flamectl_operator.status.conditions import ConditionWriter
 from flamectl_operator.status.reason import SESSION_MANAGER_NOT_REACHABLE
 
@@ -18,22 +17,18 @@ from flamectl_operator.status.reason import SESSION_MANAGER_NOT_REACHABLE
 KINDS = (ConditionType.SESSION_MANAGER_REACHABLE, ConditionType.EXECUTORS_REGISTERED)
 
 
-def registered(
-    observed: ObservedCluster, spec: FlameClusterSpec, settings: FlameSettings, before: FlameClusterStatus
-) -> int | None:
+def registered(observed: ObservedCluster, effective: EffectiveSpec, before: FlameClusterStatus) -> int | None:
     """Return how many executors are registered; None when that is unknown."""
-    if not flame_can_be_asked(spec, settings):
+    if not effective.flame_can_be_asked:
         return None
     if (snapshot := observed.flame.snapshot) is not None:
         return sum(snapshot.registered(executor.name) for executor in observed.group.live)
-    return before.executor_manager.registered if answer_due(observed, settings) else None
+    return before.executor_manager.registered if effective.answer_due(observed) else None
 
 
-def sessions(
-    observed: ObservedCluster, spec: FlameClusterSpec, settings: FlameSettings, before: FlameClusterStatus
-) -> SessionsStatus:
+def sessions(observed: ObservedCluster, effective: EffectiveSpec, before: FlameClusterStatus) -> SessionsStatus:
     """Return how much work the session manager has; nothing when that is unknown."""
-    if not flame_can_be_asked(spec, settings):
+    if not effective.flame_can_be_asked:
         return SessionsStatus()
     if (snapshot := observed.flame.snapshot) is not None:
         found = snapshot.counts
@@ -44,19 +39,15 @@ def sessions(
             failed_tasks=found.failed,
             paused=found.paused,
         )
-    return before.sessions if answer_due(observed, settings) else SessionsStatus()
+    return before.sessions if effective.answer_due(observed) else SessionsStatus()
 
 
 def flame_conditions(
-    writer: ConditionWriter,
-    observed: ObservedCluster,
-    spec: FlameClusterSpec,
-    settings: FlameSettings,
-    before: FlameClusterStatus,
+    writer: ConditionWriter, observed: ObservedCluster, effective: EffectiveSpec, before: FlameClusterStatus
 ) -> tuple[Condition, ...]:
     """Compute the conditions about Flame. None of them changes before the session manager has answered, or failed to."""
-    if not flame_can_be_asked(spec, settings):
-        return _behind_tls(writer, spec) if flame_has_calls(spec, settings) else ()
+    if not effective.flame_can_be_asked:
+        return _behind_tls(writer, effective.desired.spec) if effective.flame_has_calls else ()
     stored = tuple(said for kind in KINDS if (said := find(before, kind)) is not None)
     if observed.flame.snapshot is not None:
         reachable = writer.make(
@@ -66,7 +57,7 @@ def flame_conditions(
             message="The session manager answers the operator",
         )
         return (reachable, _registered(writer, observed))
-    if lacks_address(observed, settings):
+    if lacks_address(observed, effective.settings):
         message = (
             "The operator works without data from Flame, because the session manager's Pod has no address of its own"
         )
@@ -74,7 +65,7 @@ def flame_conditions(
             writer.make(kind, status=status, reason="NoAddress", message=message)
             for kind, status in zip(KINDS, (False, None), strict=True)
         )
-    if answer_due(observed, settings):
+    if effective.answer_due(observed):
         return stored
     known = [kind for kind in KINDS if find(before, kind) is not None]
     if observed.flame.phase is not Phase.UNKNOWN:

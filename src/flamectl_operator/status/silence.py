@@ -11,7 +11,7 @@ from datetime import datetime, timedelta
 from flamectl_operator.api.flamecluster import FlameClusterSpec
 from flamectl_operator.api.status import Condition, ConditionType
 from flamectl_operator.planning.effective_group import EffectiveGroup
-from flamectl_operator.planning.effective_spec import flame_can_be_asked
+from flamectl_operator.planning.effective_spec import EffectiveSpec
 from flamectl_operator.runtime.text import joined
 from flamectl_operator.status.notice import Notice
 from flamectl_operator.status.reason import SESSION_MANAGER_NOT_REACHABLE
@@ -24,13 +24,13 @@ FIRST_ANSWER_TIMEOUT_SECONDS = 300.0
 _REACHABLE = ConditionType.SESSION_MANAGER_REACHABLE
 
 
-def silence(conditions: Iterable[Condition], spec: FlameClusterSpec, group: EffectiveGroup) -> Notice | None:
+def silence(conditions: Iterable[Condition], effective: EffectiveSpec) -> Notice | None:
     """Return since when the session manager does not answer; None when it does, or when nothing depends on its answers."""
     found = {each.type: each for each in conditions}
     reachable = found.get(_REACHABLE)
-    if reachable is None or reachable.status != "False" or not flame_can_be_asked(spec, group.settings):
+    if reachable is None or reachable.status != "False" or not effective.flame_can_be_asked:
         return None
-    if not (left_undone := list(_left_undone(spec, group))):
+    if not (left_undone := list(_left_undone(effective.desired.spec, effective.group))):
         return None
     # Only an answer brings this condition, or a Pod without an address, which cannot answer.
     patience = SILENT_AFTER_SECONDS if ConditionType.EXECUTORS_REGISTERED in found else FIRST_ANSWER_TIMEOUT_SECONDS
@@ -41,11 +41,9 @@ def silence(conditions: Iterable[Condition], spec: FlameClusterSpec, group: Effe
     )
 
 
-def told_silence(
-    conditions: Iterable[Condition], spec: FlameClusterSpec, group: EffectiveGroup, now: datetime
-) -> tuple[Notice, ...]:
+def told_silence(conditions: Iterable[Condition], effective: EffectiveSpec, now: datetime) -> tuple[Notice, ...]:
     """Return the silence that has lasted long enough to be reported, if there is one; see `silence`."""
-    found = silence(conditions, spec, group)
+    found = silence(conditions, effective)
     return (found,) if found is not None and found.told_at <= now else ()
 
 

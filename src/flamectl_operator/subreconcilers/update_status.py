@@ -72,7 +72,7 @@ class UpdateStatus(Subreconciler):
 def _next_pass_without_event(pass_: Pass, observed: ObservedCluster, status: FlameClusterStatus) -> Outcome:
     """Return the wait until failures or fights are over, failures are reset, or something takes too long: there is no event."""
     now, spec = pass_.clock.now(), pass_.spec
-    unheard = None if spec is None else silence(status.conditions, spec.desired.spec, spec.group)
+    unheard = None if spec is None else silence(status.conditions, spec)
     slow = None if spec is None or spec.suspended else patience_ends(observed, now)
     silent = None if unheard is None or unheard.told_at <= now else unheard.told_at
     over = None if spec is None else failures_end(status.recent_failures, spec.settings)

@@ -42,7 +42,7 @@ def _silence(
 ) -> Notice | None:
     status = FlameClusterStatus(conditions=(condition or _reachable(), *[ANSWERED_BEFORE] * answered))
     wanted = effective(spec, **changes)
-    return silence(status.conditions, wanted.desired.spec, wanted.group)
+    return silence(status.conditions, wanted)
 
 
 def test_silence_is_told_one_minute_after_the_condition_became_false() -> None:
