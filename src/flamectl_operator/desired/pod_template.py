@@ -84,6 +84,12 @@ class ComponentTemplate:
         sources = (as_object(each.get("persistentVolumeClaim")) for each in entries(self.pod("")["spec"], "volumes"))
         return {str(each.get("claimName", "")) for each in sources} - {""}
 
+    @property
+    def container_names(self) -> set[str]:
+        """The names of the containers and init containers that its Pods have unless a webhook adds more."""
+        spec = self.manifest["spec"]
+        return {str(each.get("name")) for kind in ("containers", "initContainers") for each in entries(spec, kind)}
+
     def container_field(self, name: str) -> str:
         """Return the field of the FlameCluster that describes a container."""
         if name == self.component:

@@ -94,6 +94,7 @@ class PodContainer(View, frozen=True):
     """An entry of a Pod's `spec.containers`."""
 
     resources: ContainerResources | None = None
+    name: str = ""
 
 
 class InitContainer(View, frozen=True):

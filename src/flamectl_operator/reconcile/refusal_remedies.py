@@ -7,6 +7,8 @@ refusals.
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
+from typing import Any
 
 from flamectl_operator.api.constants import SESSION_MANAGER
 from flamectl_operator.desired.pod_template import ComponentTemplate
@@ -57,7 +59,7 @@ def remedy(why: str, words: str, template: ComponentTemplate | None) -> str:
     if template is not None and not POLICY.search(words):
         for said, advice in _PLUGINS:
             if said in words:
-                return advice.format(f"{template.field}.podTemplate.spec")
+                return _of_plugin(advice, f"{template.field}.podTemplate.spec", template.manifest["spec"])
     if why == QUOTA_EXCEEDED:
         return _quota(words, template)
     if why == POD_SECURITY:
@@ -71,6 +73,13 @@ def remedy(why: str, words: str, template: ComponentTemplate | None) -> str:
         fields = undecodable_fields(words, template) if template is not None else ""
         return f"correct {fields or 'the field'}"
     return limit_range_remedy(words, template) or _policy(words)
+
+
+def _of_plugin(advice: str, place: str, spec: Mapping[str, Any]) -> str:
+    field = advice.rpartition("{}.")[2]
+    if advice.startswith("create it") and field not in spec:
+        return f"create it; if a webhook sets {field}, change it there"
+    return advice.format(place)
 
 
 def _quota(words: str, template: ComponentTemplate | None) -> str:

@@ -31,6 +31,10 @@ _COMMAND = re.compile(
 #: For a Pod without a node that the present spec did not make.
 _EARLIER = "it is of an earlier spec and asks for {asks}"
 _EARLIER_UNKNOWN = "it is of an earlier spec, see what it asks for by kubectl describe pod {pod}"
+#: For a container that the template does not have, in place of fields of the FlameCluster.
+_ADDED = "a webhook added this container, so change it there"
+#: A field of the FlameCluster in a remedy.
+_FIELD = re.compile(r"\{(?:image|command|container|memory_limit|template)\}")
 #: The setting for executor images without a shell, in which the waiting container cannot run.
 _INIT_IMAGE = "the operator's setting flame.initImage"
 
@@ -61,9 +65,12 @@ def for_pod(message: str, name: str) -> str:
 def _tail(component: Component, problem: PodProblem, template: ComponentTemplate | None) -> str:
     """Return the remedy in brackets."""
     advice = problem.remedy.format(**_names(component, problem.container, template)) if problem.remedy else ""
+    if template is not None and template.revision == component.revision and _FIELD.search(problem.remedy):
+        added = bool(problem.container) and problem.container not in template.container_names
+        advice = _ADDED if added else advice
     if problem.reason == UNSCHEDULABLE and template is not None:
         if template.revision == component.revision:
-            advice = scheduling.remedy(problem.cause, template, component.name)
+            advice = scheduling.remedy(problem.cause, template, component.name, component.pod.spec)
         else:
             asks = scheduling.asked_before(problem.cause, component.pod.spec)
             advice = (_EARLIER if asks else _EARLIER_UNKNOWN).format(asks=asks, pod=component.name)

@@ -6,6 +6,8 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
+from flamectl_operator.api.constants import WAIT_CONTAINER
+from flamectl_operator.api.quantity import amount
 from flamectl_operator.desired.pod_template import ComponentTemplate
 from flamectl_operator.desired.resource_asks import asked
 from flamectl_operator.desired.unvalidated import as_object, entries
@@ -16,6 +18,9 @@ _ROOM = 130
 _LACKING = re.compile(r"Insufficient ([\w./-]+?)(?=[,.;]?(?:\s|$))")
 #: The most claims that a message names.
 _CLAIMS = 2
+_MISSING_CLAIM = re.compile(r'persistentvolumeclaim "([^"]+)" not found')
+#: The spec of a Pod of which nothing is known.
+_UNKNOWN = PodSpec()
 #: Other messages of the scheduler, with the remedy. `{claims}` are the names of the claims that the Pod mounts.
 _OTHERS = (
     ("untolerated taint", "add a toleration to {template}.tolerations, or a node without the taint"),
@@ -40,13 +45,14 @@ _OTHERS = (
 )
 
 
-def remedy(words: str, template: ComponentTemplate, pod: str = "") -> str:
+def remedy(words: str, template: ComponentTemplate, pod: str = "", found: PodSpec = _UNKNOWN) -> str:
     """Return what was asked, and what to do about it; empty where the scheduler's words are not known.
 
     Args:
         pod: The name of the Pod, which the claim of its `persistence` has as well.
+        found: The spec of the Pod, to which a webhook may have added something.
     """
-    first, *others = dict.fromkeys(_remedies(words, template, pod)) or [""]
+    first, *others = dict.fromkeys(_remedies(words, template, pod, found)) or [""]
     both = "; ".join([first, *others[:1]])
     return both if len(both) <= _ROOM else first
 
@@ -72,34 +78,68 @@ def _quantity(asks: ContainerResources | None, resource: str) -> str:
     return "" if asks is None else (asks.requests or {}).get(resource) or (asks.limits or {}).get(resource) or ""
 
 
-def _remedies(words: str, template: ComponentTemplate, pod: str) -> Iterator[str]:
+def _remedies(words: str, template: ComponentTemplate, pod: str, found: PodSpec) -> Iterator[str]:
     place = f"{template.field}.podTemplate.spec"
     spec = template.manifest["spec"]
     asks: dict[str, dict[str, str]] = {}
     for resource in dict.fromkeys(_LACKING.findall(words)):
-        field, quantity = asked(template, "requests", resource)
-        if field:
+        own = field, quantity = asked(template, "requests", resource)
+        if added := _added(template, found, resource, own, pod):
+            yield added
+        elif field:
             asks.setdefault(field.removesuffix(f".{resource}"), {})[resource] = quantity
         else:
             yield f"a LimitRange or a webhook asks for it: set {template.field}.resources.requests.{resource}"
-    for parent, found in asks.items():
-        what = " and ".join(f"{resource} {quantity}" for resource, quantity in found.items())
-        lowered = f"{parent}.{next(iter(found))}" if len(found) == 1 else f"them in {parent}"
+    for parent, each in asks.items():
+        what = " and ".join(f"{resource} {quantity}" for resource, quantity in each.items())
+        lowered = f"{parent}.{next(iter(each))}" if len(each) == 1 else f"them in {parent}"
         yield f"it asks for {what}: lower {lowered}, or add a node"
     if "node affinity" in words and "volume node affinity" not in words:
+        yield from _added_selection(spec, found)
         yield from _selection(spec, place)
     if "topology spread constraints" in words and (spread := entries(spec, "topologySpreadConstraints")):
         keys = ", ".join(dict.fromkeys(str(each.get("topologyKey")) for each in spread))
         yield f"it asks for topologySpreadConstraints by {keys}: change {place}.topologySpreadConstraints"
-    own = [pod] if template.claim_volume or pod in template.claim_names else []
+    claims = [pod] if template.claim_volume or pod in template.claim_names else []
     names = {
         "template": place,
-        "claims": "".join(f" {each}" for each in (*own, *sorted(template.claim_names - {*own}))[:_CLAIMS]),
-        "class": f", or correct {template.field}.persistence.storageClassName" if own else "",
+        "claims": "".join(f" {each}" for each in (*claims, *sorted(template.claim_names - {*claims}))[:_CLAIMS]),
+        "class": f", or correct {template.field}.persistence.storageClassName" if claims else "",
     }
+    claim = _MISSING_CLAIM.search(words)
+    if claim is not None and claim[1] not in {*claims, *template.claim_names}:
+        yield "create the claim; a webhook added it to the Pod"
+        return
     for said, what in _OTHERS:
         if said in words:
             yield what.format(**names)
+
+
+def _added(template: ComponentTemplate, found: PodSpec, resource: str, own: tuple[str, str], pod: str) -> str:
+    """Return who asks for more of a resource than the template does; empty where nobody does, or where that is not known.
+
+    Args:
+        own: The field that asks for most of it, and the quantities of all; both empty where the template asks for none.
+    """
+    field, quantities = own
+    asks = {each.name: _quantity(each.resources, resource) for each in found.containers}
+    name = max(asks, key=lambda each: amount(asks[each] or 0), default="")
+    if name and amount(asks[name] or 0) > sum(amount(each) for each in quantities.split(" + ") if each):
+        if name in template.container_names:
+            return f"a LimitRange or a webhook asks for it: set {template.container_field(name)}.resources.requests.{resource}"
+        return f'container "{name}", which a webhook added, asks for {resource} {asks[name]}: lower it there, or add a node'
+    if not asks or any(asks.values()) or (field and WAIT_CONTAINER not in field):
+        return ""
+    return f"see what it asks for by kubectl describe pod {pod}, or add a node"
+
+
+def _added_selection(spec: dict[str, Any], found: PodSpec) -> Iterator[str]:
+    asked_for = as_object(spec.get("nodeSelector"))
+    added = {key: value for key, value in (found.node_selector or {}).items() if key not in asked_for}
+    if added:
+        yield f"a webhook or the namespace adds nodeSelector {_pairs(added)}: change it there, or label a node"
+    elif found.containers and not asked_for and "affinity" not in spec:
+        yield "a webhook adds an affinity: change it there, or label a node"
 
 
 def _selection(spec: dict[str, Any], place: str) -> Iterator[str]:

@@ -164,9 +164,14 @@ EVICTED_TEMPLATE = "spec.executorManager.podTemplate.spec"
     ],
 )  # fmt: skip
 def test_evicted_pod_is_told_with_the_field_that_the_kubelet_means(words: str, advice: str) -> None:
-    pod = executor_pod(0, "failed", phase="Failed", reason="Evicted", message=f"{words} ")
+    side = {"podTemplate": {"spec": {"containers": [{"name": "side", "image": "any"}]}}}
+    wanted = effective({"executorManager": {"replicas": 1, **side}})
+    pod = executor_pod(0, "failed", wanted=wanted.desired, phase="Failed", reason="Evicted", message=f"{words} ")
+    seen = observed(SM, pod, wanted=wanted)
 
-    (told,) = _status(SM, pod, count=1).unhealthy_pods
+    (told,) = compute_status(
+        StatusInput(FlameClusterStatus(), 1, seen, wanted, next_id=9, outcomes=()), NOW
+    ).unhealthy_pods
 
     assert told.reason == "Evicted"
     assert str(told.message).endswith(f"({advice})")

@@ -105,7 +105,7 @@ def _pod(resources: dict[str, Any] | None = None, **pod_spec: Any) -> dict[str, 
         ),
         (
             '0/3 nodes are available: persistentvolumeclaim "data" not found. not found',
-            _pod(),
+            _pod(volumes=[{"name": "data", "persistentVolumeClaim": {"claimName": "data"}}]),
             f"create the claim, or correct {TEMPLATE}.volumes",
         ),
         ("no nodes available to schedule pods", _pod(), "add a node"),

@@ -152,12 +152,27 @@ LOG = {"name": "log", "image": "any", "resources": {"limits": {"memory": "5Gi"}}
 )  # fmt: skip
 def test_refusal_of_a_pod_names_the_field_of_its_component(words: str, reason: str, remedy: str) -> None:
     own = {"requests": {"cpu": "1"}, "limits": {"cpu": "4", "memory": "4Gi"}}
-    changes = {"executorManager": {"resources": own, "podTemplate": {"spec": {"containers": [LOG]}}}}
+    names = {"serviceAccountName": "b", "priorityClassName": "high", "runtimeClassName": "gvisor"}
+    changes = {"executorManager": {"resources": own, "podTemplate": {"spec": {"containers": [LOG], **names}}}}
     template = desired(changes).group.template
     refusal = RefusedError.of(_forbidden(words), template)
 
     assert refusal.reason == reason
     assert str(refusal) == f"executor manager: {words.partition('is forbidden: ')[2]} ({remedy})"
+
+
+@pytest.mark.parametrize(
+    ("words", "field"),
+    [
+        ("no PriorityClass with name high was found", "priorityClassName"),
+        ('pod rejected: RuntimeClass "gvisor" not found', "runtimeClassName"),
+        ('error looking up service account a/b: serviceaccount "b" not found', "serviceAccountName"),
+    ],
+)
+def test_refusal_of_what_no_pod_template_asks_for_does_not_name_its_field(words: str, field: str) -> None:
+    refusal = RefusedError.of(_forbidden(f'pods "x" is forbidden: {words}'), desired().group.template)
+
+    assert str(refusal).endswith(f"{words} (create it; if a webhook sets {field}, change it there)")
 
 
 WAIT = f"{TEMPLATE}.initContainers[name=wait-for-session-manager].resources"
