@@ -180,8 +180,14 @@ def forks() -> Iterator[subprocess.Popen[str]]:
         pytest.param(
             f"{_FLAME}.watcher:AT_ONCE",
             _UNBOUNDED,
-            "tests/unit/flame/test_watcher.py::test_number_of_concurrent_questions_is_limited",
+            "tests/unit/flame/test_watcher.py::test_number_of_concurrent_questions_is_limited[3-32]",
             id="questions at the same time",
+        ),
+        pytest.param(
+            f"{_FLAME}.watcher:OF_NAMESPACE",
+            _UNBOUNDED,
+            "tests/unit/flame/test_watcher.py::test_number_of_concurrent_questions_is_limited[1-16]",
+            id="questions of a namespace at the same time",
         ),
         pytest.param(
             "flamectl_operator.runtime.limits:Slots.slot",

@@ -18,7 +18,7 @@ class AnswerMemory(Slots):
         try:
             yield share
         finally:
-            self.give_back(share.size)
+            self.give_back(share.size, namespace)
 
 
 class Share:

@@ -36,8 +36,8 @@ DEMAND_PERIOD = 5.0
 IDLE_PERIOD = 30.0
 #: Seconds between two questions at the least, however often somebody asks for an answer at once.
 SHORTEST_PERIOD = 0.2
-#: Session managers that are asked at the same time: each may take a thread that resolves its name. Namespaces take turns.
-AT_ONCE = 16
+#: Session managers that are asked at the same time, and those of a namespace among them. Namespaces take turns.
+AT_ONCE, OF_NAMESPACE = 32, 16
 #: Bytes of all that is kept of answers, and bytes that are kept of a session manager's answers in any case: some hundred nodes.
 MAX_KEPT = 16 * 2**20
 SMALL = 128 * 2**10
@@ -150,7 +150,7 @@ class Watcher:
         #: How many session managers are asked at each address. Answers from an address that two share could be of either.
         self._addresses: Counter[tuple[str, int]] = Counter()
         self._off: dict[Key, Knowledge] = {}
-        self._slots = Slots(AT_ONCE)
+        self._slots = Slots(AT_ONCE, OF_NAMESPACE)
         self._after_failures = ExponentialBackoff(FIRST, LONGEST, JITTER, random)
         self._after_offences = ExponentialBackoff(FIRST, LONGEST_FOR_OFFENDERS, JITTER, random)
         self._log = structlog.get_logger(component="flame")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections import OrderedDict, deque
+from collections import Counter, OrderedDict, deque
 from collections.abc import AsyncIterator, Hashable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -17,10 +17,14 @@ class Slots:
 
     Args:
         limit: The most slots that all holders have together, at least 1.
+        of_group: The most slots that the holders of a group have together; None for all slots.
     """
 
-    def __init__(self, limit: int) -> None:
+    def __init__(self, limit: int, of_group: int | None = None) -> None:
         self._limit = limit
+        self._of_group = of_group
+        #: Slots that the holders of each group have.
+        self._held: Counter[Hashable] = Counter()
         #: The callers that wait, by group; the group whose turn is next comes first.
         self._lines: OrderedDict[Hashable, deque[_Caller]] = OrderedDict()
         #: Slots that holders have.
@@ -38,12 +42,12 @@ class Slots:
         try:
             yield
         finally:
-            self.give_back()
+            self.give_back(group=group)
 
     async def take(self, count: int = 1, group: Hashable = None) -> None:
-        """Wait until there are so many slots, and take them; they must not be more than the limit."""
-        if self.taken + count <= self._limit and not self._lines:
-            self.taken += count
+        """Wait until there are so many slots, and take them; they must not be more than the limits."""
+        if self.taken + count <= self._limit and self._may_have(group, count) and self._next() is None:
+            self._hold(group, count)
             return
         caller = _Caller(asyncio.get_running_loop().create_future(), count)
         self._lines.setdefault(group, deque()).append(caller)
@@ -51,16 +55,25 @@ class Slots:
             await caller.admitted
         except asyncio.CancelledError:
             if caller.admitted.done() and not caller.admitted.cancelled():
-                self.give_back(count)  # admitted and cancelled in the same iteration of the loop
+                self.give_back(count, group)  # admitted and cancelled in the same iteration of the loop
             else:
                 self._leave(group, caller)
                 self._admit()  # slots may have been free for the next caller
             raise
 
-    def give_back(self, count: int = 1) -> None:
+    def give_back(self, count: int = 1, group: Hashable = None) -> None:
         """Let others have slots."""
-        self.taken -= count
+        self._hold(group, -count)
         self._admit()
+
+    def _hold(self, group: Hashable, count: int) -> None:
+        self.taken += count
+        self._held[group] += count
+        if not self._held[group]:
+            del self._held[group]
+
+    def _may_have(self, group: Hashable, count: int) -> bool:
+        return self._of_group is None or self._held[group] + count <= self._of_group
 
     def _admit(self) -> None:
         while (found := self._next()) is not None:
@@ -70,13 +83,16 @@ class Slots:
             self._leave(group, caller)
             if group in self._lines:
                 self._lines.move_to_end(group)
-            self.taken += caller.count
+            self._hold(group, caller.count)
             caller.admitted.set_result(None)
 
     def _next(self) -> tuple[Hashable, _Caller] | None:
         """Return the caller whose turn it is. A caller that was just cancelled leaves its line when it runs."""
-        waiting = ((group, each) for group, line in self._lines.items() for each in line if not each.admitted.done())
-        return next(waiting, None)
+        for group, line in self._lines.items():
+            first = next((each for each in line if not each.admitted.done()), None)
+            if first is not None and self._may_have(group, first.count):
+                return group, first
+        return None
 
     def _leave(self, group: Hashable, caller: _Caller) -> None:
         line = self._lines[group]
