@@ -97,7 +97,7 @@ from flamectl_operator.reconcile.dry_run import DryRuns
 from flamectl_operator.reconcile.executor_ids import ExecutorIds
 from flamectl_operator.reconcile.lock_hold import LockHold
 from flamectl_operator.reconcile.named_pod import NamedPod
-from flamectl_operator.reconcile.present_plan import PresentPlan
+from flamectl_operator.reconcile.reconcile_pass import PresentPlan
 from flamectl_operator.reconcile.status_writer import StatusWriter
 from flamectl_operator.runtime import outcome, share, workqueue
 from flamectl_operator.runtime.clock_reading import ClockReading

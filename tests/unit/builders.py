@@ -24,7 +24,7 @@ from flamectl_operator.api.constants import (
 from flamectl_operator.api.flamecluster import FlameClusterSpec
 from flamectl_operator.api.validation import parse_spec
 from flamectl_operator.desired.cluster import DesiredCluster
-from flamectl_operator.desired.config_map import config_map as config_map_manifest
+from flamectl_operator.desired.flame_config import config_map as config_map_manifest
 from flamectl_operator.desired.metadata import Identity
 from flamectl_operator.kube.pod_views import (
     ContainerState,

@@ -29,8 +29,7 @@ from flamectl_operator.process.monitoring import Monitor
 from flamectl_operator.process.monitoring.checks import WATCH_TIMEOUT_SECONDS
 from flamectl_operator.runtime.health import MAX_LAG
 from flamectl_operator.settings.catalogue import catalogue
-from flamectl_operator.settings.environment import environment_layer
-from flamectl_operator.settings.layers import merge
+from flamectl_operator.settings.layers import environment_layer, merge
 from flamectl_operator.settings.model import OperatorConfig, PodPolicy
 from flamectl_operator.status import events as announcements
 from flamectl_operator.status.reason import PRECEDENCE

@@ -7,12 +7,11 @@ from functools import cached_property
 from typing import Any
 
 from flamectl_operator.api import consistency
-from flamectl_operator.api.flamecluster import FlameClusterSpec
+from flamectl_operator.api.flamecluster import ExecutorManagerSpec, FlameClusterSpec
 from flamectl_operator.api.near_names import near_names
 from flamectl_operator.desired import flame_config, names
 from flamectl_operator.desired.claims import DesiredClaim, object_cache_claim, session_manager_claim
 from flamectl_operator.desired.client_config import client_config_map
-from flamectl_operator.desired.group import DesiredGroup
 from flamectl_operator.desired.metadata import Identity
 from flamectl_operator.desired.network_policy import network_policy
 from flamectl_operator.desired.object_cache import object_cache_pod
@@ -21,6 +20,14 @@ from flamectl_operator.desired.pods import executor_pod, session_manager_pod
 from flamectl_operator.desired.revision import fingerprint, shared_revision
 from flamectl_operator.desired.services import services
 from flamectl_operator.settings.model import FlameSettings
+
+
+@dataclass(frozen=True)
+class DesiredGroup:
+    """A group of executors as it should exist. A FlameCluster has one group today."""
+
+    spec: ExecutorManagerSpec
+    template: ComponentTemplate
 
 
 @dataclass(frozen=True)

@@ -14,12 +14,19 @@ from typing import Any
 
 import yaml
 
-from flamectl_operator.api.constants import FRONTEND_PORT, OBJECT_CACHE_PORT
+from flamectl_operator.api.constants import (
+    CONFIG_FILE,
+    CONFIG_GENERATION_ANNOTATION,
+    CONFIG_HASH_ANNOTATION,
+    FRONTEND_PORT,
+    OBJECT_CACHE_PORT,
+)
 from flamectl_operator.api.flamecluster import FlameClusterSpec
 from flamectl_operator.api.images import tagged_version
 from flamectl_operator.api.object_cache import Eviction
 from flamectl_operator.api.problems import InvalidSpecError, Problem
 from flamectl_operator.desired import names, tls
+from flamectl_operator.desired.metadata import Identity
 from flamectl_operator.runtime.merge_patch import merge
 
 #: The last release of Flame whose scheduler has the plugin `gang`.
@@ -66,6 +73,22 @@ def render(config: dict[str, Any]) -> str:
 def content_hash(text: str) -> str:
     """Return a short hash of the text, which detects changes for `configGeneration`."""
     return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def config_map(owner: Identity, text: str, generation: int) -> dict[str, Any]:
+    """Return the ConfigMap with flame-cluster.yaml, which is mounted into every Pod.
+
+    Args:
+        text: The content of flame-cluster.yaml.
+        generation: `configGeneration` of this text. The ConfigMap and the status both hold it with the hash, so that neither a
+            crash between the two writes nor a deleted ConfigMap loses the count.
+    """
+    metadata = owner.metadata(names.config_map(owner.name), "config")
+    metadata["annotations"] = {
+        CONFIG_GENERATION_ANNOTATION: str(generation),
+        CONFIG_HASH_ANNOTATION: content_hash(text),
+    }
+    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": {CONFIG_FILE: text}}
 
 
 def _flat(name: str, spec: FlameClusterSpec) -> dict[str, Any]:

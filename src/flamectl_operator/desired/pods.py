@@ -7,6 +7,8 @@ from typing import Any
 
 from flamectl_operator.api.constants import (
     BACKEND_PORT,
+    DRAINING_ANNOTATION,
+    DRAINING_SINCE_ANNOTATION,
     EXECUTOR_MANAGER,
     FRONTEND_PORT,
     LOG_VARIABLE,
@@ -134,6 +136,16 @@ def rebinding_annotations(session_manager_incarnation: str, now: datetime) -> di
     return executor_annotations(session_manager_incarnation) | {
         REBOUND_ANNOTATION: now.replace(microsecond=0).isoformat()
     }
+
+
+def drain_annotations(why: str, now: datetime) -> dict[str, str]:
+    """Return the annotations that mark an executor for draining."""
+    return {DRAINING_ANNOTATION: why, **since_annotation(now)}
+
+
+def since_annotation(since: datetime) -> dict[str, str]:
+    """Return the annotation that says from when a drain counts."""
+    return {DRAINING_SINCE_ANNOTATION: since.replace(microsecond=0).isoformat()}
 
 
 def _executor_defaults(spec: FlameClusterSpec, group: ExecutorManagerSpec, settings: FlameSettings) -> dict[str, Any]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from flamectl_operator.api.update_strategy import UpdateStrategy
-from flamectl_operator.desired.group import DesiredGroup
+from flamectl_operator.desired.cluster import DesiredGroup
 from flamectl_operator.observed.executor import Executor
 from flamectl_operator.planning.autoscaling import Scaling
 from flamectl_operator.planning.budget import surge

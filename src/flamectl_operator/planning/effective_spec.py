@@ -16,7 +16,7 @@ from flamectl_operator.api.flamecluster import FlameClusterSpec
 from flamectl_operator.api.status import FlameClusterStatus, suspension_begun
 from flamectl_operator.desired import names
 from flamectl_operator.desired.cluster import DesiredCluster
-from flamectl_operator.desired.config_map import config_map
+from flamectl_operator.desired.flame_config import config_map
 from flamectl_operator.flame.knowledge import Phase
 from flamectl_operator.kube.views import PersistentVolumeClaimView
 from flamectl_operator.observed.cluster import ObservedCluster

@@ -12,8 +12,7 @@ import typer
 from flamectl_operator.kube.client import Client
 from flamectl_operator.kube.http.credentials import in_cluster, own_namespace
 from flamectl_operator.process.settings_sources import CONFIG_MAP, ConfigMapSource, FileSource, Source
-from flamectl_operator.settings.environment import environment_layer
-from flamectl_operator.settings.layers import Layer, SettingsError, check, layer_of
+from flamectl_operator.settings.layers import Layer, SettingsError, check, environment_layer, layer_of
 from flamectl_operator.settings.model import ControllerSettings, LogFormat, LogLevel
 from flamectl_operator.settings.names import is_namespace, is_subdomain
 

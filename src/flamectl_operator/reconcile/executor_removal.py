@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 
+from flamectl_operator.desired.pods import drain_annotations
 from flamectl_operator.kube.resources import PODS
 from flamectl_operator.observed.executor import Executor
-from flamectl_operator.planning.marks import drain_annotations
 from flamectl_operator.planning.part import listed
 from flamectl_operator.planning.parts import DrainReason
 from flamectl_operator.reconcile.batch import batch_end, time_limit

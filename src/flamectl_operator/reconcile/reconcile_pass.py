@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from datetime import datetime
+
+import structlog
 
 from flamectl_operator.observed.cluster import ObservedCluster
 from flamectl_operator.observed.component import Component
@@ -17,15 +19,41 @@ from flamectl_operator.reconcile.cluster_io import ClusterIO
 from flamectl_operator.reconcile.deletion_lock import DeletionLock
 from flamectl_operator.reconcile.dry_run import DryRuns
 from flamectl_operator.reconcile.executor_ids import ExecutorIds
-from flamectl_operator.reconcile.present_plan import PresentPlan
 from flamectl_operator.reconcile.report import Report
 from flamectl_operator.reconcile.session_manager_io import SessionManagerIO
 from flamectl_operator.reconcile.status_writer import StatusWriter
 from flamectl_operator.runtime.clock import Clock
 from flamectl_operator.runtime.clock_reading import ClockReading
+from flamectl_operator.runtime.logs import is_logged
 from flamectl_operator.runtime.outcome import DONE, Outcome
 from flamectl_operator.runtime.slow_start import SlowStart
 from flamectl_operator.status.compute import StatusInput
+
+_LOG = structlog.get_logger(component="controller")
+
+
+class PresentPlan:
+    """Keeps a plan for as long as the snapshot and the facts stay the same, and logs a new one at debug."""
+
+    def __init__(self) -> None:
+        self._plan: ClusterPlan | None = None
+        self._known: tuple[object, ...] = ()
+        self._last_logged = ""
+
+    def of(self, observed: ObservedCluster, known: tuple[object, ...], make: Callable[[], ClusterPlan]) -> ClusterPlan:
+        """Return the plan of this snapshot and of these facts, which is made if the kept one is of others.
+
+        Args:
+            known: The facts, as far as they change in a pass.
+        """
+        if self._plan is not None and self._plan.observed is observed and self._known == known:
+            return self._plan
+        plan = make()
+        self._plan, self._known = plan, known
+        if is_logged("debug") and (text := str(plan)) != self._last_logged:
+            self._last_logged = text
+            _LOG.debug("plan", plan=text)
+        return plan
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from pydantic import ValidationError
 from pydantic.alias_generators import to_camel
 from pydantic_core import ErrorDetails
 
-from flamectl_operator.settings.catalogue import HEAD, catalogue, nearest
+from flamectl_operator.settings.catalogue import ENVIRONMENT_PREFIX, HEAD, catalogue, nearest
 from flamectl_operator.settings.model import COMBINATION, OperatorConfig
 
 #: The origin of a setting that no layer sets.
@@ -72,6 +72,28 @@ def layer_of(origin: str, settings: Mapping[str, tuple[str, object]]) -> Layer:
             section = section.setdefault(each, {})
         section[name] = value
     return Layer(origin, document, {path: exact for path, (exact, _) in settings.items()}, typed=False)
+
+
+def environment_layer(environ: Mapping[str, str]) -> Layer:
+    """Read settings from environment variables, such as `FLAMECTL_CONFIG_CONTROLLER_WORKERS=4`.
+
+    Lists are separated by commas; an empty value is an empty list.
+
+    Raises:
+        SettingsError: A variable has our prefix, but there is no such setting.
+    """
+    known = {setting.variable: setting for setting in catalogue().values()}
+    ours = sorted(name for name in environ if name.startswith(ENVIRONMENT_PREFIX))
+    unknown = [name for name in ours if name not in known]
+    if unknown:
+        raise SettingsError(
+            "; ".join(f"environment variable {name}: no such setting{nearest(name, known)}" for name in unknown)
+        )
+    said: dict[str, tuple[str, object]] = {}
+    for name in ours:
+        setting, text = known[name], environ[name]
+        said[setting.path] = (f"environment variable {name}", _split(text) if setting.many else text)
+    return layer_of("environment", said)
 
 
 def merge(layers: Sequence[Layer]) -> Effective:
@@ -178,3 +200,7 @@ def _values(document: object, prefix: str = "") -> Iterator[tuple[str, object]]:
                 yield from _values(value, f"{prefix}{name}.")
             elif value is not None and name not in HEAD:
                 yield f"{prefix}{name}", value
+
+
+def _split(text: str) -> list[str]:
+    return [part.strip() for part in text.split(",")] if text.strip() else []

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from datetime import datetime
 
+from flamectl_operator.desired.pods import since_annotation
 from flamectl_operator.kube.resources import PODS
 from flamectl_operator.observed.executor import Executor
 from flamectl_operator.planning.cluster_plan import ClusterPlan
-from flamectl_operator.planning.marks import since_annotation
 from flamectl_operator.planning.part import listed
 from flamectl_operator.planning.parts import Deletion, DrainPlan
 from flamectl_operator.reconcile.base import PlannedStep

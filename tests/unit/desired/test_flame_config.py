@@ -14,8 +14,7 @@ from hypothesis import strategies as st
 
 from flamectl_operator.api.problems import InvalidSpecError
 from flamectl_operator.desired import flame_config as module
-from flamectl_operator.desired.config_map import config_map
-from flamectl_operator.desired.flame_config import content_hash, flame_config, render
+from flamectl_operator.desired.flame_config import config_map, content_hash, flame_config, render
 from tests.unit.builders import OWNER, desired, spec
 from tests.unit.support import rfc_7386
 

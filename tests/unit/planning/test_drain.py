@@ -8,13 +8,13 @@ from datetime import datetime, timedelta
 import pytest
 
 from flamectl_operator.api.constants import DRAINING_ANNOTATION, DRAINING_SINCE_ANNOTATION, EXECUTOR_MANAGER
+from flamectl_operator.desired.pods import drain_annotations
 from flamectl_operator.flame.knowledge import Knowledge, Phase
 from flamectl_operator.flame.snapshot import ExecutorState, FlameExecutor, NodeState, SessionManagerSnapshot
 from flamectl_operator.observed.cluster import ObservedCluster
 from flamectl_operator.observed.executor import Executor
 from flamectl_operator.planning.drain import CONFIRM_AFTER, RETURN_SECONDS, drainable
 from flamectl_operator.planning.effective_spec import EffectiveSpec
-from flamectl_operator.planning.marks import drain_annotations
 from flamectl_operator.planning.parts import Deletion, DrainPlan, DrainReason
 from flamectl_operator.runtime.clock_reading import ClockReading
 from tests.unit.builders import (

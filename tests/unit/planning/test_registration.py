@@ -8,13 +8,13 @@ from dataclasses import replace
 import pytest
 
 from flamectl_operator.api.constants import DELETION_COST_ANNOTATION, EXECUTOR_MANAGER, REVISION_ANNOTATION
+from flamectl_operator.desired.pods import drain_annotations
 from flamectl_operator.flame.knowledge import Knowledge, Phase
 from flamectl_operator.flame.snapshot import ExecutorState, FlameExecutor, NodeState, SessionManagerSnapshot
 from flamectl_operator.kube.pod_views import PodView
 from flamectl_operator.observed.cluster import ObservedCluster
 from flamectl_operator.observed.executor import Executor
 from flamectl_operator.planning.deletion import deletion_order
-from flamectl_operator.planning.marks import drain_annotations
 from flamectl_operator.planning.parts import DrainReason
 from flamectl_operator.planning.registration import NOT_REGISTERED, of_no_use, superseded
 from flamectl_operator.planning.replacement_backoff import ReplacementBackoff

@@ -13,12 +13,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from flamectl_operator.api.constants import DELETION_COST_ANNOTATION
+from flamectl_operator.desired.pods import drain_annotations
 from flamectl_operator.kube.pod_views import PodView
 from flamectl_operator.observed.executor import Executor
 from flamectl_operator.planning.budget import Budget
 from flamectl_operator.planning.deletion import deletion_order
 from flamectl_operator.planning.effective_spec import EffectiveSpec
-from flamectl_operator.planning.marks import drain_annotations
 from flamectl_operator.planning.parts import DrainReason, ScalePlan
 from flamectl_operator.planning.replacement_backoff import ReplacementBackoff
 from flamectl_operator.planning.scale import creation_wait

@@ -21,8 +21,7 @@ from flamectl_operator.kube.errors import (
 )
 from flamectl_operator.process.live_settings import RELOAD_INTERVAL, LiveConfig
 from flamectl_operator.process.settings_sources import CONFIG_MAP, KEY, ConfigMapSource, FileSource
-from flamectl_operator.settings.environment import environment_layer
-from flamectl_operator.settings.layers import Layer, SettingsError, layer_of
+from flamectl_operator.settings.layers import Layer, SettingsError, environment_layer, layer_of
 from flamectl_operator.settings.model import OperatorConfig
 from tests.unit.builders import NOW
 from tests.unit.runtime.virtual_time import VirtualClock, VirtualTimeLoop

@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 
 from flamectl_operator.settings.catalogue import HEAD, catalogue, values
 from flamectl_operator.settings.document import defaults, parse, show, show_json
-from flamectl_operator.settings.environment import environment_layer
-from flamectl_operator.settings.layers import SettingsError, layer_of, merge
+from flamectl_operator.settings.layers import SettingsError, environment_layer, layer_of, merge
 from flamectl_operator.settings.model import OperatorConfig
 from tests.unit.settings.values import said
 

@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 
 from flamectl_operator.settings.catalogue import Setting, catalogue, values
 from flamectl_operator.settings.document import parse
-from flamectl_operator.settings.environment import environment_layer
-from flamectl_operator.settings.layers import Layer, SettingsError, layer_of, merge
+from flamectl_operator.settings.layers import Layer, SettingsError, environment_layer, layer_of, merge
 from flamectl_operator.settings.model import OperatorConfig
 from tests.unit.settings.values import nested, other, said
 
