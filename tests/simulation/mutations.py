@@ -1677,7 +1677,13 @@ def paused_sessions_are_not_told() -> None:
 
 @_needing("flame")
 def news_of_flame_brings_no_pass() -> None:
-    _set(operator.Operator, "_session_manager_changed", _nothing)
+    original = operator.Operator._enqueue
+
+    def enqueue(self: Any, key: Any, trigger: str, *args: Any, **options: Any) -> None:
+        if trigger != "SessionManager":
+            original(self, key, trigger, *args, **options)
+
+    _set(operator.Operator, "_enqueue", enqueue)
 
 
 @_needing("flame")
