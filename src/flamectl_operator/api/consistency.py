@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from decimal import Decimal
 from typing import Any
 
-from flamectl_operator.api.checked_template import pod_spec
+from flamectl_operator.api.checked_template import pod_spec, resources
 from flamectl_operator.api.constants import EXECUTOR_MANAGER
 from flamectl_operator.api.executor_limits import CONTAINER_LIMITS, Limit, executor_limits, gpu_limit
 from flamectl_operator.api.flamecluster import FlameClusterSpec
@@ -132,26 +132,16 @@ def _without_unit(spec: FlameClusterSpec) -> Iterator[Problem]:
         ("executorManager", executors),
         ("objectCache", spec.object_cache),
     ):
-        own = {"limits": part.resources.limits, "requests": part.resources.requests}
-        for place, resources in ((component, own), *_resources_of_template(component, part.pod_template)):
+        asked: dict[str, dict[str, Any]] = {component: vars(part.resources)}
+        asked |= {f"{component}.podTemplate.spec{path}": each for path, each in resources(part.pod_template).items()}
+        for place, each in asked.items():
             for kind in ("limits", "requests"):
-                quantities = resources.get(kind)
+                quantities = each.get(kind)
                 found = quantities if isinstance(quantities, dict) else {}
                 sizes.update({f"spec.{place}.resources.{kind}.{name}": found.get(name) for name in _IN_BYTES})
     for path, size in sizes.items():
         if (amount := quantity_or_none(size)) is not None and 0 < amount < _MI:
             yield Problem(path, f"is {float(amount):.9g} bytes: write Mi or Gi after the number")
-
-
-def _resources_of_template(component: str, template: dict[str, Any] | None) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yield the resources of a whole Pod and of its containers that a podTemplate sets, each with the path of their parent."""
-    place, pod = f"{component}.podTemplate.spec", pod_spec(template)
-    members = [(place, pod)]
-    for field in ("containers", "initContainers"):
-        members += ((f"{place}.{field}[name={each['name']}]", each) for each in pod.get(field, ()))
-    for where, member in members:
-        if isinstance(resources := member.get("resources"), dict):
-            yield where, resources
 
 
 def _shared_claim(spec: FlameClusterSpec) -> Iterator[Problem]:

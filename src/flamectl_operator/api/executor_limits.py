@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from decimal import Decimal
 from typing import Any, NamedTuple
 
-from flamectl_operator.api.checked_template import pod_spec
+from flamectl_operator.api.checked_template import resources
 from flamectl_operator.api.flamecluster import ExecutorManagerSpec
 from flamectl_operator.api.quantity import parse_quantity, quantity_or_none
 
@@ -53,7 +53,6 @@ def gpu_limit(limits: Mapping[str, Limit]) -> int | None:
 
 
 def _pod_limits(template: dict[str, Any] | None) -> dict[str, Limit]:
-    resources = pod_spec(template).get("resources")
-    limits = resources.get("limits") if isinstance(resources, dict) else None
+    limits = resources(template).get("", {}).get("limits")
     amounts = {name: quantity_or_none(limits.get(name)) for name in _OF_PODS} if isinstance(limits, dict) else {}
     return {name: Limit(amount, f"{POD_LIMITS}.{name}") for name, amount in amounts.items() if amount is not None}
