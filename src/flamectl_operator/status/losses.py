@@ -27,11 +27,20 @@ _DISRUPTIONS = {
     "PreemptionByScheduler": "a Pod of higher priority took the place",
     "TerminationByKubelet": "ended by the kubelet of the node",
 }
+_REPLACED = ". The operator replaces what is still wanted"
 #: The consequence of the loss, after which nobody has to act.
-_FOLLOW = ". The operator replaces what is still wanted"
-_EXECUTORS_FOLLOW = (
-    ". The operator creates another one. Executors are replaced when it is ready, unless sessions persist"
-)
+_FOLLOWS: dict[type[Component], str] = {
+    Component: ". The operator creates another one. Executors are replaced when it is ready, unless sessions persist",
+    ObjectCache: _REPLACED,
+    Executor: _REPLACED,
+}
+#: The same where the watch shows the Pod no more, because it lost its label or is gone.
+_FOLLOW_IF_GONE: dict[type[Component], str] = {
+    Component: ". The operator restores its labels if it still runs. Otherwise it creates another one, and replaces executors"
+    " when that is ready, unless sessions persist",
+    ObjectCache: ". The operator restores the labels of one that still runs, and replaces what is still wanted",
+    Executor: _REPLACED,
+}
 #: The most names in an event.
 _MAX_NAMES = 3
 
@@ -67,7 +76,7 @@ def loss_events(earlier: ObservedCluster, observed: ObservedCluster, deleted: Co
             causes = (_why(each, current, lacks.get(each.pod.uid, ""), several=several) for each, current in some)
             why = "; ".join(dict.fromkeys(causes))
             who, them = _listed([each for each, _ in some]), "them" if several else "it"
-            follow = _EXECUTORS_FOLLOW if kind is Component else _FOLLOW
+            follow = (_FOLLOW_IF_GONE if gone else _FOLLOWS)[kind]
             verb = "vanished" if gone else "are being deleted" if several else "is being deleted"
             yield Loss(reason, f"{who} {verb}. This operator did not delete {them}. Cause: {why}{follow}")
 

@@ -6,7 +6,7 @@ import pytest
 
 from flamectl_operator.kube.pod_views import PodView
 from flamectl_operator.status.losses import loss_events
-from tests.unit.builders import condition, executor_pod, observed, session_manager, terminating
+from tests.unit.builders import condition, executor_pod, object_cache_pod, observed, session_manager, terminating
 
 SM = session_manager()
 EXECUTORS = [executor_pod(number) for number in range(5)]
@@ -30,6 +30,20 @@ def test_deleted_session_manager_is_lost() -> None:
             ),
         )
     ]
+
+
+@pytest.mark.parametrize(
+    ("earlier", "follows"),
+    [
+        (SM, ("The operator restores its labels if it still runs. Otherwise it creates another one, and replaces executors "
+             "when that is ready, unless sessions persist")),
+        (object_cache_pod(0), "The operator restores the labels of one that still runs, and replaces what is still wanted"),
+    ],
+)  # fmt: skip
+def test_named_pod_that_vanished_may_have_lost_its_label_alone(earlier: PodView, follows: str) -> None:
+    ((_, message),) = _events([earlier], [])
+
+    assert message.endswith(f"somebody deleted it, or removed its labels or its owner reference. {follows}")
 
 
 def test_executors_that_somebody_deletes_are_named_before_they_are_gone() -> None:
