@@ -87,9 +87,8 @@ class Operator:
         self.queue: WorkQueue[Key] = WorkQueue(
             ExponentialBackoff(base=RETRY_BASE, limit=RETRY_LIMIT, jitter=0.2, random=random),
             telemetry,
-            group=itemgetter(
-                0
-            ),  # the namespace, so that thousands of FlameClusters in one namespace do not delay the others
+            # By namespace, so that thousands of FlameClusters in one namespace do not delay the others.
+            group=itemgetter(0),
         )
         self.passes: UnderWay[Key] = UnderWay()
         #: Asks the session managers.
