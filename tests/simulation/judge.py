@@ -187,8 +187,9 @@ class Judge:
             self.blame(f"{client.name} creates {name}, though it knows of no ConfigMap")
             return
         specs = [want for want in client.knowledge.specs(owner, pass_begun()) if want.spec is not None]
-        if all(found.get("data") != {"flame-cluster.yaml": want.desired.config_text} for want in specs):
-            self.blame(f"{client.name} creates {name}, though the ConfigMap is not as it should be")
+        content = found.get("data", {}).get("flame-cluster.yaml")
+        if all(content != want.desired.config_text for want in specs):
+            self.blame(f"{client.name} creates {name}, though the ConfigMap has other content")
 
     def patching(self, client: ModelClient, resource: str, key: Key, body: Obj) -> None:
         if (resource, key[1]) == (LEASES, ELECTION):
