@@ -91,14 +91,14 @@ def differences(claim: PersistentVolumeClaimView, desired: DesiredClaim) -> list
 def _differences(claim: PersistentVolumeClaimView, desired: DesiredClaim) -> list[Outcome]:
     name, found = f'PersistentVolumeClaim "{claim.name}"', []
     wanted, asked_for, capacity = parse_quantity(desired.size), amount(claim.size), claim.status.capacity.storage
+    field = f"spec.{_FIELDS[desired.component]}.persistence.size"
     if wanted < asked_for and not may_take_back(claim, desired):
-        how = f"has {claim.size} and cannot shrink to {desired.size}"
+        how = f"has {claim.size} and cannot shrink to {desired.size}; set {field} to {claim.size}"
         if capacity is not None and amount(capacity) < asked_for:
             how = f"asks for {claim.size}, its volume has {capacity}, and it cannot shrink to {desired.size}"
-            how += f"; set more than {capacity}"
+            how += f"; set {field} to more than {capacity}"
         found.append(blocked("ClaimCannotShrink", f"{name} {how}"))
     elif wanted > asked_for and claim.status.phase != BOUND:
-        field = f"spec.{_FIELDS[desired.component]}.persistence.size"
         how = f"asks for {claim.size} and has no volume yet, so it grows to {desired.size} ({field}) once it has one"
         # A lost claim is told as such.
         found.append(wait("ClaimNotBound", f"{name} {how}" if claim.status.phase == PENDING else ""))

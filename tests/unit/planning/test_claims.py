@@ -180,7 +180,19 @@ def test_claim_does_not_shrink_to_what_its_volume_has() -> None:
     assert plan.patch == ()
     (told,) = plan.waits
     assert told.reason == "ClaimCannotShrink"
-    assert told.message.endswith("asks for 20Gi, its volume has 10Gi, and it cannot shrink to 10Gi; set more than 10Gi")
+    advice = "set spec.objectCache.persistence.size to more than 10Gi"
+    assert told.message.endswith(f"asks for 20Gi, its volume has 10Gi, and it cannot shrink to 10Gi; {advice}")
+
+
+def test_claim_that_is_larger_than_asked_for_names_the_field_and_its_size() -> None:
+    """A webhook may enlarge a claim at its creation, and then nobody has made the spec smaller."""
+    plan = _plan(
+        effective(_persistence(size="1Gi")), _claim(_persistence(size="5Gi"), status={"capacity": {"storage": "5Gi"}})
+    )
+
+    (told,) = plan.waits
+    field = "spec.objectCache.persistence.size"
+    assert told.message.endswith(f"has 5Gi and cannot shrink to 1Gi; set {field} to 5Gi")
 
 
 def test_claim_that_lost_its_volume_is_reported() -> None:
