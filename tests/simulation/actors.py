@@ -35,6 +35,7 @@ from tests.simulation.objects import (
     Obj,
     annotations_of,
     cache_ordinal,
+    condition,
     controller_of,
     controller_uid,
     executor_number,
@@ -395,10 +396,13 @@ class Actors:
             self._server.patch(CLAIMS, key_of(claim), {"metadata": {"labels": {CLUSTER_LABEL: None}}}, USER)
 
     def give_claims_up(self) -> None:
-        """Delete the Pods that keep deleted claims, by force where the node never comes back."""
+        """Delete the Pods that keep claims which are deleted or made anew, by force where the node never comes back."""
         lost = {node.name for node in self._world.machines.nodes if node.silent}
         for claim in self._server.all(CLAIMS):
-            for pod in self._world.volumes.users(claim) if terminating(claim) else ():
+            for pod in self._world.volumes.users(claim):
+                scheduled = condition(pod, "PodScheduled").get("lastTransitionTime", "")
+                if not terminating(claim) and scheduled >= claim["metadata"]["creationTimestamp"]:
+                    continue
                 by_force = pod["spec"].get("nodeName") in lost
                 self._server.delete(PODS, key_of(pod), USER, grace=0 if by_force else None)
 
