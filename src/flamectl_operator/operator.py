@@ -41,7 +41,7 @@ from flamectl_operator.settings.model import OperatorConfig
 #: disappear without an event.
 RETRY_BASE = 0.5
 RETRY_LIMIT = 60.0
-#: Seconds until a pass is due that waits because an answer contradicts a cache: a list comes soon, or the process ends.
+#: Seconds that a pass waits because an answer contradicts a cache: a list comes soon, or the process ends.
 CONTRADICTION_RETRY = 0.5
 #: Seconds between two looks at the clock, and the seconds that one may be late until the process counts as having stood still.
 LOOK_PERIOD = 10.0
@@ -277,7 +277,6 @@ class Operator:
             reflector.doubt()
 
     def _enqueue_all(self, trigger: str) -> None:
-        """Enqueue every key with low priority."""
         for cluster in self.stores.flame_clusters.all():
             self._enqueue((cluster.namespace, cluster.name), trigger, Priority.LOW)
 

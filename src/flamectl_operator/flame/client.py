@@ -196,7 +196,6 @@ class GrpcSessionManager:
         return answered
 
     def _channel(self, service: str) -> LimitedChannel:
-        """Return the channel for a call."""
         if self._ended:
             raise FlameError("Unreachable", "the session manager is no longer the one that was asked")
         port = self._port + (service == BACKEND)

@@ -15,7 +15,7 @@ BELIEVED = 75.0
 #: The age in seconds of the oldest snapshot that a deletion or a new size may rest on. It is shorter than the period of a busy
 #: poller, so the snapshot is usually newer than the change that asks for the decision.
 RECENT_SNAPSHOT_SECONDS = 1.0
-#: Seconds until executors are chosen that wait for a newer answer.
+#: Seconds after which executors that wait for a newer answer are chosen again.
 SNAPSHOT_RECHECK_SECONDS = 0.5
 
 

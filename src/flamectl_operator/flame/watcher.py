@@ -41,7 +41,7 @@ AT_ONCE, OF_NAMESPACE = 32, 16
 #: Bytes of all that is kept of answers, and bytes that are kept of a session manager's answers in any case: some hundred nodes.
 MAX_KEPT = 16 * 2**20
 SMALL = 128 * 2**10
-#: Why an answer is not kept that is small enough by itself.
+#: The reason for which an answer that is small enough by itself is not kept.
 NO_MEMORY = "the large answers of all session managers take too much memory"
 
 

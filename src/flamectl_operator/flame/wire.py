@@ -41,7 +41,6 @@ def batches(data: bytes, most: int) -> Iterator[bytes]:
 
 
 def _ends(data: bytes, most: int) -> list[int]:
-    """Return where each batch ends."""
     found, position, entries, begin, size = [], 0, 0, 0, len(data)
     in_batch = 0
     while position < size:

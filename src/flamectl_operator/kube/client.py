@@ -57,7 +57,7 @@ class WatchEvent(Generic[T]):
 
 
 class DeleteOptions(TypedDict, total=False):
-    """How to delete an object.
+    """The options of a deletion.
 
     Args:
         uid: A precondition: another object of the same name raises a ConflictError and stays.
@@ -74,7 +74,7 @@ class DeleteOptions(TypedDict, total=False):
 
 
 class ListOptions(TypedDict, total=False):
-    """What to list.
+    """The options of a list.
 
     Args:
         label_selector: Empty selects all objects.
@@ -89,7 +89,7 @@ class ListOptions(TypedDict, total=False):
 
 
 class WatchOptions(TypedDict, total=False):
-    """What to watch.
+    """The options of a watch.
 
     Args:
         label_selector: Empty selects all objects. An object that stops matching is reported as deleted.

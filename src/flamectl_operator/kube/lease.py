@@ -67,5 +67,4 @@ def _next(transitions: int) -> int:
 
 
 def _micro_time(time: datetime) -> str:
-    """Return a time as a metav1.MicroTime."""
     return time.isoformat(timespec="microseconds").replace("+00:00", "Z")

@@ -134,7 +134,7 @@ _VERSION = re.compile(r"(?::[^/:@]*)?(?:@.*)?$")
 _ROOT = re.compile(r"runAsNonRoot")
 #: Words of runc and crun for a container that was killed at its memory limit before its process began (reason StartError).
 _TOO_LOW = re.compile(r"memory limit (could be )?too low")
-#: Reasons with which a container ends that never began, so that its log is empty.
+#: Reasons of a container that ended before it began, so that its log is empty.
 _NEVER_BEGAN = frozenset({"StartError", "ContainerCannotRun"})
 #: The text of runtimes before the cause for which a container cannot start; `_UNKNOWN` comes after it.
 _RUNTIME = re.compile(

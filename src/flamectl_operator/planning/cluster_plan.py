@@ -71,7 +71,7 @@ class PassFacts:
 
 @dataclass(frozen=True)
 class ClusterPlan(Comparison):
-    """What a pass will do. It prints itself in the words of the events."""
+    """The work of a pass. It prints itself in the words of the events."""
 
     facts: PassFacts
     now: ClockReading
@@ -85,7 +85,7 @@ class ClusterPlan(Comparison):
 
     @cached_property
     def prerequisites(self) -> Prerequisites:
-        """What comes before executors."""
+        """The prerequisites of executors."""
         due = self.session_manager.action is SessionManagerAction.CREATE
         return Prerequisites(
             config_map_current=self.config_map_current,

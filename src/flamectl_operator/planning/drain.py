@@ -27,8 +27,8 @@ from flamectl_operator.runtime.outcome import wait_until
 
 #: Seconds without an answer of the session manager after which marked executors are deleted, as if there were no drains.
 GIVE_UP_AFTER = 60.0
-#: Seconds until a drain is looked at again that only lacks an answer to a newer question. That answer may say what the last one
-#: said, and then no event brings a pass.
+#: Seconds after which a drain that only lacks an answer to a newer question is looked at again. That answer may say what the
+#: last one said, and then no event brings a pass.
 CONFIRM_AFTER = 1.0
 #: Seconds after the first answer of a session manager until which executors that were there before it come back to their work.
 RETURN_SECONDS = 30.0

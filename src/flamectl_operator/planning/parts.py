@@ -233,7 +233,7 @@ class LostNodesPlan(Part):
         release: Nodes of executors that are gone, on which nothing is listed.
         report: Nodes of executors that are gone, or should have ended, on which executors are listed: their tasks have to run
             elsewhere. A release would keep the session manager from noticing that.
-        report_again: Seconds until a node has to be reported that was reported before, or whose executor may end yet, if
+        report_again: Seconds until a node that was reported before, or whose executor may end yet, has to be reported if
             executors are still listed on it then; None when there are no such nodes.
     """
 

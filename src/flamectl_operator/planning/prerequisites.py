@@ -1,4 +1,4 @@
-"""What comes before executors: the ConfigMap that they mount, the session manager that they serve, and the object caches."""
+"""The prerequisites of executors: the ConfigMap that they mount, the session manager that they serve, and the object caches."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class SessionStorage:
 
 @dataclass(frozen=True, kw_only=True)
 class Prerequisites:
-    """What comes before executors.
+    """The prerequisites of executors.
 
     Args:
         config_map_current: Whether the ConfigMap is ours and current, so that Pods that mount it may be created.

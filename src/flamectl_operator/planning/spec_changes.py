@@ -61,7 +61,6 @@ def _differences(path: Path, first: Any, second: Any) -> Iterator[Path]:
 
 
 def _executors(name: str, spec: FlameClusterSpec) -> str:
-    """Return the revision of the group of executors."""
     return executor_revision(name, spec, spec.executor_manager)
 
 

@@ -144,7 +144,6 @@ class LiveConfig:
                 self._log.info("no restart needed any more")
 
     def _report_error(self, error: str) -> None:
-        """Report a problem once."""
         if error == self.last_error:
             return
         self.last_error = error

@@ -163,7 +163,6 @@ def _replica(
 
 
 def _session_manager(target: Target) -> SessionManager:
-    """Return the client of a session manager."""
     from flamectl_operator.flame.client import GrpcSessionManager, verified_by  # noqa: PLC0415 - 6 MB, at first use
 
     return GrpcSessionManager(

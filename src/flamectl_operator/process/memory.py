@@ -1,4 +1,4 @@
-"""How the process uses memory: how often it looks for cycles, what a connection holds, and what goes back to the system."""
+"""The use of memory: how often cycles are looked for, what a connection holds, and what goes back to the system."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ import ctypes
 import gc
 from asyncio.sslproto import SSLProtocol
 
-#: Objects more than were freed after which the youngest generation is examined, and how many such runs make one of the next
-#: generation. By default an examination of all objects comes every 70,000 objects, and with a thousand FlameClusters the event
-#: loop stands still for a quarter of a second meanwhile. The operator frees nearly everything without this.
+#: The youngest generation is examined when there are so many more objects than before, and the next generations after so many
+#: examinations of the one below. By default an examination of all objects comes every 70,000 objects, and with a thousand
+#: FlameClusters the event loop stands still for a quarter of a second meanwhile. The operator frees nearly everything without this.
 THRESHOLDS = (20_000, 20, 20)
 
 #: Bytes that a TLS connection reads at once, two records of TLS. asyncio allocates a buffer of this size for each connection. Its

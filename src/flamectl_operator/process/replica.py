@@ -167,7 +167,6 @@ def lock_identity(config: OperatorConfig, host: str, namespace: str | None) -> s
 
 
 def _namespace(settings: LeaderElectionSettings) -> str:
-    """Return the namespace of the Lease."""
     namespace = settings.resource_namespace or own_namespace()
     if namespace is None:
         raise ConfigurationError(

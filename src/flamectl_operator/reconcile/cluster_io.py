@@ -264,7 +264,6 @@ class ClusterIO(ClusterReads):
         return ObjectReference(API_VERSION, KIND, self.owner.namespace, self.owner.name, self.owner.uid)
 
     async def _exists(self, resource: Resource[T], name: str) -> bool:
-        """Return whether an object is known to exist."""
         try:
             return await self.refresh(resource, name) is not None
         except (KubernetesError, RefusedError):

@@ -107,7 +107,6 @@ def _asking(name: str, template: ComponentTemplate) -> str:
 
 
 def _missing(words: str, template: ComponentTemplate) -> dict[str, None]:
-    """Return the fields that a quota misses."""
     found = _FOR_CONTAINERS.findall(words) or [(each, template.component) for each in words.split(",")]
     return {
         f"{template.container_field(container)}.resources.{name.strip()}": None

@@ -121,7 +121,6 @@ class SpecRenderer:
     def _render(
         self, owner: Identity, cluster: FlameClusterView, settings: FlameSettings, telemetry: Telemetry
     ) -> RenderedSpec:
-        """Compute the desired objects, or the reason why the spec is invalid."""
         result = partial(RenderedSpec, cluster.metadata.generation, settings, cluster.spec_digest)
         try:
             if problems := tuple(size_problems(cluster.spec_size)):

@@ -22,7 +22,7 @@ from flamectl_operator.runtime.outcome import Outcome
 #: Reasons with words of the API server. Other outcomes, such as those with the uid of a claim, say what they mean.
 _REFUSALS = frozenset({ADMISSION_DENIED, PERMISSION_DENIED, POD_SECURITY, QUOTA_EXCEEDED, REJECTED})
 
-#: What others use of a quota, times, ids, ports and durations. Other numbers, such as limits, belong to the cause.
+#: Amounts that others use of a quota, times, ids, ports and durations. Other numbers, such as limits, belong to the cause.
 _VOLATILE = re.compile(
     r"used: \S+(?=, limited: )"
     r"|\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d\S*"

@@ -288,7 +288,6 @@ def _kept_failing(observed: ObservedCluster, before: FlameClusterStatus) -> Outc
 
 
 def _suspension(observed: ObservedCluster, effective: EffectiveSpec) -> str:
-    """Return the reason of a suspended cluster."""
     if observed.components:
         return SUSPENDING
     return IDLE_SUSPENDED if effective.idleness.suspended else SUSPENDED

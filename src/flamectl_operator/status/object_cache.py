@@ -50,7 +50,6 @@ def object_cache_line(observed: ObservedCluster, replicas: int) -> str:
 
 
 def _ready(observed: ObservedCluster, replicas: int) -> int:
-    """Return how many of the wanted object caches are ready."""
     caches = observed.object_caches.ours.values()
     return sum(1 for cache in caches if cache.ready and cache.ordinal < replicas)
 

@@ -119,7 +119,7 @@ def _of_size(error: RefusedError, claim: PersistentVolumeClaimView, changes: dic
 
 
 async def _recheck(pass_: Pass) -> Outcome:
-    """Return when claims are read again that the watch does not show."""
+    """Return when claims that the watch does not show are read again."""
     if pass_.io.claims_error is not None:
         raise pass_.io.claims_error
     observed = pass_.observe()

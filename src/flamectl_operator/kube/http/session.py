@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 from datetime import timedelta
-from functools import lru_cache
 from typing import Any
 from urllib.parse import urlencode, urlsplit
 
@@ -84,7 +83,7 @@ class Connection:
         configuration = self._api_client.configuration
         url = f"{configuration.host}{request.path}"
         if request.query:
-            url = f"{url}?{_encoded(tuple(request.query.items()))}"
+            url = f"{url}?{urlencode(request.query)}"
         options: dict[str, Any] = {}
         if configuration.tls_server_name:
             options["server_hostname"] = configuration.tls_server_name
@@ -149,12 +148,6 @@ class Connection:
     async def close(self) -> None:
         """Close the connections now."""
         await self._api_client.close()  # type: ignore[no-untyped-call]
-
-
-@lru_cache
-def _encoded(query: tuple[tuple[str, str], ...]) -> str:
-    """Return a query as a part of a URL. Nearly all requests share a few queries."""
-    return urlencode(query)
 
 
 class RenewedConnection:

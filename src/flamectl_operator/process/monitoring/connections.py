@@ -65,10 +65,6 @@ class Connections:
         self._turned_away: dict[str, int] = {}  # until which second, by address
         self._steering: dict[socket.socket, Steering] = {}
 
-    def __len__(self) -> int:
-        """Return the number of connections."""
-        return len(self._connections)
-
     def listen(self, listener: socket.socket) -> None:
         """Accept connections from now on.
 
