@@ -60,12 +60,12 @@ def pod_spec(template: dict[str, Any] | None) -> dict[str, Any]:
 
 def resources(template: dict[str, Any] | None) -> dict[str, dict[str, Any]]:
     """Return the resources that a checked template sets, of the whole Pod and of its containers, by the path of their parent."""
-    pod = pod_spec(template)
+    if not (pod := pod_spec(template)):
+        return {}
     members = {"": pod}
     for field in ("containers", "initContainers"):
         members |= {f".{field}[name={each['name']}]": each for each in pod.get(field, ())}
-    found = {path: member.get("resources") for path, member in members.items()}
-    return {path: each for path, each in found.items() if isinstance(each, dict)}
+    return {path: found for path, each in members.items() if isinstance(found := each.get("resources"), dict)}
 
 
 def _tidy(template: Any, own: str) -> Any:

@@ -136,9 +136,9 @@ def _without_unit(spec: FlameClusterSpec) -> Iterator[Problem]:
         asked |= {f"{component}.podTemplate.spec{path}": each for path, each in resources(part.pod_template).items()}
         for place, each in asked.items():
             for kind in ("limits", "requests"):
-                quantities = each.get(kind)
-                found = quantities if isinstance(quantities, dict) else {}
-                sizes.update({f"spec.{place}.resources.{kind}.{name}": found.get(name) for name in _IN_BYTES})
+                if isinstance(quantities := each.get(kind), dict):
+                    found = (name for name in _IN_BYTES if name in quantities)
+                    sizes |= {f"spec.{place}.resources.{kind}.{name}": quantities[name] for name in found}
     for path, size in sizes.items():
         if (amount := quantity_or_none(size)) is not None and 0 < amount < _MI:
             yield Problem(path, f"is {float(amount):.9g} bytes: write Mi or Gi after the number")

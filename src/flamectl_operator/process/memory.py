@@ -9,7 +9,8 @@ from asyncio.sslproto import SSLProtocol
 
 #: The youngest generation is examined when there are so many more objects than before, and the next generations after so many
 #: examinations of the one below. By default an examination of all objects comes every 70,000 objects, and with a thousand
-#: FlameClusters the event loop stands still for a quarter of a second meanwhile. The operator frees nearly everything without this.
+#: FlameClusters the event loop stands still for a quarter of a second meanwhile. The operator frees nearly everything without
+#: this.
 THRESHOLDS = (20_000, 20, 20)
 
 #: Bytes that a TLS connection reads at once, two records of TLS. asyncio allocates a buffer of this size for each connection. Its
