@@ -8,9 +8,12 @@ from functools import partial
 
 from structlog.typing import FilteringBoundLogger
 
-from flamectl_operator.kube.errors import NamespaceTerminatingError
+from flamectl_operator.kube.errors import ForbiddenError, NamespaceTerminatingError
 from flamectl_operator.reconcile.base import Subreconciler
+from flamectl_operator.reconcile.cluster_io import ClusterIO
 from flamectl_operator.reconcile.reconcile_pass import Pass
+from flamectl_operator.reconcile.refusal_remedies import PERMISSION_DENIED
+from flamectl_operator.reconcile.refusals import RefusedError
 from flamectl_operator.reconcile.report import INTERNAL_ERROR, is_unforeseen
 from flamectl_operator.reconcile.write_count import WRITES, WriteCount
 from flamectl_operator.runtime.clock import Clock
@@ -79,7 +82,8 @@ class StepHooks(Hooks[Pass]):
         writes, seconds = WRITES.get(), self._clock.monotonic() - self._started
         in_turn(partial(subject.report.add, action.name, result, acts=action.acts))
         ended = _how_ended(result)
-        self._log_result(self._place, ended, result, writes, seconds)
+        quiet = not result.errors or _ends_with_its_namespace(subject, result)
+        self._log_result(self._place, ended, result, writes, seconds, quiet=quiet)
         self._telemetry.step_ended(self._place, ended, seconds, writes.conflicts)
         record_progress()
 
@@ -88,7 +92,9 @@ class StepHooks(Hooks[Pass]):
             STEP.reset(self._bound)
             self._bound = None
 
-    def _log_result(self, place: Place, ended: str, result: Result, writes: WriteCount, seconds: float) -> None:
+    def _log_result(
+        self, place: Place, ended: str, result: Result, writes: WriteCount, seconds: float, *, quiet: bool
+    ) -> None:
         words = "; ".join([each.message for each in result.outcomes if each.message]) if result.outcomes else ""
         news = bool(words) and self._last_logged.get(place.title) != words
         self._last_logged[place.title] = words
@@ -105,9 +111,21 @@ class StepHooks(Hooks[Pass]):
         for outcome in result.outcomes:
             log = log.bind(reason=outcome.reason, message=outcome.message, delay=outcome.delay)
         # Steps and the status writer log each change by itself, so a step that only did its work is logged at debug.
-        quiet = all(isinstance(error, NamespaceTerminatingError) for error in result.errors)
         level = log.warning if not quiet else log.info if news else log.debug
         level("subreconciler", outcome=ended, writes=writes.sent, duration_ms=round(seconds * 1000, 1))
+
+
+def _ends_with_its_namespace(pass_: Pass, result: Result) -> bool:
+    """Return whether all errors come from the deletion of the namespace, which may take the permissions before the rest."""
+    io = pass_.io
+    if any(isinstance(error, NamespaceTerminatingError) for error in result.errors):
+        io.namespace_going = True
+    return all(isinstance(error, NamespaceTerminatingError) or _is_of_rbac(error, io) for error in result.errors)
+
+
+def _is_of_rbac(error: Exception, io: ClusterIO) -> bool:
+    reason = error.reason if isinstance(error, RefusedError) else ""
+    return io.namespace_going and (isinstance(error, ForbiddenError) or reason == PERMISSION_DENIED)
 
 
 def _how_ended(result: Result) -> str:

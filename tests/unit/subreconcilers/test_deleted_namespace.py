@@ -1,0 +1,54 @@
+"""A namespace that is being deleted: its permissions may go before the FlameCluster does."""
+
+from __future__ import annotations
+
+import pytest
+from structlog.testing import capture_logs
+
+from flamectl_operator.kube.errors import ForbiddenError, NamespaceTerminatingError
+from tests.unit.builders import replicas
+from tests.unit.subreconcilers.harness import CM_NAME, StepHarness, converged, executor_name
+
+GOING = NamespaceTerminatingError(403, "Forbidden", "unable to create: namespace default is being terminated")
+
+
+def _refused(what: str) -> ForbiddenError:
+    return ForbiddenError(403, "Forbidden", f'{what} is forbidden: User "operator" cannot create resource "{what}"')
+
+
+async def _warnings(world: StepHarness) -> list[str]:
+    with capture_logs() as lines:
+        for _ in range(4):
+            await world.run_pass()
+            world.clock.elapsed += 1
+    return [str(line) for line in lines if line["log_level"] in {"warning", "error"}]
+
+
+def _take_permissions(world: StepHarness) -> None:
+    for plural in ("configmaps", "pods"):
+        world.api.fail("create", plural, _refused(plural), times=100)
+    world.api.fail("status", "flameclusters", _refused("flameclusters/status"), times=100)
+
+
+@pytest.mark.parametrize("first", ["pods", "configmaps"])
+async def test_permissions_that_go_with_the_namespace_cause_no_warning(first: str) -> None:
+    world = await converged(replicas(2))
+    world.api.fail("create", "configmaps", GOING, times=2)
+    world.api.fail("create", "pods", GOING, times=2)
+    world.api.fail("dry run", "configmaps", GOING)
+    world.api.remove(first, executor_name(1) if first == "pods" else CM_NAME)
+    assert await _warnings(world) == []
+
+    world.api.remove("configmaps", CM_NAME)
+    _take_permissions(world)
+    world.edit(replicas(3))
+
+    assert await _warnings(world) == []
+
+
+async def test_permissions_that_go_without_the_namespace_cause_warnings() -> None:
+    world = await converged(replicas(2))
+    _take_permissions(world)
+    world.edit(replicas(3))
+
+    assert await _warnings(world)
