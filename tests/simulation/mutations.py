@@ -1113,7 +1113,7 @@ def the_lead_is_taken_by_the_wall_clock() -> None:
             return True
         renewed = views.parse_time(lease.spec.renew_time)
         return renewed is None or bool(
-            elector._clock._clock.now() - renewed >= timedelta(seconds=elector._timing.duration)
+            elector._clock._clock.now() - renewed >= timedelta(seconds=elector._lease.duration)
         )
 
     _set(LeaderElector, "_available", available)
