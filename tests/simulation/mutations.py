@@ -1155,14 +1155,6 @@ def a_batch_of_deletions_goes_on_after_a_standstill() -> None:
 
 
 @_mutation
-def a_refusal_of_the_quota_is_remembered() -> None:
-    def begin(self: Any, generation: int, writes_in_flight: Any) -> None:
-        self._generation, self.writes_in_flight = generation, writes_in_flight  # keeps all refusals
-
-    _set(ClusterReads, "begin", begin)
-
-
-@_mutation
 def a_lock_is_taken_without_waiting() -> None:
     original = vars(lock_lease)["check_lease"]
 

@@ -562,6 +562,22 @@ async def test_quota_refusal_of_executors_does_not_count_for_the_session_manager
     assert world.leaving_ids == []
 
 
+async def test_quota_refusal_of_the_session_manager_counts_in_its_pass_and_the_next_one() -> None:
+    world = await converged(replicas(3))
+    world.api.remove("pods", SM_NAME)
+    run = await world.recorded()
+    world.api.fail("create", "pods", quota(), name=SM_NAME)
+    with pytest.raises(RefusedError):
+        await run.io.create(PODS, run.effective.desired.group.template.pod(SM_NAME))
+
+    counts = []
+    for _ in range(3):
+        counts.append(run.io.observe().session_manager_lacks_quota)
+        run.io.begin(run.generation, lambda: 1)
+
+    assert counts == [True, True, False]
+
+
 async def test_session_manager_refused_by_quota_gets_the_room_of_an_idle_executor() -> None:
     world = await converged(replicas(2))
     world.api.remove("pods", SM_NAME)
