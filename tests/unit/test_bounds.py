@@ -132,6 +132,13 @@ def forks() -> Iterator[subprocess.Popen[str]]:
             id="ids that an answer uses up",
         ),
         pytest.param(
+            "flamectl_operator.reconcile.session_manager_io:SessionManagerIO.may_read",
+            "lambda _: True",
+            "tests/unit/subreconcilers/test_release_lost_nodes.py"
+            "::test_session_manager_that_lists_lost_nodes_again_and_again_causes_few_reads",
+            id="reads of Pods whose nodes an answer lists",
+        ),
+        pytest.param(
             "flamectl_operator.reconcile.session_manager_io:PASS_LIMIT",
             "60.0",
             "tests/unit/reconcile/test_session_manager_io.py"

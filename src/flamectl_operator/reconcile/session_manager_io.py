@@ -15,6 +15,7 @@ from flamectl_operator.flame.watcher import Flame, Key, Target
 from flamectl_operator.reconcile import outcomes
 from flamectl_operator.reconcile.write_count import WRITES
 from flamectl_operator.runtime.clock import Clock
+from flamectl_operator.runtime.limits import Bucket
 from flamectl_operator.runtime.outcome import Outcome, wait
 from flamectl_operator.runtime.progress import record_progress
 from flamectl_operator.runtime.slow_start import in_parallel
@@ -27,6 +28,9 @@ PASS_LIMIT = 2.0
 RETRY, LONGEST_RETRY = 2.0, 30.0
 #: The most nodes in one kind of call of a pass, and the most nodes whose last call is remembered.
 MOST, MOST_REMEMBERED = 200, 20_000
+#: Pods that are read before their nodes are called lost: the most at once, and in a second from then on. A session manager may
+#: list as many nodes as it likes again and again.
+READS_AT_ONCE, READ_RATE = 500, 10.0
 #: The reason of an outcome for a call that failed.
 NOT_REACHED = "SessionManagerNotReached"
 
@@ -51,10 +55,13 @@ class SessionManagerIO:
         self._left = PASS_LIMIT
         self._too_long = 0
         self._not_before = float("-inf")
+        self._reads = Bucket(READ_RATE, READS_AT_ONCE, clock.monotonic())
+        #: Whether this pass left Pods of nodes to be read by a later one.
+        self.unread = False
 
     def follow(self, target: Target | None, *, busy: bool) -> None:
         """Ask this session manager from now on, see `Flame.follow`; a pass does that before it calls."""
-        self._left = PASS_LIMIT
+        self._left, self.unread = PASS_LIMIT, False
         if target is None:
             self._forget()
             self._too_long, self._not_before = 0, float("-inf")
@@ -74,6 +81,12 @@ class SessionManagerIO:
     def turn(self, nodes: Iterable[str]) -> list[str]:
         """Return the nodes that this pass calls about: the ones tried least recently."""
         return sorted(nodes, key=lambda node: self._tried_at.get(node, float("-inf")))[:MOST]
+
+    def may_read(self) -> bool:
+        """Return whether the Pod of a listed node may be read now."""
+        may = self._reads.try_take(self._clock.monotonic())
+        self.unread = self.unread or not may
+        return may
 
     async def release(self, nodes: Iterable[str]) -> Outcome | None:
         """Take nodes out of the table.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterable
 
 from flamectl_operator.api.constants import EXECUTOR_MANAGER
@@ -11,7 +12,7 @@ from flamectl_operator.observed import pods
 from flamectl_operator.reconcile import outcomes
 from flamectl_operator.reconcile.base import Subreconciler
 from flamectl_operator.reconcile.reconcile_pass import Pass
-from flamectl_operator.reconcile.session_manager_io import MOST
+from flamectl_operator.reconcile.session_manager_io import MOST, PASS_LIMIT, RETRY
 from flamectl_operator.runtime.outcome import DONE, Outcome, combine
 
 
@@ -39,7 +40,9 @@ class ReleaseLostNodes(Subreconciler):
             await session_manager.release(await self._gone(pass_, release)),
             await session_manager.report_lost(await self._gone(pass_, plan.report)),
         ]
-        rest = outcomes.changed(0) if max(len(release), len(plan.report)) > MOST and not any(failed) else DONE
+        rest = outcomes.changed() if max(len(release), len(plan.report)) > MOST and not any(failed) else DONE
+        if session_manager.unread:
+            rest = outcomes.changed(RETRY)
         return combine([again, rest, *(each for each in failed if each is not None)])
 
     def _report_incredible(self, pass_: Pass) -> None:
@@ -59,15 +62,26 @@ class ReleaseLostNodes(Subreconciler):
 
         The plan may be some seconds old by now, because the session manager takes its time to answer other calls.
         """
-        nodes = pass_.session_manager.turn(nodes)
+        session_manager = pass_.session_manager
+        nodes = session_manager.turn(nodes)
         over = {
             pod.name: pod.terminating or pods.is_terminal(pod, EXECUTOR_MANAGER)
             for pod in pass_.observe().views.labelled_pods
         }
-        # A Pod outside the cache may lack its label, or be quite new.
-        return [
-            node for node in nodes if (over[node] if node in over else not _runs(await pass_.io.refresh(PODS, node)))
-        ]
+        gone: set[str] = set()
+        try:
+            async with asyncio.timeout(PASS_LIMIT):
+                # A Pod outside the cache may lack its label, or be quite new.
+                for node in nodes:
+                    if (
+                        node not in over
+                        and session_manager.may_read()
+                        and not _runs(await pass_.io.refresh(PODS, node))
+                    ):
+                        gone.add(node)
+        except TimeoutError:
+            session_manager.unread = True
+        return [node for node in nodes if over.get(node, node in gone)]
 
 
 def _runs(pod: PodView | None) -> bool:

@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
+from typing import Any
+
+from pytest_mock import MockerFixture
+
 from flamectl_operator.planning.lost_nodes import NODE_REPORT_INTERVAL_SECONDS
+from flamectl_operator.reconcile.session_manager_io import PASS_LIMIT, READ_RATE, READS_AT_ONCE
 from flamectl_operator.subreconcilers.release_lost_nodes import ReleaseLostNodes
 from tests.unit.builders import SETTINGS, replicas
 from tests.unit.subreconcilers.flame_harness import FlameHarness, converged
@@ -128,6 +134,44 @@ async def test_call_that_fails_is_repeated() -> None:
     await world.live(5)
 
     assert executor_name(0) not in world.model.nodes
+
+
+def _with_lost_nodes(count: int) -> FlameHarness:
+    """A FlameCluster whose session manager lists nodes of executors before its first one."""
+    world = FlameHarness(replicas(1))
+    for each in range(count):
+        world.model.register_node(executor_name(each), 1)
+    return world
+
+
+async def test_session_manager_that_lists_lost_nodes_again_and_again_causes_few_reads(mocker: MockerFixture) -> None:
+    world = _with_lost_nodes(3000)
+    mocker.patch.object(world.model, "release_node")
+    read = mocker.spy(world.api, "get")
+
+    await world.live(60)
+
+    assert READS_AT_ONCE <= read.call_count <= READS_AT_ONCE + 70 * READ_RATE
+
+
+async def test_pass_ends_soon_though_reads_are_slow_and_a_session_manager_lists_many_lost_nodes(
+    mocker: MockerFixture,
+) -> None:
+    world = _with_lost_nodes(200)
+    get, now, longest = world.api.get, asyncio.get_running_loop().time, 0.0
+
+    async def slow(resource: Any, namespace: str, name: str) -> Any:
+        await asyncio.sleep(0.5)
+        return await get(resource, namespace, name)
+
+    mocker.patch.object(world.api, "get", slow)
+    for _ in range(300):
+        begun = now()
+        await world.tick()
+        longest = max(longest, now() - begun)
+
+    assert longest < 3 * PASS_LIMIT
+    assert set(world.model.nodes) == {*map(executor_name, world.executor_ids)}
 
 
 async def test_second_cluster_on_a_retained_claim_has_a_clean_table_within_a_minute() -> None:
