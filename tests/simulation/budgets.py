@@ -119,7 +119,7 @@ class Budgets(Check):
         waits = any(
             controller_uid(pod) == uid_of(cluster) and keeps_claim(self._server, pod) for pod in self._server.all(PODS)
         )
-        most = max((want.standing if waits else want.replicas) + want.surge for want in past.wanted_since(since))
+        most = max(want.most(waits=waits) for want in past.wanted_since(since))
         count = sum(1 for pod in self._pods(cluster) if _keeps_place(cluster, pod))
         if count > most:
             self._blame(f"{name} is made, and there are {count} executors; {most} are allowed")

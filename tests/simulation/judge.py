@@ -166,7 +166,7 @@ class Judge:
         executors = [pod for pod in counted if keeps_place(pod) and uid_of(pod) not in leaving]
         # A suspension does not begin while a Pod keeps a claim that is being deleted.
         waits = self._caches.claim_going(client, owner)
-        most = max((want.standing if waits else want.replicas) + want.surge for want in known)
+        most = max(want.most(waits=waits) for want in known)
         if len(executors) >= most:
             self.blame(f"{client.name} creates {name} although it knows of {len(executors)} executors, {most} allowed")
 

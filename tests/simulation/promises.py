@@ -113,8 +113,9 @@ class Promises:
         if after.get("attemptId", 0) != before.get("attemptId", 0):
             # Or it is a clean slate.
             counted = failures > 0 or (same and not before.get("failures"))
-        if after.get("countedPods", ()) != before.get("countedPods", ()):
-            counted = "countedPods" in after
+        # A clean slate keeps those that are over.
+        if not set(after.get("countedPods", ())) <= set(before.get("countedPods", ())):
+            counted = True
         if counted and failures != earlier + 1:
             self._blame(f"{client.name} takes note of a failure of {name_of(cluster)} and does not count it")
         if same and failures < before.get("failures", 0) and (component == "sessionManager" or not suspending(body)):

@@ -34,7 +34,7 @@ class Wanted:
         standing: Likewise, but as if it were not suspended.
         strategy: Type of the update strategy.
         unavailable: How many executors a rolling update may take away.
-        surge: How many it may add.
+        surge: How many it may add, as if it were not suspended.
         suspend: Whether no Pods are wanted.
         paused: Whether nothing may be touched.
     """
@@ -87,6 +87,10 @@ class Wanted:
     def floor(self) -> int:
         """Ready executors that a rolling update must leave."""
         return self.replicas - self.unavailable
+
+    def most(self, *, waits: bool) -> int:
+        """Executors that there may be; `waits` if a suspension does not begin."""
+        return self.standing + self.surge if waits or not self.suspend else 0
 
     @property
     def session_manager_refused(self) -> bool:
@@ -145,7 +149,7 @@ def _wanted(owner: Identity, raw: Any, demand: int | None) -> Wanted:
     strategy = executors.get("updateStrategy") or {}
     rolling = strategy.get("rollingUpdate") or {}
     unavailable = _share(rolling.get("maxUnavailable", "25%"), replicas, up=False)
-    surge = _share(rolling.get("maxSurge", 0), replicas, up=True)
+    surge = _share(rolling.get("maxSurge", 0), standing, up=True)
     return Wanted(
         owner,
         spec,
