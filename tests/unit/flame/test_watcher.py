@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator
 from dataclasses import replace
 from random import Random
 
@@ -73,6 +74,18 @@ class Setting:
         self.targets.append(target)
         return self.manager
 
+    async def known(self) -> None:
+        """Follow the session manager of a busy cluster until its first answer."""
+        self.watcher.follow(KEY, TARGET, busy=True)
+        await asyncio.sleep(1)
+
+
+@pytest.fixture
+async def setting() -> AsyncIterator[Setting]:
+    setting = Setting()
+    yield setting
+    setting.watcher.forget(KEY)
+
 
 def _periods(manager: Manager) -> list[float]:
     return [later - earlier for earlier, later in zip(manager.asked, manager.asked[1:], strict=False)]
@@ -97,15 +110,13 @@ async def test_session_manager_of_a_busy_cluster_is_asked_more_often(
     assert len(set(periods)) > 1
 
 
-async def test_first_answer_is_reported_and_equal_answers_are_not() -> None:
-    setting = Setting()
+async def test_first_answer_is_reported_and_equal_answers_are_not(setting: Setting) -> None:
     setting.watcher.follow(KEY, TARGET, busy=True)
     assert setting.watcher.knowledge(KEY).phase is Phase.ASKING
     await asyncio.sleep(20)
     assert setting.changes == [KEY]
     assert setting.watcher.knowledge(KEY).phase is Phase.KNOWN
     assert setting.watcher.knowledge(KEY).snapshot is EMPTY
-    setting.watcher.forget(KEY)
 
 
 @pytest.mark.parametrize(
@@ -118,24 +129,19 @@ async def test_first_answer_is_reported_and_equal_answers_are_not() -> None:
     ],
 )
 async def test_only_changes_that_matter_to_a_decision_are_reported(
-    *, answer: SessionManagerSnapshot, told: bool
+    setting: Setting, *, answer: SessionManagerSnapshot, told: bool
 ) -> None:
-    setting = Setting()
     setting.manager.answer = SessionManagerSnapshot({"n": NodeState.NOT_READY})
-    setting.watcher.follow(KEY, TARGET, busy=True)
-    await asyncio.sleep(1)
+    await setting.known()
     setting.changes.clear()
     setting.manager.answer = answer
     await asyncio.sleep(5)
     assert bool(setting.changes) is told
-    setting.watcher.forget(KEY)
 
 
-async def test_failure_of_the_first_question_makes_the_state_unknown_at_once() -> None:
-    setting = Setting()
+async def test_failure_of_the_first_question_makes_the_state_unknown_at_once(setting: Setting) -> None:
     setting.manager.answer = FlameError("Unreachable", "Name or service not known")
-    setting.watcher.follow(KEY, TARGET, busy=True)
-    await asyncio.sleep(1)
+    await setting.known()
     known = setting.watcher.knowledge(KEY)
     assert (known.phase, known.cause) == (Phase.UNKNOWN, "Unreachable")
     assert setting.changes == [KEY]
@@ -145,13 +151,10 @@ async def test_failure_of_the_first_question_makes_the_state_unknown_at_once() -
     assert setting.watcher.knowledge(KEY).problem == "Name or service not known"
     assert setting.changes == [KEY]
     assert _periods(setting.manager)[-1] >= 30
-    setting.watcher.forget(KEY)
 
 
-async def test_answer_stays_known_for_a_while_without_being_fresh() -> None:
-    setting = Setting()
-    setting.watcher.follow(KEY, TARGET, busy=True)
-    await asyncio.sleep(1)
+async def test_answer_stays_known_for_a_while_without_being_fresh(setting: Setting) -> None:
+    await setting.known()
     setting.manager.answer = FlameError("Unreachable", "gone")
     await asyncio.sleep(10)
     known = setting.watcher.knowledge(KEY)
@@ -162,23 +165,18 @@ async def test_answer_stays_known_for_a_while_without_being_fresh() -> None:
     setting.manager.answer = EMPTY
     await asyncio.sleep(40)
     assert setting.watcher.knowledge(KEY).fresh is EMPTY
-    setting.watcher.forget(KEY)
 
 
-async def test_silent_session_manager_is_unknown_when_its_answer_is_too_old() -> None:
-    setting = Setting()
-    setting.watcher.follow(KEY, TARGET, busy=True)
-    await asyncio.sleep(1)
+async def test_silent_session_manager_is_unknown_when_its_answer_is_too_old(setting: Setting) -> None:
+    await setting.known()
     setting.manager.takes = 1000.0
     await asyncio.sleep(100)
     assert setting.watcher.knowledge(KEY).phase is Phase.UNKNOWN
-    setting.watcher.forget(KEY)
 
 
 async def test_new_incarnation_of_the_session_manager_drops_earlier_answers() -> None:
     setting = Setting()
-    setting.watcher.follow(KEY, TARGET, busy=True)
-    await asyncio.sleep(1)
+    await setting.known()
     setting.watcher.follow(KEY, Target("host", 8080, "incarnation-2"), busy=True)
     known = setting.watcher.knowledge(KEY)
     assert (known.phase, known.incarnation, known.snapshot) == (Phase.ASKING, "incarnation-2", None)
@@ -193,8 +191,7 @@ async def test_new_incarnation_of_the_session_manager_drops_earlier_answers() ->
 
 async def test_last_answer_is_left_for_a_while_after_nobody_asks_any_more() -> None:
     setting = Setting()
-    setting.watcher.follow(KEY, TARGET, busy=True)
-    await asyncio.sleep(1)
+    await setting.known()
     setting.watcher.follow(KEY, None, busy=False)
     known = setting.watcher.knowledge(KEY)
     assert (known.phase, known.incarnation, known.snapshot, known.left) == (Phase.OFF, TARGET.incarnation, None, EMPTY)
@@ -202,11 +199,9 @@ async def test_last_answer_is_left_for_a_while_after_nobody_asks_any_more() -> N
     assert setting.watcher.knowledge(KEY).left is None
 
 
-async def test_names_of_the_first_answer_are_kept_until_another_incarnation_is_asked() -> None:
-    setting = Setting()
+async def test_names_of_the_first_answer_are_kept_until_another_incarnation_is_asked(setting: Setting) -> None:
     setting.manager.answer = SessionManagerSnapshot({"first": NodeState.READY})
-    setting.watcher.follow(KEY, TARGET, busy=True)
-    await asyncio.sleep(1)
+    await setting.known()
     setting.manager.answer = EMPTY
     await asyncio.sleep(5)
     setting.manager.answer = FlameError("Unreachable", "connection refused")
@@ -216,11 +211,9 @@ async def test_names_of_the_first_answer_are_kept_until_another_incarnation_is_a
     assert setting.watcher.knowledge(KEY).first == frozenset({"first"})
     setting.watcher.follow(KEY, replace(TARGET, incarnation="incarnation-2"), busy=True)
     assert setting.watcher.knowledge(KEY).first is None
-    setting.watcher.forget(KEY)
 
 
-async def test_request_to_ask_now_shortens_the_wait_and_is_bounded() -> None:
-    setting = Setting()
+async def test_request_to_ask_now_shortens_the_wait_and_is_bounded(setting: Setting) -> None:
     setting.watcher.follow(KEY, TARGET, busy=False)
     await asyncio.sleep(1)
     before = len(setting.manager.asked)
@@ -228,7 +221,6 @@ async def test_request_to_ask_now_shortens_the_wait_and_is_bounded() -> None:
         setting.watcher.ask_now(KEY)
         await asyncio.sleep(0.01)
     assert before < len(setting.manager.asked) <= before + 6
-    setting.watcher.forget(KEY)
 
 
 async def test_watcher_ends_although_a_closed_connection_fails_the_call_under_way() -> None:
@@ -244,15 +236,13 @@ async def test_watcher_ends_although_a_closed_connection_fails_the_call_under_wa
     assert setting.manager.closed == 1
 
 
-async def test_connection_is_closed_between_slow_polls_and_kept_between_quick_ones() -> None:
-    setting = Setting()
+async def test_connection_is_closed_between_slow_polls_and_kept_between_quick_ones(setting: Setting) -> None:
     setting.watcher.follow(KEY, TARGET, busy=True)
     await asyncio.sleep(20)
     assert setting.manager.closed == 0
     setting.watcher.follow(KEY, TARGET, busy=False)
     await asyncio.sleep(10)
     assert setting.manager.closed == 1
-    setting.watcher.forget(KEY)
 
 
 @pytest.mark.parametrize(("namespaces", "most"), [(1, 16), (3, 32)])
@@ -283,14 +273,14 @@ async def test_session_manager_is_asked_in_time_beside_hundreds_of_another_names
     watcher.forget(KEY)
 
 
-async def test_session_manager_whose_answers_are_too_large_is_asked_every_ten_minutes_in_the_end() -> None:
-    setting = Setting()
+async def test_session_manager_whose_answers_are_too_large_is_asked_every_ten_minutes_in_the_end(
+    setting: Setting,
+) -> None:
     setting.manager.answer = FlameError(TOO_LARGE, "it has more than 12 MiB")
     setting.watcher.follow(KEY, TARGET, busy=True)
     await asyncio.sleep(7200)
     assert _periods(setting.manager)[0] <= 10
     assert 600 <= _periods(setting.manager)[-1] <= 720
-    setting.watcher.forget(KEY)
 
 
 async def test_large_answers_of_all_session_managers_are_kept_up_to_a_limit() -> None:
@@ -335,8 +325,7 @@ async def test_namespace_that_keeps_most_gives_up_answers_of_session_managers_th
         setting.watcher.follow(key, TARGET, busy=True)
         await asyncio.sleep(1)
         setting.watcher.follow(key, None, busy=False)
-    setting.watcher.follow(KEY, TARGET, busy=True)
-    await asyncio.sleep(1)
+    await setting.known()
     assert setting.watcher.knowledge(KEY).phase is Phase.KNOWN
     assert sum(setting.watcher.knowledge(key).size for key in (*keys, KEY)) <= MAX_KEPT
     setting.watcher.forget(KEY)
@@ -357,8 +346,7 @@ async def test_names_of_first_answers_count_for_the_limit_when_later_answers_are
         await asyncio.sleep(40)
     assert [setting.watcher.knowledge(key).first is not None for key in keys[:3]] == [True] * 3
     setting.manager.answer = _long_names()
-    setting.watcher.follow(KEY, TARGET, busy=True)
-    await asyncio.sleep(1)
+    await setting.known()
     assert setting.watcher.knowledge(KEY).cause == TOO_LARGE
     for key in (*keys, KEY):
         setting.watcher.forget(key)
@@ -371,8 +359,7 @@ async def test_names_and_answers_of_session_managers_that_nobody_asks_any_more_c
         setting.watcher.follow(key, TARGET, busy=True)
         await asyncio.sleep(1)
         setting.watcher.follow(key, None, busy=False)
-    setting.watcher.follow(KEY, TARGET, busy=True)
-    await asyncio.sleep(1)
+    await setting.known()
     assert setting.watcher.knowledge(KEY).cause == TOO_LARGE
     # A FlameCluster that is gone leaves its memory to the others.
     for key in keys:
@@ -382,35 +369,29 @@ async def test_names_and_answers_of_session_managers_that_nobody_asks_any_more_c
     setting.watcher.forget(KEY)
 
 
-async def test_unexpected_error_of_a_client_keeps_its_poller() -> None:
-    setting = Setting()
+async def test_unexpected_error_of_a_client_keeps_its_poller(setting: Setting) -> None:
     setting.manager.answer = KeyError("a bug")
-    setting.watcher.follow(KEY, TARGET, busy=True)
-    await asyncio.sleep(1)
+    await setting.known()
     assert setting.watcher.knowledge(KEY).cause == "InternalError"
     setting.manager.answer = EMPTY
     await asyncio.sleep(10)
     assert setting.watcher.knowledge(KEY).phase is Phase.KNOWN
-    setting.watcher.forget(KEY)
 
 
 async def test_end_of_the_watcher_ends_all_pollers_and_connections() -> None:
     setting = Setting()
     running = asyncio.create_task(setting.watcher.run())
     await asyncio.sleep(0)
-    setting.watcher.follow(KEY, TARGET, busy=True)
-    await asyncio.sleep(1)
+    await setting.known()
     running.cancel()
     await asyncio.gather(running, return_exceptions=True)
     assert setting.manager.closed == 1
     assert asyncio.all_tasks() == {asyncio.current_task()}
 
 
-async def test_unready_node_keeps_the_time_of_its_first_unready_state() -> None:
-    setting = Setting()
+async def test_unready_node_keeps_the_time_of_its_first_unready_state(setting: Setting) -> None:
     setting.manager.answer = SessionManagerSnapshot({"n": NodeState.UNKNOWN})
-    setting.watcher.follow(KEY, TARGET, busy=True)
-    await asyncio.sleep(1)
+    await setting.known()
     first = setting.watcher.knowledge(KEY).not_ready_since["n"]
     setting.manager.answer = SessionManagerSnapshot({"n": NodeState.NOT_READY})
     await asyncio.sleep(10)
@@ -418,11 +399,9 @@ async def test_unready_node_keeps_the_time_of_its_first_unready_state() -> None:
     setting.manager.answer = SessionManagerSnapshot({"n": NodeState.READY})
     await asyncio.sleep(10)
     assert setting.watcher.knowledge(KEY).not_ready_since == {}
-    setting.watcher.forget(KEY)
 
 
-async def test_node_that_is_missing_from_the_table_keeps_the_time_of_its_absence_for_a_while() -> None:
-    setting = Setting()
+async def test_node_that_is_missing_from_the_table_keeps_the_time_of_its_absence_for_a_while(setting: Setting) -> None:
     setting.manager.answer = SessionManagerSnapshot({"n": NodeState.READY, "other": NodeState.READY})
     setting.watcher.follow(KEY, TARGET, busy=True)
     await asyncio.sleep(10)
@@ -434,22 +413,18 @@ async def test_node_that_is_missing_from_the_table_keeps_the_time_of_its_absence
     assert last < since <= last + 2 * BUSY_PERIOD
     await asyncio.sleep(30)
     assert setting.watcher.knowledge(KEY).not_ready_since == {}
-    setting.watcher.forget(KEY)
 
 
-async def test_node_that_comes_back_to_the_table_counts_as_ready_again() -> None:
-    setting = Setting()
+async def test_node_that_comes_back_to_the_table_counts_as_ready_again(setting: Setting) -> None:
     setting.manager.answer = SessionManagerSnapshot({"n": NodeState.READY})
     setting.watcher.follow(KEY, TARGET, busy=True)
     for nodes in ({"n": NodeState.READY}, {}, {"n": NodeState.READY}):
         setting.manager.answer = SessionManagerSnapshot(nodes)
         await asyncio.sleep(10)
         assert setting.watcher.knowledge(KEY).not_ready_since.keys() == {"n"} - nodes.keys()
-    setting.watcher.forget(KEY)
 
 
-async def test_session_manager_that_answers_again_after_nothing_was_known_is_known_since_then() -> None:
-    setting = Setting()
+async def test_session_manager_that_answers_again_after_nothing_was_known_is_known_since_then(setting: Setting) -> None:
     setting.watcher.follow(KEY, TARGET, busy=True)
     await asyncio.sleep(10)
     before = setting.watcher.knowledge(KEY).known_since
@@ -464,7 +439,6 @@ async def test_session_manager_that_answers_again_after_nothing_was_known_is_kno
     setting.manager.answer = EMPTY
     await asyncio.sleep(LONGEST * 2)
     assert setting.watcher.knowledge(KEY).known_since > down
-    setting.watcher.forget(KEY)
 
 
 def test_nothing_is_known_when_polling_is_off() -> None:
@@ -476,8 +450,9 @@ def test_nothing_is_known_when_polling_is_off() -> None:
     assert nobody.session_manager(KEY) is None
 
 
-async def test_another_server_with_the_same_incarnation_ends_the_connection_and_what_was_known() -> None:
-    setting = Setting()
+async def test_another_server_with_the_same_incarnation_ends_the_connection_and_what_was_known(
+    setting: Setting,
+) -> None:
     first = replace(TARGET, server="uid-1")
     setting.watcher.follow(KEY, first, busy=True)
     await asyncio.sleep(1)
@@ -485,18 +460,17 @@ async def test_another_server_with_the_same_incarnation_ends_the_connection_and_
     assert setting.watcher.knowledge(KEY).phase is Phase.ASKING
     await asyncio.sleep(0.1)
     assert setting.manager.closed == 1
-    setting.watcher.forget(KEY)
 
 
 @pytest.mark.parametrize(("gone", "phase"), [("uid-1", Phase.OFF), ("uid-0", Phase.KNOWN)])
-async def test_server_that_is_gone_is_asked_no_more_and_another_one_is(gone: str, phase: Phase) -> None:
-    setting = Setting()
+async def test_server_that_is_gone_is_asked_no_more_and_another_one_is(
+    setting: Setting, gone: str, phase: Phase
+) -> None:
     setting.watcher.follow(KEY, replace(TARGET, server="uid-1"), busy=True)
     await asyncio.sleep(1)
     setting.watcher.leave(KEY, gone)
     assert setting.watcher.knowledge(KEY).phase is phase
     assert (setting.watcher.session_manager(KEY) is None) == (phase is Phase.OFF)
-    setting.watcher.forget(KEY)
 
 
 async def test_two_session_managers_at_one_address_are_not_asked_until_one_is_gone() -> None:

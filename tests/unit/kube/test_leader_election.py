@@ -106,6 +106,12 @@ class Scene:
         self.processes.append(Process(name, self.api, self.clock, predecessors))
         return self.processes[-1]
 
+    async def leader(self, name: str, predecessors: str = "") -> Process:
+        """Start a process and let it become the leader."""
+        process = self.start(name, predecessors)
+        await self.until_leading(process)
+        return process
+
     @property
     def lease(self) -> dict[str, Any]:
         spec: dict[str, Any] = self.api.objects["leases", "system", "operator"]["spec"]
@@ -165,8 +171,7 @@ async def test_process_does_not_lead_by_an_answer_that_names_another(scene: Scen
 
 
 async def test_a_leader_stays_leader(scene: Scene) -> None:
-    first = scene.start("first")
-    await scene.until_leading(first)
+    first = await scene.leader("first")
     second = scene.start("second")
     await asyncio.sleep(600)
     assert len(first.terms) == 1
@@ -177,8 +182,7 @@ async def test_a_leader_stays_leader(scene: Scene) -> None:
 
 
 async def test_another_takes_over_when_the_leader_is_gone(scene: Scene) -> None:
-    first = scene.start("first")
-    await scene.until_leading(first)
+    first = await scene.leader("first")
     second = scene.start("second")
     await asyncio.sleep(60)
     await first.killed()
@@ -188,8 +192,7 @@ async def test_another_takes_over_when_the_leader_is_gone(scene: Scene) -> None:
 
 
 async def test_the_next_container_of_the_leaders_pod_leads_at_once(scene: Scene) -> None:
-    first = scene.start("pod_uid_1", "pod_uid_")
-    await scene.until_leading(first)
+    first = await scene.leader("pod_uid_1", "pod_uid_")
     await asyncio.sleep(60)
     await first.killed()
     second = scene.start("pod_uid_2", "pod_uid_")
@@ -203,8 +206,7 @@ async def test_the_next_container_of_the_leaders_pod_leads_at_once(scene: Scene)
     ids=["another Pod", "a later Pod of the same name", "no Pod"],
 )
 async def test_a_process_of_another_pod_waits_for_the_lease(scene: Scene, name: str, predecessors: str) -> None:
-    first = scene.start("pod_uid_1", "pod_uid_")
-    await scene.until_leading(first)
+    first = await scene.leader("pod_uid_1", "pod_uid_")
     standby = scene.start(name, predecessors)
     await asyncio.sleep(60)
     assert first.leads
@@ -214,8 +216,7 @@ async def test_a_process_of_another_pod_waits_for_the_lease(scene: Scene, name: 
 
 
 async def test_restarted_standby_does_not_take_the_lease_of_the_leader(scene: Scene) -> None:
-    leader = scene.start("leader_uid_1", "leader_uid_")
-    await scene.until_leading(leader)
+    leader = await scene.leader("leader_uid_1", "leader_uid_")
     await scene.start("standby_uid2_1", "standby_uid2_").killed()
     restarted = scene.start("standby_uid2_2", "standby_uid2_")
     await asyncio.sleep(60)
@@ -224,8 +225,7 @@ async def test_restarted_standby_does_not_take_the_lease_of_the_leader(scene: Sc
 
 
 async def test_clean_stop_lets_the_next_candidate_lead_at_its_next_attempt(scene: Scene) -> None:
-    first = scene.start("first")
-    await scene.until_leading(first)
+    first = await scene.leader("first")
     second = scene.start("second")
     await asyncio.sleep(10)
     first.stop.set()
@@ -246,8 +246,7 @@ async def test_waiting_candidate_stops_when_asked(scene: Scene) -> None:
 
 
 async def test_leader_with_hanging_requests_stops_before_another_may_lead(scene: Scene) -> None:
-    first = scene.start("first")
-    await scene.until_leading(first)
+    first = await scene.leader("first")
     second = scene.start("second")
     await asyncio.sleep(60)
     first.api.way.clear()
@@ -260,8 +259,7 @@ async def test_leader_with_hanging_requests_stops_before_another_may_lead(scene:
 
 
 async def test_former_leader_contends_again(scene: Scene) -> None:
-    first = scene.start("first")
-    await scene.until_leading(first)
+    first = await scene.leader("first")
     second = scene.start("second")
     await asyncio.sleep(10)
     first.api.way.clear()
@@ -285,8 +283,7 @@ async def test_former_leader_contends_again(scene: Scene) -> None:
     ],
 )
 async def test_a_few_failed_renewals_cost_nothing(scene: Scene, error: KubernetesError) -> None:
-    first = scene.start("first")
-    await scene.until_leading(first)
+    first = await scene.leader("first")
     scene.start("second")
     await asyncio.sleep(30)
     scene.api.fail("patch", "leases", error, times=3)
@@ -297,8 +294,7 @@ async def test_a_few_failed_renewals_cost_nothing(scene: Scene, error: Kubernete
 
 
 async def test_a_renewal_whose_answer_was_lost_costs_nothing(scene: Scene) -> None:
-    first = scene.start("first")
-    await scene.until_leading(first)
+    first = await scene.leader("first")
     scene.api.fail("patch", "leases", ConnectionLostError("lost"), applied=True, times=2)
     await asyncio.sleep(30)
     assert not scene.api.faults
@@ -307,8 +303,7 @@ async def test_a_renewal_whose_answer_was_lost_costs_nothing(scene: Scene) -> No
 
 
 async def test_term_ends_without_the_api_server_and_another_begins_after_its_return(scene: Scene) -> None:
-    first = scene.start("first")
-    await scene.until_leading(first)
+    first = await scene.leader("first")
     await asyncio.sleep(1)
     scene.api.fail("patch", "leases", ConnectionFailedError("down"), times=10**6)
     scene.api.fail("get", "leases", ConnectionFailedError("down"), times=10**6)
@@ -335,8 +330,7 @@ async def test_a_longer_duration_of_the_holder_counts(scene: Scene) -> None:
 
 
 async def test_deleted_lease_is_not_taken_before_its_holder_must_have_noticed(scene: Scene) -> None:
-    first = scene.start("first")
-    await scene.until_leading(first)
+    first = await scene.leader("first")
     second = scene.start("second")
     await asyncio.sleep(30)
     first.api.way.clear()
@@ -360,8 +354,7 @@ async def test_leader_whose_identity_was_cleared_continues(scene: Scene) -> None
 
 @pytest.mark.parametrize("wiped", [False, True], ids=["name", "all"])
 async def test_lease_with_a_cleared_holder_is_awaited(scene: Scene, *, wiped: bool) -> None:
-    first = scene.start("first")
-    await scene.until_leading(first)
+    first = await scene.leader("first")
     second = scene.start("second")
     await asyncio.sleep(30)
     await first.killed()
@@ -381,8 +374,7 @@ async def test_lease_without_any_holder_is_free(scene: Scene, spec: dict[str, An
 
 
 async def test_foreign_name_in_the_lease_ends_the_term_at_once(scene: Scene) -> None:
-    first = scene.start("first")
-    await scene.until_leading(first)
+    first = await scene.leader("first")
     scene.held_by("usurper")
     await asyncio.sleep(2.05)
     assert not first.leads
@@ -390,8 +382,7 @@ async def test_foreign_name_in_the_lease_ends_the_term_at_once(scene: Scene) -> 
 
 
 async def test_failed_term_releases_the_lease_and_is_not_repeated(scene: Scene) -> None:
-    first = scene.start("first")
-    await scene.until_leading(first)
+    first = await scene.leader("first")
     first.failure = RuntimeError("broken")
     with pytest.raises(RuntimeError, match="broken"):
         await first.task
@@ -400,8 +391,7 @@ async def test_failed_term_releases_the_lease_and_is_not_repeated(scene: Scene) 
 
 
 async def test_failed_release_does_not_prevent_the_end(scene: Scene) -> None:
-    first = scene.start("first")
-    await scene.until_leading(first)
+    first = await scene.leader("first")
     first.api.way.clear()
     first.stop.set()
     begun = scene.clock.monotonic()
