@@ -347,7 +347,8 @@ class E2ENamespace:
         user = f"system:serviceaccount:{self.namespace}:{account}"
         found = []
         for entry in self._audited():
-            if entry["user"]["username"] != user or "objectRef" not in entry:
+            # A request that ended before anybody was recognized has no name of a user.
+            if entry["user"].get("username") != user or "objectRef" not in entry:
                 continue
             about = entry["objectRef"]
             resource = "/".join(part for part in (about["resource"], about.get("subresource")) if part)

@@ -284,7 +284,8 @@ def test_program_that_takes_the_label_of_the_watch_off_executors_is_reported_and
     world.wait("the operator to report the program", strip, 120)
 
     bare = world.live_executors()
-    assert 10 < len(bare) <= 14
+    # A pass that has begun does not know yet which executors have lost the label, and creates three more.
+    assert 10 < len(bare) <= 17
     assert f"run and lack the label {CLUSTER_LABEL}=my-flame" in condition(world.status(), "Degraded")["message"]
 
     for pod in bare:

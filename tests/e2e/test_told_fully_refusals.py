@@ -31,10 +31,12 @@ def quota(world: E2ENamespace, name: str, hard: Object) -> None:
     """Set a quota, and wait until the API server heeds it."""
     found = {"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": name}, "spec": {"hard": hard}}
     world.apply(found)
-    counted = ("get", f"resourcequota/{name}", "-o", "json")
-    world.wait(
-        "the quota to count", lambda: hard.keys() == yaml.safe_load(world.kubectl(*counted))["status"]["used"].keys()
-    )
+
+    def counts() -> bool:
+        status = yaml.safe_load(world.kubectl("get", f"resourcequota/{name}", "-o", "json")).get("status", {})
+        return hard.keys() == status.get("used", {}).keys()
+
+    world.wait("the quota to count", counts)
 
 
 def limit_range(world: E2ENamespace, heeded: str, **limit: Any) -> None:
