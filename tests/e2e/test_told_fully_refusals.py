@@ -34,7 +34,7 @@ def quota(world: E2ENamespace, name: str, hard: Object) -> None:
 
     def counts() -> bool:
         status = yaml.safe_load(world.kubectl("get", f"resourcequota/{name}", "-o", "json")).get("status", {})
-        return hard.keys() == status.get("used", {}).keys()
+        return set(hard) == set(status.get("used", {}))
 
     world.wait("the quota to count", counts)
 

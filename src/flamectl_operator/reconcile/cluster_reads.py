@@ -216,14 +216,14 @@ class ClusterReads:
         if due:
             self.claims_error = result.errors[0] if result.errors else None
 
-    async def read_released(self, earlier: ObservedCluster | None, deleted: Collection[str]) -> None:
-        """Read the executors that vanished since the last pass began; see `ReleasedExecutors.read`."""
+    async def read_released(self, deleted: Collection[str]) -> None:
+        """Read the executors that vanished since the last look; see `ReleasedExecutors.read`."""
 
         async def read(name: str) -> PodView | None:
             return await self.read(PODS, name)
 
         now = self.clock.monotonic()
-        await self.released.read(earlier, self.observe(), deleted, read, self.writes_in_flight, now)
+        await self.released.read(self.observe(), deleted, read, self.writes_in_flight, now)
 
     async def confirm_claims(self, pods: Iterable[PodView]) -> None:
         """Read the claims of Pods that are about to be deleted, because the watch may be late."""

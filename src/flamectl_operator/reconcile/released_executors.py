@@ -26,8 +26,10 @@ class ReleasedExecutors:
         self._owner = owner
         #: The Pods as they were last read; those read longest ago come first.
         self.pods: tuple[PodView, ...] = ()
-        #: The names of Pods that were created or seen since the last pass began, and that may have left since.
+        #: The names of Pods that were created or seen since the last look, and that may have left since.
         self._may_have_left: set[str] = set()
+        #: The objects at the last look.
+        self._seen: ObservedCluster | None = None
         self._read_at = -inf
 
     def note_created(self, name: str) -> None:
@@ -36,17 +38,15 @@ class ReleasedExecutors:
 
     async def read(
         self,
-        earlier: ObservedCluster | None,
         observed: ObservedCluster,
         deleted: Collection[str],
         read: Callable[[str], Awaitable[PodView | None]],
         limit: Callable[[], int],
         now: float,
     ) -> None:
-        """Read the executors that have left since the last pass began, and now and then those that left before.
+        """Read the executors that have left since the last look, and now and then those that left before.
 
         Args:
-            earlier: The objects at the beginning of the last pass.
             deleted: uids of Pods that this operator deleted.
             read: Reads a Pod by its name.
             limit: Returns the most concurrent requests at the moment.
@@ -55,7 +55,7 @@ class ReleasedExecutors:
             KubernetesError: A Pod could not be read; the next pass reads it.
             RefusedError: RBAC forbids it.
         """
-        left = self._may_have_left
+        left, earlier, self._seen = self._may_have_left, self._seen, observed
         if earlier is not None and earlier is not observed:
             # No call for each executor.
             gone = {each.name for each in earlier.executors} - {each.name for each in observed.executors}

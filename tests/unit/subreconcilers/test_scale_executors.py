@@ -743,6 +743,34 @@ async def test_program_that_takes_the_label_of_the_watch_off_executors_does_not_
     await _creates_no_more_until_they_are_gone(world, f"the label {CLUSTER_LABEL}={OWNER.name}")
 
 
+async def test_executors_that_lose_their_label_while_another_one_is_read_are_counted(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    world = await converged(replicas(2))
+    get = world.api.get
+
+    def labelled() -> list[str]:
+        found = map(executor_name, world.executor_ids)
+        return [name for name in found if CLUSTER_LABEL in (world.api.find("pods", name) or {})["metadata"]["labels"]]
+
+    async def unlabel_others(resource: Any, namespace: str, name: str) -> Any:
+        if resource is PODS:
+            for each in labelled():
+                world.unlabel("pods", each)
+            world.sync(PODS)
+        return await get(resource, namespace, name)
+
+    monkeypatch.setattr(world.api, "get", unlabel_others)
+    for _ in range(40):
+        for each in labelled()[:1]:
+            world.unlabel("pods", each)
+        await world.run_pass()
+        world.let_pods_become_ready()
+        world.clock.elapsed += 5
+
+    await _creates_no_more_until_they_are_gone(world, f"the label {CLUSTER_LABEL}={OWNER.name}")
+
+
 async def test_executors_that_are_really_gone_are_not_counted_as_running_without_a_label() -> None:
     world = await converged(replicas(2))
     for _ in range(20):
