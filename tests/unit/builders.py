@@ -151,6 +151,13 @@ def desired(
     return DesiredCluster.of(owner, spec(changes), settings, operator_namespace)
 
 
+#: The revisions of the components of a FlameCluster whose spec nothing changes, with object caches.
+_DESIRED = desired(cached())
+SM_REVISION = _DESIRED.session_manager.revision
+EX_REVISION = _DESIRED.group.template.revision
+CACHE_REVISION = _DESIRED.object_cache.revision if _DESIRED.object_cache is not None else ""
+
+
 def effective(
     changes: Mapping[str, Any] | None = None,
     *,

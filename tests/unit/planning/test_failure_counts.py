@@ -13,13 +13,14 @@ from flamectl_operator.observed.cluster import ObservedCluster
 from flamectl_operator.planning.failure_counts import count_executors, count_object_caches, count_session_manager
 from flamectl_operator.planning.replacement_backoff import ReplacementBackoff
 from tests.unit.builders import (
+    CACHE_REVISION,
+    EX_REVISION,
     NOW,
     SETTINGS,
+    SM_REVISION,
     PodState,
     ago,
-    cached,
     condition,
-    desired,
     effective,
     ended,
     executor_pod,
@@ -30,12 +31,6 @@ from tests.unit.builders import (
     terminating,
     waiting,
 )
-
-SM_REVISION = desired().session_manager.revision
-EX_REVISION = desired().group.template.revision
-_CACHE = desired(cached()).object_cache
-assert _CACHE is not None
-CACHE_REVISION = _CACHE.revision
 
 
 def _session_manager(

@@ -16,11 +16,12 @@ from flamectl_operator.planning.failure_resets import (
 )
 from flamectl_operator.planning.replacement_backoff import ReplacementBackoff
 from tests.unit.builders import (
+    CACHE_REVISION,
+    EX_REVISION,
     SETTINGS,
+    SM_REVISION,
     PodState,
     ago,
-    cached,
-    desired,
     effective,
     executor_pod,
     later,
@@ -28,12 +29,6 @@ from tests.unit.builders import (
     observed,
     session_manager,
 )
-
-SM_REVISION = desired().session_manager.revision
-EX_REVISION = desired().group.template.revision
-_CACHE = desired(cached()).object_cache
-assert _CACHE is not None
-CACHE_REVISION = _CACHE.revision
 
 
 def _old(ordinal: int, state: PodState = "ready", **changes: Any) -> PodView:
