@@ -340,6 +340,14 @@ def a_session_manager_whose_revision_was_edited_is_replaced() -> None:
     _set(incarnation.WantedSessionManager, "read", lambda _self, pod: component.Component(pod))
 
 
+@_needing("stores")
+def a_claim_that_is_younger_than_its_pod_is_never_the_one_that_is_mounted() -> None:
+    def too_late(claim: Any, pod: Any) -> bool:
+        return bool(claim.metadata.creation_timestamp > pod.metadata.creation_timestamp)
+
+    _set(incarnation, "made_too_late", too_late)
+
+
 @_needing("edits_marks")
 def an_edited_storage_is_believed() -> None:
     def store_of(_self: Any, manager: Any, _claims: Any) -> str:

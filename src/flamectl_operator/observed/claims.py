@@ -52,18 +52,13 @@ class KnownClaims:
     def made_anew(self, pod: PodView) -> PersistentVolumeClaimView | None:
         """Return the claim that has the name of the one that a Pod mounts, and is another one; None when its loss is confirmed.
 
-        The Pod records the uid of its claim. Only a claim counts that was made after the Pod got its node, because marks may be
-        edited, and a Pod whose claim does not exist gets no node before the claim is made anew.
+        The Pod records the uid of its claim. Only a claim counts that is too young for the Pod, because marks may be edited.
         """
-        mounted, born = pod.annotations.get(CLAIM_ANNOTATION), pod.metadata.creation_timestamp
-        scheduled = condition(pod, "PodScheduled")
-        if scheduled is not None and scheduled.status == "True":
-            born = scheduled.last_transition_time or born
+        mounted = pod.annotations.get(CLAIM_ANNOTATION)
         claims = [claim for name in pod.claim_names if (claim := self.find(name)) is not None]
-        if mounted is None or born is None or any(claim.uid == mounted for claim in claims):
+        if mounted is None or any(claim.uid == mounted for claim in claims):
             return None
-        younger = ((claim, claim.metadata.creation_timestamp) for claim in claims if claim.uid not in self.confirmed)
-        return next((claim for claim, made in younger if made is not None and made > born), None)
+        return next((claim for claim in claims if claim.uid not in self.confirmed and made_too_late(claim, pod)), None)
 
     def keep(self, pod: PodView) -> bool:
         """Return whether a Pod must stay: it keeps a claim in danger or the volume of an earlier one, or one is not read yet."""
@@ -71,6 +66,18 @@ class KnownClaims:
             return False
         unsafe = any(self.unknown(name) or self.in_danger(name) for name in pod.claim_names)
         return unsafe or self.made_anew(pod) is not None
+
+
+def made_too_late(claim: PersistentVolumeClaimView, pod: PodView) -> bool:
+    """Return whether a claim was made after a Pod got its node, so that the Pod mounts an earlier claim of that name.
+
+    A Pod whose claim does not exist gets no node before the claim is made anew.
+    """
+    made, scheduled = claim.metadata.creation_timestamp, condition(pod, "PodScheduled")
+    placed = pod.metadata.creation_timestamp
+    if scheduled is not None and scheduled.status == "True":
+        placed = scheduled.last_transition_time or placed
+    return bool(pod.spec.node_name) and made is not None and placed is not None and made > placed
 
 
 def users_of_claims(pods: Iterable[PodView]) -> dict[str, list[str]]:

@@ -29,7 +29,7 @@ from flamectl_operator.desired.cluster import DesiredCluster
 from flamectl_operator.desired.revision import is_fingerprint
 from flamectl_operator.kube.pod_views import PodView
 from flamectl_operator.observed import pods
-from flamectl_operator.observed.claims import KnownClaims
+from flamectl_operator.observed.claims import KnownClaims, made_too_late
 from flamectl_operator.observed.component import Component
 
 #: The identity of a container: its id with the runtime, or the time of its start.
@@ -83,11 +83,13 @@ class WantedSessionManager:
 
     def store_of(self, manager: Component, claims: KnownClaims) -> str:
         """Return which storage a session manager keeps its sessions in; empty when they do not persist."""
-        if self.store and manager.revision == self.revision and (claim := claims.find(self.claim)) is not None:
-            born, there = manager.pod.metadata.creation_timestamp, claim.metadata.creation_timestamp
-            # A claim that is younger than the Pod is not the one that the Pod mounts.
-            if born is not None and there is not None and there <= born:
-                return f"{self.store}.{claim.uid}"
+        claim = claims.find(self.claim) if self.store and manager.revision == self.revision else None
+        if (
+            claim is not None
+            and claim.metadata.creation_timestamp is not None
+            and not made_too_late(claim, manager.pod)
+        ):
+            return f"{self.store}.{claim.uid}"
         store = manager.pod.annotations.get(SESSION_STORE_ANNOTATION, "")
         return store if store and _STORE.fullmatch(store) else ""
 

@@ -175,12 +175,35 @@ async def test_nothing_is_replaced_while_the_storage_that_somebody_edited_cannot
     assert {_incarnation(world, each) for each in world.executor_ids} == {store}
 
 
-async def test_claim_that_was_made_anew_beside_the_session_manager_is_another_storage() -> None:
-    world, store = await _with_storage(_OWN_CLAIM)
+def _make_claim_anew(world: StepHarness) -> None:
+    """The claim vanishes and is made again, a day after the session manager was created."""
     claim = world.api.find(CLAIMS.plural, SM_NAME)
     assert claim is not None
     anew = claim["metadata"] | {"uid": "another", "creationTimestamp": rfc3339(NOW + timedelta(days=1))}
     world.api.put(CLAIMS.plural, claim | {"metadata": anew})
+
+
+async def test_session_manager_that_waited_for_its_claim_is_another_one_for_executors() -> None:
+    world, store = await _with_storage(_OWN_CLAIM)
+    _make_claim_anew(world)
+    found = world.session_manager
+    assert found is not None
+    placed = {"type": "PodScheduled", "status": "True", "lastTransitionTime": rfc3339(NOW + timedelta(days=2))}
+    others = [each for each in found["status"].get("conditions", []) if each["type"] != "PodScheduled"]
+    world.api.put("pods", found | {"status": found["status"] | {"conditions": [*others, placed]}})
+
+    await world.converge()
+
+    assert world.session_manager is not None
+    recorded = world.session_manager["metadata"]["annotations"][SESSION_STORE_ANNOTATION]
+    assert recorded == f"{store.partition('.')[0]}.another"
+    assert {_incarnation(world, each) for each in world.executor_ids} == {recorded}
+    assert world.session_manager["metadata"]["uid"] == found["metadata"]["uid"]
+
+
+async def test_claim_that_was_made_anew_beside_the_session_manager_is_another_storage() -> None:
+    world, store = await _with_storage(_OWN_CLAIM)
+    _make_claim_anew(world)
 
     await world.converge()
 
