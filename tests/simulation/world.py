@@ -38,6 +38,7 @@ from tests.simulation.loop import PROCESS, LivelockError, VirtualClock, VirtualL
 from tests.simulation.machines import NODE_GRACE, Machines
 from tests.simulation.objects import FLAME_CLUSTERS, NAMESPACE, PODS, Obj, name_of, terminating, uid_of
 from tests.simulation.scenario import NEVER
+from tests.simulation.specs import wanted
 from tests.simulation.truth import Truth
 from tests.simulation.work import LOOK, Work
 
@@ -282,6 +283,8 @@ class World:
         late = replace(self._surroundings, disturbed_until=lambda: max(self._disturbed_until(), self.faults.late_until))
         self._budgets = Budgets(late, self._alone_since)
         self._disturbed = 0.0
+        #: Seconds that a drain may take once more.
+        self._drained_again = 0.0
         #: When etcd was last set back to a copy.
         self.set_back_at = inf
         self.flame: Flame | None = None
@@ -443,6 +446,9 @@ class World:
         self.tell("world", "calm")
         self.faults.calm()
         self.server.admission.calm()
+        # The API server's clock jumps a last time, and a drain lasts its whole time once more when the operator hears of it.
+        drains = [want.drain for each in self.flame_clusters() if (want := wanted(each)).spec is not None]
+        self._drained_again = max(drains, default=0.0) if self.server.ahead else 0.0
         self.server.ahead = 0.0
         self.truth.admitted(LONGEST_RETRY)
         self.machines.registry_down, self.machines.at_next_start = False, None
@@ -472,7 +478,7 @@ class World:
         if self.judge.violations:
             return
         begun, looked_at, missing = self.loop.now, -1, [""]
-        limit = CONVERGENCE + (self.flame.work_left() if self.flame is not None else 0.0)
+        limit = CONVERGENCE + self._drained_again + (self.flame.work_left() if self.flame is not None else 0.0)
         # A request that still lands is the last of the faults.
         while missing or self.loop.now < self.faults.late_until:
             if self.loop.now > begun + limit:
