@@ -69,10 +69,7 @@ def resources(template: dict[str, Any] | None) -> dict[str, dict[str, Any]]:
 
 
 def _tidy(template: Any, own: str) -> Any:
-    """Return a template without nulls, empty top-level parts and empty resources of the operator's container.
-
-    `{spec: {}}` means the same as no template, and `kubectl create --dry-run=client -o yaml` prints `resources: {}`.
-    """
+    """Return a template without nulls and empty parts, such as the `resources: {}` that `kubectl create --dry-run` prints."""
     template = without_nulls(template)
     if not isinstance(template, dict):
         return template

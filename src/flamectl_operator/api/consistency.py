@@ -92,10 +92,7 @@ def _versions(spec: FlameClusterSpec) -> Iterator[Problem]:
 
 
 def _memory(spec: FlameClusterSpec) -> Iterator[Problem]:
-    """Compare the memory of as many slots as fit the CPUs with the memory limit.
-
-    An executor registers the CPUs of its limit, but the memory of its node, so Flame fills it by CPU alone.
-    """
+    """Compare the memory limit with the slots that fit the CPUs, because Flame fills an executor by CPU alone."""
     slot, limits = parse_slot(spec.session_manager.slot), executor_limits(spec.executor_manager)
     memory, cpus = limits.get("memory"), _cpus(limits)
     if memory is None:

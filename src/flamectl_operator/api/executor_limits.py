@@ -20,21 +20,14 @@ _OF_PODS = ("cpu", "memory")
 
 
 class Limit(NamedTuple):
-    """A limit of an executor.
-
-    Args:
-        amount: In cores, bytes or pieces.
-    """
+    """A limit of an executor in cores, bytes or pieces, and the path of its field."""
 
     amount: Decimal
     path: str
 
 
 def executor_limits(spec: ExecutorManagerSpec) -> dict[str, Limit]:
-    """Return the limits of an executor, by the name of the resource. The API server checks those of the Pod.
-
-    A limit of 0 says the same as no limit.
-    """
+    """Return the limits of an executor by the name of the resource. A limit of 0 says the same as no limit."""
     found = _pod_limits(spec.pod_template)
     for name, quantity in spec.resources.limits.items():
         found[name] = Limit(parse_quantity(quantity), f"{CONTAINER_LIMITS}.{name}")
@@ -42,10 +35,7 @@ def executor_limits(spec: ExecutorManagerSpec) -> dict[str, Limit]:
 
 
 def gpu_limit(limits: Mapping[str, Limit]) -> int | None:
-    """Return how many GPUs an executor has; None where its limits do not tell.
-
-    Other devices of the vendor of a GPU, such as `nvidia.com/mig-1g.5gb`, may be GPUs as well.
-    """
+    """Return how many GPUs an executor has; None where its limits do not tell, as with other devices of the same vendor."""
     gpus = {name: limit.amount for name, limit in limits.items() if name.endswith("/gpu")}
     vendors = tuple(name.removesuffix("gpu") for name in gpus)
     others = any(name.startswith(vendors) and name not in gpus for name in limits)

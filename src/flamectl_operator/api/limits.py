@@ -27,11 +27,7 @@ _LARGE_FIELDS = frozenset({"configOverrides", "networkPolicy", "podTemplate"})
 
 
 def size_problems(size: int) -> Iterator[Problem]:
-    """Yield the problem of a spec that is too large to be decoded.
-
-    Args:
-        size: Bytes of the spec as JSON.
-    """
+    """Yield the problem of a spec that has too many bytes as JSON to be decoded."""
     if size > MAX_SPEC_SIZE:
         yield Problem("spec", f"must have at most {_kib(MAX_SPEC_SIZE)} as JSON, has {_kib(size)}")
 
@@ -50,11 +46,7 @@ def cost_problems(raw: Any) -> Iterator[Problem]:
 
 
 def number_of_values(raw: Any) -> int:
-    """Return how many values (objects, lists, strings, numbers) a spec has.
-
-    Args:
-        raw: `spec` as JSON data without `cost_problems`.
-    """
+    """Return how many values (objects, lists, strings, numbers) a spec without `cost_problems` has."""
     return sum(_measure(value)[0] for _location, value in _fields(raw if isinstance(raw, dict) else {}))
 
 
@@ -67,10 +59,7 @@ def _fields(raw: dict[str, Any]) -> Iterator[tuple[tuple[str, ...], Any]]:
 
 
 def _measure(value: Any) -> tuple[int, int, int]:
-    """Return the number of values, the depth and the characters of a value; level by level, without recursion.
-
-    Counting stops one level below `MAX_DEPTH`.
-    """
+    """Return the number of values, the depth and the characters of a value, counted to one level below `MAX_DEPTH`."""
     nodes, characters, level = 0, 0, [value]
     for depth in range(MAX_DEPTH + 2):
         if not level:

@@ -36,10 +36,7 @@ def merge_key(field: str, entry: Any) -> tuple[Hashable, ...] | None:
 
 
 def repeated(value: Any) -> Iterator[tuple[str, str]]:
-    """Iterate over the paths of entries that have the key of an earlier entry of their list, each with what is wrong.
-
-    Such entries would be merged into one.
-    """
+    """Yield the paths of entries that would be merged into an earlier entry of their list, each with what is wrong."""
     if isinstance(value, dict):
         for field, part in value.items():
             if field in MERGE_KEYS and isinstance(part, list):

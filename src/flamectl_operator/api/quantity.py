@@ -27,11 +27,7 @@ _PRECISION = 256
 
 
 def parse_quantity(quantity: int | str) -> Decimal:
-    """Return the exact value of a quantity in its base unit: cores, bytes or pieces.
-
-    Raises:
-        ValueError: The text is not a quantity.
-    """
+    """Return the exact value of a quantity in its base unit (cores, bytes or pieces), or raise ValueError."""
     if isinstance(quantity, int):
         return Decimal(quantity)
     match = _QUANTITY.fullmatch(quantity) if len(quantity) <= MAX_LENGTH else None
@@ -49,10 +45,7 @@ def parse_quantity(quantity: int | str) -> Decimal:
 
 
 def quantity_or_none(quantity: Any) -> Decimal | None:
-    """Return the value of a quantity in any notation, or None for JSON that the API server rejects in a Pod.
-
-    It takes a fraction without quotes there.
-    """
+    """Return the value of a quantity, also of a fraction without quotes; None for JSON that the API server rejects."""
     if isinstance(quantity, bool) or not isinstance(quantity, int | float | str):
         return None
     try:
@@ -67,11 +60,7 @@ def amount(quantity: Any) -> Decimal:
 
 
 def canonical(quantity: int | str) -> str:
-    """Return a plain decimal number as the canonical form of equal quantities: `1`, `"1"` and `1000m` are `1`.
-
-    Raises:
-        ValueError: The text is not a quantity.
-    """
+    """Return one plain decimal number for equal quantities (`1`, `"1"` and `1000m` are `1`), or raise ValueError."""
     text = f"{parse_quantity(quantity):f}"
     return text.rstrip("0").rstrip(".") if "." in text else text
 

@@ -60,11 +60,7 @@ class Rule:
 
 
 def broken(problems: Sequence[tuple[str, str]]) -> PydanticCustomError:
-    """Return one pydantic error for all problems of an object, so that no problem hides the others.
-
-    Args:
-        problems: The field below the object, as in `Rule.field`, and the message of each problem.
-    """
+    """Return one pydantic error for all problems of an object, given as the field (see `Rule.field`) and the message."""
     text = "; ".join(message for _, message in problems)
     return PydanticCustomError(BROKEN_RULES, "{text}", {"text": text, "problems": tuple(problems)})
 
@@ -72,9 +68,6 @@ def broken(problems: Sequence[tuple[str, str]]) -> PydanticCustomError:
 def matching(pattern: str, message: str) -> Rule:
     """Return the rule that a string matches a pattern that RE2 and Python read alike (no look-around, ASCII classes).
 
-    It replaces the schema's own `pattern`, because the message of that is only the expression.
-
-    Args:
-        pattern: Anchored with ^ and $; must not contain a single quote, which ends CEL's raw string.
+    It replaces the schema's own `pattern`, whose message is only the expression. A single quote would end CEL's raw string.
     """
     return Rule(f"self.matches(r'{pattern}')", re.compile(pattern, re.ASCII).fullmatch, message)

@@ -16,11 +16,7 @@ _ACCESS_MODES = ("ReadWriteOnce",)
 
 @dataclass(frozen=True)
 class DesiredClaim:
-    """A claim that should exist.
-
-    Args:
-        persistence: The field of the spec that asks for it; it has a size.
-    """
+    """A claim that should exist, and the field of the spec that asks for it, which has a size."""
 
     owner: Identity
     name: str

@@ -28,11 +28,7 @@ NO_POLICY: Final = msgspec.Raw(b"null")
 
 
 def digested_data(data: dict[str, str]) -> dict[str, str]:
-    """Return the data of a ConfigMap with digests of large values in their keys, where no user can write a slash.
-
-    Args:
-        data: The data, in which some values may be digested already.
-    """
+    """Return data of a ConfigMap, digested or not, with digests of large values in the keys: no user can write the slash."""
     return {key if _short(value) else f"{key}/{_digest(value.encode())}": _kept(value) for key, value in data.items()}
 
 
@@ -42,11 +38,7 @@ def key_of(digested: str) -> str:
 
 
 def digested_policy(spec: dict[str, Any]) -> dict[str, Any]:
-    """Return the spec of a NetworkPolicy with a digest in place of its ingress rules, except for the rule of operators.
-
-    Args:
-        spec: The spec as JSON data, which may be digested already.
-    """
+    """Return the spec of a NetworkPolicy, digested or not, with a digest in place of its ingress rules but for operators."""
     rules = spec.get("ingress")
     if not isinstance(rules, list) or any(isinstance(rule, dict) and _DIGEST in rule for rule in rules):
         return spec

@@ -18,12 +18,7 @@ _COMPONENT_FIELDS = frozenset({"image", "imagePullPolicy", "env", "resources"})
 
 
 def authored_paths(message: str, component: str, pod_spec: Mapping[str, Any], asked: Mapping[str, Any]) -> str:
-    """Return a message with each path of a Pod's field replaced by the FlameCluster's path.
-
-    Args:
-        component: Name of the component, which is also the name of its main container.
-        asked: The spec of the component's podTemplate.
-    """
+    """Return a message with each path of a Pod's field replaced by the FlameCluster's; `asked` is the podTemplate's spec."""
     prefix = f"spec.{to_camel(component.replace('-', '_'))}"
 
     def replace(match: re.Match[str]) -> str:
@@ -47,11 +42,7 @@ def authored_paths(message: str, component: str, pod_spec: Mapping[str, Any], as
 
 
 def _placed(path: str, made: Mapping[str, Any], asked: Mapping[str, Any]) -> str:
-    """Return a path with the place that the author gave an entry of a list; with none for an entry of the operator.
-
-    Args:
-        asked: The same object as its author wrote it.
-    """
+    """Return a path with the place of an entry in the author's list (`asked`); without a place for one of the operator."""
     match = _ENTRY.match(path)
     entries = _entries(made, match[1]) if match is not None else []
     if match is None or int(match[2]) >= len(entries):

@@ -46,11 +46,7 @@ def object_cache_endpoint(cluster: str, *, secure: bool = False) -> str:
 
 
 def flame_config(name: str, spec: FlameClusterSpec) -> dict[str, Any]:
-    """Return the content of flame-cluster.yaml, with `configOverrides` merged in last.
-
-    Args:
-        name: The name of the FlameCluster, which is the cluster's name in Flame.
-    """
+    """Return the content of flame-cluster.yaml, with `configOverrides` merged in last."""
     config = _flat(name, spec) if spec.flame_version == "0.5" else _sectioned(name, spec)
     return merge(config, spec.config_overrides)
 
@@ -76,13 +72,7 @@ def content_hash(text: str) -> str:
 
 
 def config_map(owner: Identity, text: str, generation: int) -> dict[str, Any]:
-    """Return the ConfigMap with flame-cluster.yaml, which is mounted into every Pod.
-
-    Args:
-        text: The content of flame-cluster.yaml.
-        generation: `configGeneration` of this text. The ConfigMap and the status both hold it with the hash, so that neither a
-            crash between the two writes nor a deleted ConfigMap loses the count.
-    """
+    """Return the ConfigMap with flame-cluster.yaml, which is mounted into every Pod, with the `configGeneration` of its text."""
     metadata = owner.metadata(names.config_map(owner.name), "config")
     metadata["annotations"] = {
         CONFIG_GENERATION_ANNOTATION: str(generation),

@@ -98,11 +98,7 @@ class ComponentTemplate:
         return f"{self.field}.podTemplate.spec.{'initContainers' if init else 'containers'}[name={name}]"
 
     def pod(self, name: str, annotations: dict[str, str] | None = None) -> dict[str, Any]:
-        """Return the manifest of one Pod.
-
-        Args:
-            annotations: Annotations of only this Pod; no hash includes them.
-        """
+        """Return the manifest of one Pod. No hash includes these annotations, which only this Pod has."""
         metadata = self.manifest["metadata"]
         hashes = {REVISION_ANNOTATION: self.revision, RENDERED_ANNOTATION: self.rendered}
         pod = self.manifest | {
@@ -163,11 +159,7 @@ def template_of(
 
 
 def pod_defaults(settings: FlameSettings, container: dict[str, Any], directories: dict[str, str]) -> dict[str, Any]:
-    """Return the part of a PodSpec that a podTemplate may override.
-
-    Args:
-        directories: The mount paths of emptyDirs, by the name of the volume.
-    """
+    """Return the part of a PodSpec that a podTemplate may override. `directories` are emptyDirs: their paths by volume."""
     mounts = [{"name": volume, "mountPath": path} for volume, path in directories.items()]
     return {
         "automountServiceAccountToken": False,
@@ -198,11 +190,7 @@ def own_container(name: str, component: ComponentSpec, args: list[str], addresse
 
 
 def port_probes(port: int, *, start_seconds: int) -> dict[str, Any]:
-    """Return the probes of a server of Flame: Flame's gRPC has no health service, so they only check that the port is open.
-
-    Args:
-        start_seconds: The most seconds until the port is open for the first time.
-    """
+    """Return probes of an open port, because Flame's gRPC has no health service; the first may take `start_seconds`."""
     probe = {"tcpSocket": {"port": port}, "timeoutSeconds": 2}
     return {
         "startupProbe": probe | {"periodSeconds": 1, "failureThreshold": start_seconds},
@@ -241,11 +229,7 @@ def directories_for(directories: dict[str, str], spec: FlameClusterSpec) -> dict
 
 
 def mountable_directory(volume: str, directory: str, taken: Iterable[str]) -> dict[str, str]:
-    """Return a directory that the author names by the name of its volume; nothing when a mount could hide other files.
-
-    Args:
-        taken: Directories that have mounts of their own.
-    """
+    """Return a directory by the name of its volume; nothing when a mount could hide files of the image or of `taken`."""
     path = posixpath.normpath(directory)
     others = (CONFIG_DIRECTORY, *taken)
     nested = any(path == other or path.startswith(f"{other}/") or other.startswith(f"{path}/") for other in others)

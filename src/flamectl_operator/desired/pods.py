@@ -192,10 +192,7 @@ def _executor_musts(
 
 
 def _stored(volumes: list[dict[str, Any]], storage: RuntimeStorage) -> list[dict[str, Any]]:
-    """Return an executor's emptyDirs with the medium and the size limit of `runtimeStorage`.
-
-    Logs stay on the node's disk, where a restart or a full tmpfs does not lose them.
-    """
+    """Return an executor's emptyDirs as `runtimeStorage` says, except for logs, which a restart or a full tmpfs would lose."""
     wanted = {"medium": storage.medium, "sizeLimit": storage.size_limit}
     source = {field: value for field, value in wanted.items() if value is not None}
     stored = EXECUTOR_DIRECTORIES.keys() - {_LOGS}

@@ -51,11 +51,7 @@ exit 0
 
 
 def termination_hook(backend: str, options: OnTermination) -> dict[str, Any]:
-    """Return the fields that the executor's container must have for the hook.
-
-    Args:
-        backend: The session manager's address for executors, as host:port.
-    """
+    """Return the fields that the executor's container must have for the hook; `backend` is host:port."""
     host, port = backend.rsplit(":", 1)
     script = _SCRIPT.format(host=host, port=port, probes=PROBES, seconds=options.max_seconds, silent=SILENT)
     return {"lifecycle": {"preStop": {"exec": {"command": ["sh", "-c", script]}}}}

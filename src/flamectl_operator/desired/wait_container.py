@@ -35,11 +35,7 @@ until answers; do echo "waiting for $host:$port"; sleep 1; done
 
 
 def wait_defaults(component: ExecutorManagerSpec, settings: FlameSettings) -> dict[str, Any]:
-    """Return the container's defaults but for its resources. A podTemplate may override the security context.
-
-    Args:
-        component: The executors' spec, whose image the container uses unless the settings name another.
-    """
+    """Return the container's defaults but for its resources: the executors' image unless the settings name another."""
     container: dict[str, Any] = {
         "name": WAIT_CONTAINER,
         "image": settings.init_image or component.image,
@@ -51,10 +47,6 @@ def wait_defaults(component: ExecutorManagerSpec, settings: FlameSettings) -> di
 
 
 def wait_command(backend: str) -> dict[str, Any]:
-    """Return the command, which a podTemplate may not override.
-
-    Args:
-        backend: The session manager's address for executors, as host:port.
-    """
+    """Return the command, which a podTemplate may not override; `backend` is host:port."""
     host, port = backend.rsplit(":", 1)
     return {"name": WAIT_CONTAINER, "command": ["sh", "-c", _SCRIPT.format(host=host, port=port, probes=PROBES)]}

@@ -34,11 +34,7 @@ _AMOUNTS = {"cpu": _Amounts("10m", "100m", "500m"), "memory": _Amounts("16Mi", "
 
 
 def with_wait_resources(pod_spec: dict[str, Any]) -> dict[str, Any]:
-    """Return an executor's Pod spec with the resources of the waiting container that its author leaves out.
-
-    Args:
-        pod_spec: The merged Pod spec, in which the waiting container has only the author's resources.
-    """
+    """Return a merged Pod spec with the resources of the waiting container that its author leaves out."""
     inits = entries(pod_spec, "initContainers")
     authored = entry(pod_spec, "initContainers", WAIT_CONTAINER).get("resources", {})
     if not all(isinstance(each, dict) for each in (authored, *_parts(authored))):
