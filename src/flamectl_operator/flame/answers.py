@@ -78,11 +78,7 @@ class Encoded(bytes):
 
 
 def limit_messages(stream: Any, share: Share) -> None:
-    """Let a stream refuse messages over `MAX_SIZE`, by the length that stands before each of them, and wait for its turn.
-
-    Args:
-        stream: A stream of grpclib's client whose request has been sent.
-        share: The part of the memory that the answer of this session manager takes.
+    """Let a stream of grpclib whose request has been sent refuse messages over `MAX_SIZE`, and wait for its turn.
 
     The stream raises ProtocolError for a message that ends early.
     """
@@ -110,8 +106,7 @@ async def read(nodes: bytes, executors: bytes, sessions: bytes, began: float = 0
         began: When this session manager began, in seconds since 1970. Earlier events do not count.
 
     Raises:
-        TooLargeError: An answer has more than `MAX_ENTRIES`, or takes more memory than `MAX_KEPT`.
-        ValueError: An answer is not one of Flame's.
+        ValueError: An answer is not one of Flame's; TooLargeError if it has too many entries or takes too much memory.
     """
     lists = (nodes, executors, sessions)
     if sum(map(len, lists)) <= MAX_IN_LOOP:

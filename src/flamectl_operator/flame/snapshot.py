@@ -53,12 +53,7 @@ class Load(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class FlameExecutor:
-    """A process that runs the tasks of a session on a node.
-
-    Args:
-        node: Name of the node, which is the name of an executor manager's Pod.
-        session: The session it works for; empty when there is none.
-    """
+    """A process that runs the tasks of a session, if it has one, on a node, which has the name of its Pod."""
 
     node: str
     state: ExecutorState
@@ -76,12 +71,7 @@ class FlameExecutor:
 
 
 class Resources(NamedTuple):
-    """The resources of one executor of a session.
-
-    Args:
-        cpu: Cores.
-        memory: Bytes.
-    """
+    """The resources of one executor of a session: cores, bytes and GPUs."""
 
     cpu: int
     memory: int
@@ -89,12 +79,7 @@ class Resources(NamedTuple):
 
 
 class SessionCounts(NamedTuple):
-    """How much work the session manager has.
-
-    Args:
-        pending: Their tasks that wait.
-        paused: Open sessions that get no more executors.
-    """
+    """How much work the session manager has: its open sessions, their tasks, and those sessions that get no more executors."""
 
     sessions: int
     pending: int
@@ -144,11 +129,7 @@ class SessionManagerSnapshot:
     """The answer of a session manager at one moment.
 
     The nodes were listed before the executors. So a node that is not listed here, and has no executor here, gets none either,
-    unless it registers again.
-
-    Args:
-        nodes: State of each node in the table, by name.
-        size: Bytes that it takes in memory, as an estimate.
+    unless it registers again. The size is an estimate of its bytes in memory.
     """
 
     nodes: Mapping[str, NodeState]
@@ -183,11 +164,7 @@ class SessionManagerSnapshot:
         return node in self.nodes or node in self.by_node
 
     def load(self, node: str) -> tuple[Load, int]:
-        """Return how much is lost when a node goes.
-
-        Returns:
-            The load; and for a busy node the highest priority of the sessions that it works for.
-        """
+        """Return how much is lost when a node goes, and for a busy node the highest priority of its sessions."""
         executors = [executor for executor in self.by_node.get(node, ()) if not executor.has_left]
         busy = [executor for executor in executors if executor.state is not ExecutorState.IDLE]
         if not busy:

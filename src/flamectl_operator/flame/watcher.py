@@ -133,11 +133,7 @@ class _Followed:
 
 
 class Watcher:
-    """Asks session managers in the background, one poller each.
-
-    Args:
-        changed: Called with the key of a FlameCluster of whose session manager something new is known.
-    """
+    """Asks session managers in the background, one poller each, and calls `changed` when one says something new."""
 
     def __init__(
         self, connect: Callable[[Target], SessionManager], clock: Clock, random: Random, changed: Callable[[Key], None]

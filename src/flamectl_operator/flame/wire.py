@@ -24,14 +24,10 @@ class TooLargeError(ValueError):
 
 
 def batches(data: bytes, most: int) -> Iterator[bytes]:
-    """Yield an encoded list in parts, each an encoded list.
-
-    Args:
-        most: The most entries. A field that is no entry of the list counts as one.
+    """Yield an encoded list of at most `most` fields in parts, each an encoded list.
 
     Raises:
-        TooLargeError: The list has more entries. Nothing has been yielded.
-        ValueError: It is not an encoded message.
+        ValueError: It is not an encoded message; TooLargeError, before anything is yielded, if it has more fields.
     """
     ends = _ends(data, most)
     begin = 0

@@ -35,12 +35,7 @@ MAX_PAGE_SIZE = 4 * 1024 * 1024
 
 
 class ApiServerClient:
-    """The client of a real API server.
-
-    Args:
-        timeout: Seconds for each request except lists and watches.
-        guard: Called right before each write is sent; None allows all writes.
-    """
+    """The client of a real API server. The timeout is not that of lists and watches; the guard is called before each write."""
 
     def __init__(self, transport: Transport, timeout: float = REQUEST_TIMEOUT, guard: Guard | None = None) -> None:
         self._transport = transport
@@ -158,11 +153,7 @@ class ApiServerClient:
 
 
 def _object(resource: Resource[T], answer: bytes, name: str, uid: str = "", *, stored: bool = True) -> T:
-    """Return the object in an answer.
-
-    Raises:
-        UndecodableError: The answer is not the object that was asked for.
-    """
+    """Return the object in an answer, or raise UndecodableError if it is not the one that was asked for."""
     wire.check_object(answer, resource.kind, name, uid, stored=stored)
     return wire.decode(resource.view, answer)
 

@@ -95,13 +95,7 @@ async def _at_once() -> None:
 
 
 class EventRecorder:
-    """Records Events and writes them from a separate task.
-
-    Args:
-        component: The reporting component, such as `flamectl-operator`.
-        clock: The time of an Event, and the source of its name.
-        calm: Waits until no more urgent request waits.
-    """
+    """Records Events of a component, and writes them from a separate task when `calm` says that nothing more urgent waits."""
 
     def __init__(
         self,
@@ -128,11 +122,7 @@ class EventRecorder:
         self.dropped = 0
 
     def event(self, about: ObjectReference, kind: EventKind, reason: str, message: str) -> None:
-        """Record an Event, which is written later or dropped.
-
-        Args:
-            kind: `Normal`, or `Warning` when a person should look at it.
-        """
+        """Record an Event, which is written later or dropped. A `Warning` is for what a person should look at."""
         entry = _Entry(about, kind, reason, shortened(message), self._time())
         if not self._within_budget(entry):
             self.dropped += 1
@@ -145,10 +135,7 @@ class EventRecorder:
         self._none_left.clear()
 
     def _time(self) -> datetime:
-        """Return the time of an Event, which is not before that of the last one, because kubectl sorts Events by time and name.
-
-        An answer of the API server may set its clock back a little. A clock that jumped counts.
-        """
+        """Return the time of an Event, not before the last one unless the clock jumped: kubectl sorts Events by time and name."""
         now = self._clock.now()
         self._last = self._last if now < self._last <= now + _CORRECTION else now
         return self._last

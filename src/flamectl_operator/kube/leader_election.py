@@ -55,12 +55,7 @@ class ContendedLease:
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A process that contends for the Lease.
-
-    Args:
-        identity: The name of the process, which no other process ever had.
-        predecessors: Prefix of the identities of its dead predecessors, and of no other process; empty when unknown.
-    """
+    """A process that contends for the Lease: its own name, and the prefix of those of its dead predecessors, if known."""
 
     identity: str
     predecessors: str = ""
@@ -72,11 +67,7 @@ class Candidate:
 
 @dataclass(frozen=True, slots=True)
 class _ObservedLease:
-    """The Lease as it was last seen.
-
-    Args:
-        expires: The `boottime` at which its holder has been silent for too long.
-    """
+    """The Lease as it was last seen, and the `boottime` at which its holder has been silent for too long."""
 
     resource_version: str
     expires: float
@@ -85,10 +76,8 @@ class _ObservedLease:
 class LeaderElector:
     """Contends for a Lease, and runs work for as long as it holds the Lease.
 
-    Args:
-        client: Reads and writes the Lease. The fence does not guard it; it does not retry, and it times out well before the renew
-            deadline.
-        fence: Guards the clients that do the work; the elector opens and closes it.
+    The client of the Lease has no fence and no retries, and times out well before the renew deadline. The fence guards the
+    clients that do the work.
     """
 
     def __init__(
@@ -126,11 +115,8 @@ class LeaderElector:
         """Contend, and lead whenever elected, until asked to stop; release the Lease in the end.
 
         Args:
-            term: The work of one term. It is cancelled when leadership is lost, and starts again in the next term. It returns
-                when it has done its part of stopping.
-
-        Raises:
-            Exception: The term failed for another reason than the loss of leadership.
+            term: The work of one term. It is cancelled when leadership is lost, and returns when it has stopped its share.
+                Its error ends the election.
         """
         try:
             while not stop.is_set():
@@ -175,11 +161,7 @@ class LeaderElector:
         self._held = None
 
     async def _attempt(self, *, again: bool = False) -> bool:
-        """Acquire or renew the Lease if possible; return whether we hold it now.
-
-        Args:
-            again: Whether to read the Lease again at once after a conflict.
-        """
+        """Acquire or renew the Lease, if possible, `again` at once after a conflict; return whether we hold it now."""
         sent, self.last_attempt = self._clock.boottime(), self._clock.monotonic()
         try:
             self._held = await self._take()
@@ -235,10 +217,7 @@ class LeaderElector:
         return silent or self._free_at_once(spec)
 
     def _free_at_once(self, spec: LeaseSpec) -> bool:
-        """Return whether a Lease without a holder may be acquired at once: it was released, never held, or is still ours.
-
-        Otherwise someone may have cleared the identity of a leader that still works.
-        """
+        """Return whether a Lease without a holder was released, never held, or is ours, not cleared while its leader works."""
         released = spec.lease_duration_seconds is not None and spec.lease_duration_seconds <= leases.RELEASED_DURATION
         never_held = spec.renew_time is None and not self._seen_held
         return released or never_held or self._fence.open  # with an open fence, this process is the leader

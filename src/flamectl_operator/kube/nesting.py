@@ -22,14 +22,7 @@ _TOKEN = re.compile(rb'[\[\]{}]|"[^"\\]*(?:\\.[^"\\]*)*"')
 
 
 def decode(decoder: msgspec.json.Decoder[T], data: bytes | msgspec.Raw) -> T:
-    """Decode JSON of any depth.
-
-    Returns:
-        The value; without the values below `DEEPEST` levels if it is nested deeper than the decoder can follow.
-
-    Raises:
-        msgspec.MsgspecError: The data is not valid.
-    """
+    """Decode valid JSON of any depth, without the values below `DEEPEST` levels if the decoder cannot follow it."""
     try:
         try:
             return decoder.decode(data)

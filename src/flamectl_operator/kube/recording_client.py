@@ -30,11 +30,7 @@ GRACE = 30
 
 @dataclass(frozen=True)
 class Write:
-    """A write that was recorded.
-
-    Args:
-        verb: `create`, `patch`, `delete` or `status`.
-    """
+    """A write that was recorded; the verb is `create`, `patch`, `delete` or `status`."""
 
     verb: str
     resource: Resource[Any]
@@ -46,11 +42,7 @@ class Write:
 
 
 class RecordingClient:
-    """Records writes.
-
-    Args:
-        client: The API server, which is only read.
-    """
+    """Records writes, and only reads from the API server."""
 
     def __init__(self, client: Client, clock: Clock, record: Callable[[Write], None]) -> None:
         self._client = client
@@ -63,11 +55,7 @@ class RecordingClient:
         self._uids = 0
 
     async def load(self, resource: Resource[T], namespace: str, label_selector: str) -> Page[T]:
-        """Read all objects of a namespace, and answer from memory from then on.
-
-        Raises:
-            KubernetesError: The objects cannot be read.
-        """
+        """Read all objects of a namespace, and answer from memory from then on."""
         items: list[T] = []
         async for page in list_pages(self._client, resource, namespace, label_selector=label_selector):
             items += page.items

@@ -21,13 +21,7 @@ T = TypeVar("T", bound=KubernetesObject)
 
 @dataclass(frozen=True)
 class Resource(Generic[T]):
-    """A namespaced resource of the API.
-
-    Args:
-        api_version: `v1`, or `group/version`.
-        plural: The name in paths, such as `pods`.
-        view: The type that objects are decoded into.
-    """
+    """A namespaced resource of the API, by apiVersion (`group/version`), kind and name in paths, and the view of its objects."""
 
     api_version: str
     kind: str
@@ -35,11 +29,7 @@ class Resource(Generic[T]):
     view: type[T]
 
     def path(self, namespace: str | None = None, name: str | None = None, subresource: str | None = None) -> str:
-        """Return the path of the collection in all namespaces or one, of an object, or of a subresource of it.
-
-        Raises:
-            ValueError: A name has no namespace, or a subresource has no name.
-        """
+        """Return the path of the collection in all namespaces or one, of an object, or of a subresource of it."""
         if (name is not None and namespace is None) or (subresource is not None and name is None):
             raise ValueError("a name needs a namespace, and a subresource a name")
         if name == "" or namespace == "":

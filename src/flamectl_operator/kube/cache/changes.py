@@ -13,11 +13,9 @@ T = TypeVar("T", bound=KubernetesObject)
 
 @dataclass(frozen=True, slots=True)
 class Change(Generic[T]):
-    """A change that subscribers receive.
+    """A change that subscribers receive; None stands for no object.
 
     Args:
-        old: The object before the change; None for a new object.
-        new: The object after the change; None for a deleted object.
         initial: Whether the object existed when the operator started, so that it has not changed just now.
     """
 

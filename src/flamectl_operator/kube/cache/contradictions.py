@@ -58,11 +58,7 @@ class Doubts:
 
 
 def outdated(known: Known[T], answer: T, *, created: bool = False) -> str:
-    """Return how an answer about an object is older than what was known before; empty if it is not.
-
-    Args:
-        known: The state of the store before the request was sent.
-    """
+    """Return how an answer about an object is older than what was known before the request; empty if it is not."""
     version, seen = version_of(answer), version_of(known.obj)
     if created and known.obj is None:
         version, seen = version - 1, known.newest
@@ -74,12 +70,7 @@ def outdated(known: Known[T], answer: T, *, created: bool = False) -> str:
 def contradicts_list(
     known: Known[T], stored: Callable[[T], T | None], items: Iterable[T], resource_version: int
 ) -> str:
-    """Return how a list contradicts the store; empty if it does not.
-
-    Args:
-        known: The state of the store before the first page was requested.
-        stored: Returns the stored object that has the name of an object.
-    """
+    """Return how a list contradicts what was known before its first page was requested; empty if it does not."""
     if resource_version < known.newest:
         return f"the list is of resourceVersion {resource_version}, but resourceVersion {known.newest} was seen before"
     for item in items:

@@ -28,11 +28,7 @@ class _Horizon:
 
 
 class OutdatedStates(Generic[T]):
-    """The states that a store ignores.
-
-    Args:
-        index: Returns the value of the store's index for an object.
-    """
+    """The states that a store ignores, of objects by uid or by the value of the store's index."""
 
     def __init__(self, index: Callable[[T], Hashable | None]) -> None:
         self._index = index

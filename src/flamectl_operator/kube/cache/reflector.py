@@ -88,12 +88,7 @@ class SetBackError(Exception):
 
 
 class Reflector(Generic[T]):
-    """Feeds one store with the objects of one resource.
-
-    Args:
-        namespace: The namespace; None for all namespaces.
-        label_selector: The label selector; empty selects all objects.
-    """
+    """Feeds one store with the objects of one resource that a label selector selects, in a namespace or in all (None)."""
 
     def __init__(
         self,
@@ -159,11 +154,7 @@ class Reflector(Generic[T]):
         self._doubted_at = self._clock.monotonic()
 
     async def run(self) -> None:
-        """List and watch until cancelled. Errors of the API server do not end the loop.
-
-        Raises:
-            SetBackError: etcd was restored from a backup.
-        """
+        """List and watch until cancelled. Errors do not end the loop, except SetBackError: etcd was restored from a backup."""
         self.begun = self._clock.monotonic()
         while True:
             self.last_attempt = self._clock.monotonic()
@@ -206,11 +197,7 @@ class Reflector(Generic[T]):
         self._log.debug("listed", objects=len(items), resource_version=version)
 
     def _check(self, known: Known[T], items: list[T], resource_version: str) -> None:
-        """Reject a list that contradicts the store.
-
-        Raises:
-            StaleListError: The list contradicts the store.
-        """
+        """Raise StaleListError for a list that contradicts the store."""
         if how := self._store.contradicts_list(known, items, resource_version):
             raise StaleListError(
                 500, message=f"{self._resource.plural}: {how}; etcd may have been restored from a backup"
@@ -267,10 +254,7 @@ class Reflector(Generic[T]):
         self.last_error = None
 
     def _failed(self, error: KubernetesError, lasted: float) -> float:
-        """Decide where to resume, log it once, and return the seconds to wait before that.
-
-        Args:
-            lasted: The duration of the failed watch in seconds; 0 for a list.
+        """Decide where to resume after a watch that lasted for some seconds, log it once, and return the seconds to wait.
 
         Raises:
             SetBackError: Lists contradicted the store too often.

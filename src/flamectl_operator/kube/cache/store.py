@@ -46,11 +46,9 @@ class Store(Generic[T]):
     """The objects of one resource, fed by one reflector for all namespaces, or by one for each of several namespaces.
 
     Args:
-        index: Returns the value under which `by_index` finds an object, or None for no value, as by default.
-        selects: Returns whether the reflector's label selector matches an object; every object by default.
-        transform: Returns the part of an object to keep, with the same identity and index value; all of it by default. It does
-            what an informer's transform does in client-go.
-        changes: Counts the changes; by default nobody reads the count.
+        index: Returns the value under which `by_index` finds an object, or None.
+        selects: Returns whether the reflector's label selector matches an object.
+        transform: Returns the part of an object to keep, with the same identity and index value, as an informer's transform.
     """
 
     def __init__(
@@ -92,10 +90,7 @@ class Store(Generic[T]):
         return self._synced_versions.get(namespace, self._synced_versions.get(None, 0))
 
     def known(self, obj: T) -> T:
-        """Return the store's object if it equals the given one, so that memory holds only one copy.
-
-        Otherwise return the part of the given object that the store would keep.
-        """
+        """Return the store's object if it equals the given one, to hold it once, else the part that it would keep."""
         current, kept = self._objects.get(_key(obj)), self._transform(obj)
         return current if current is not None and current == kept else kept
 
@@ -110,11 +105,7 @@ class Store(Generic[T]):
         return same and self._transform(answer) != before
 
     def overlooked(self, known: Known[T], items: Iterable[T], present: Collection[str] = ()) -> str:
-        """Return which object the reflector should have brought before a request was sent; empty if there is none.
-
-        Args:
-            present: The uids that the store had before a list was requested.
-        """
+        """Return an object that the reflector should have brought before a list was requested; empty if there is none."""
         for item in items:
             unknown = item.uid not in present and (known.obj is None or known.obj.uid != item.uid)
             if unknown and version_of(item) <= known.synced and self._selects(item):
@@ -127,21 +118,13 @@ class Store(Generic[T]):
         return contradicts_list(known, lambda item: self._objects.get(_key(item)), items, int(resource_version))
 
     def subscribe(self, handler: Handler[T], *, responses: bool = False) -> None:
-        """Subscribe to changes.
-
-        Args:
-            responses: Whether to receive also the changes that responses bring; otherwise only those that the reflector brings. A
-                change that a response brought is not repeated when the reflector brings it.
-        """
+        """Subscribe to changes, also to those that responses bring; the reflector then does not repeat them."""
         self._handlers.append(handler)
         if responses:
             self._response_handlers.append(handler)
 
     def absorb(self, obj: T) -> None:
-        """Store the response to a create, patch, update or get.
-
-        An object that is not selected is removed, as the watch will do, because no event would report its changes.
-        """
+        """Store the response to a create, patch, update or get; remove an object that is not selected, as the watch will do."""
         self._newest = max(self._newest, version_of(obj))
         if self._is_past(obj):
             return
@@ -162,12 +145,9 @@ class Store(Generic[T]):
         self._past.add_disappearance(obj, version_of(obj))
 
     def absorb_list(self, items: Iterable[T], resource_version: str, namespace: str, value: Hashable) -> None:
-        """Store the response to a list of all objects of a namespace with one value of the index.
+        """Store all pages of a list of a namespace's objects with one value of the index.
 
         A known object that was not in the list stays, because it may be gone or may have another value by now.
-
-        Args:
-            items: The objects of all pages.
         """
         for item in items:
             self.absorb(item)
@@ -177,12 +157,9 @@ class Store(Generic[T]):
             self._past.add_list(value, namespace, moment)
 
     def absorb_deletion(self, obj: T, response: T | None) -> None:
-        """Record that the API server accepted the deletion of an object.
+        """Record that the API server accepted the deletion of an object, by uid.
 
-        Args:
-            obj: The object that was deleted, by uid.
-            response: The object in the response, None if the response held none. An object with a deletionTimestamp is
-                terminating and stays visible; otherwise the object is gone.
+        An object with a deletionTimestamp in the response stays visible; otherwise the object is gone.
         """
         if response is not None and response.terminating:
             self.absorb(response)
@@ -214,12 +191,7 @@ class Store(Generic[T]):
         notify(self._handlers, changes)
 
     def replace(self, items: Iterable[T], resource_version: str, namespace: str | None = None) -> None:
-        """Store a whole list of a namespace, or of all namespaces, and report the changes.
-
-        Args:
-            items: The objects of all pages.
-            resource_version: The resourceVersion of the list. A list older than the synced version is ignored.
-        """
+        """Store a whole list of a namespace, or of all, and report the changes; ignore one older than the synced version."""
         moment = int(resource_version)
         initial = namespace not in self._synced_versions
         if moment < self._synced_versions.get(namespace, 0):

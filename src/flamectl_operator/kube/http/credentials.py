@@ -52,10 +52,9 @@ _MISSING_KEY = re.compile(r"(Expected key \S+) in .*", re.DOTALL)
 
 @dataclass(frozen=True)
 class Credentials:
-    """The address and credentials to connect with.
+    """The address and credentials to connect with, by a new client, which their owner closes.
 
     Args:
-        api_client: A new client without connections; the owner of the credentials closes it.
         fingerprint: A hash of address, token and certificates.
         expires_at: The time when they expire, if known; aware.
     """
@@ -67,11 +66,7 @@ class Credentials:
 
 
 async def load_credentials(kubeconfig: Path | None, context: str | None, environ: Mapping[str, str]) -> Credentials:
-    """Load credentials from a given kubeconfig, else from this Pod, else from the default kubeconfig.
-
-    Args:
-        context: The context to use instead of the current one of the kubeconfig; implies a kubeconfig.
-        environ: The environment, with KUBERNETES_SERVICE_HOST, KUBECONFIG and HOME.
+    """Load credentials from a given kubeconfig or context, else from this Pod, else from the default kubeconfig.
 
     Raises:
         ConfigurationError: There are no credentials, or they cannot be used.
@@ -93,11 +88,7 @@ def in_cluster(kubeconfig: Path | None, context: str | None, environ: Mapping[st
 
 
 def own_namespace(path: Path = NAMESPACE_FILE) -> str | None:
-    """Return the namespace of this process's Pod, or None outside a cluster.
-
-    Args:
-        path: The file with the namespace, mounted with the service account's token.
-    """
+    """Return the namespace of this process's Pod, which is mounted with its token, or None outside a cluster."""
     try:
         return path.read_text(encoding="utf-8").strip() or None
     except OSError:
@@ -162,11 +153,7 @@ def _new_configuration() -> Configuration:
 
 
 def _check(configuration: Configuration, complaints: Sequence[logging.LogRecord]) -> None:
-    """Reject configurations that the package accepts but that cannot work.
-
-    Raises:
-        ConfigException: The configuration cannot work.
-    """
+    """Raise ConfigException for configurations that the package accepts but that cannot work."""
     try:
         url = urlsplit(configuration.host)
         usable = url.scheme in {"http", "https"} and bool(url.hostname) and url.port != 0
@@ -187,21 +174,13 @@ def _check(configuration: Configuration, complaints: Sequence[logging.LogRecord]
 
 
 def check_token(token: str) -> None:
-    """Reject a token that does not fit into a header.
-
-    Raises:
-        ConfigException: The token has line breaks or other control characters; the error does not quote it.
-    """
+    """Raise ConfigException, without quoting the token, if it does not fit into a header."""
     if _CONTROL.search(token):
         raise ConfigException("the token has more than one line, or control characters")
 
 
 def _check_user(loader: Any) -> None:
-    """Reject impersonation, because the package ignores it and would use the user's own rights.
-
-    Raises:
-        ConfigException: The user impersonates another; the error names the fields.
-    """
+    """Raise ConfigException for impersonation, because the package ignores it and would use the user's own rights."""
     user = loader._user.value if loader._user else {}  # noqa: SLF001 - the package offers no other way
     if fields := [field for field in _ACT_AS if user.get(field)]:
         raise ConfigException(f"the user acts as another ({', '.join(fields)}), and impersonation is not supported")
@@ -209,10 +188,9 @@ def _check_user(loader: Any) -> None:
 
 @contextlib.contextmanager
 def _no_files_left() -> Iterator[None]:
-    """Remove the files that the package writes for `...-data` fields, with private keys, once the TLS context has read them.
+    """Remove the files with private keys that the package writes, once the TLS context has read them.
 
-    The package would keep the files until the process ends, and would rely on them at the next load, even if the directory for
-    temporary files was cleaned meanwhile.
+    The package would keep them until the process ends, and would rely on them even if temporary files were cleaned meanwhile.
     """
     cleanup = kube_config._cleanup_temp_files  # noqa: SLF001 - the package has no other way
     try:
@@ -238,10 +216,7 @@ exec_provider.asyncio = SimpleNamespace(**vars(asyncio) | {"create_subprocess_ex
 
 @contextlib.asynccontextmanager
 async def _no_plugin_left() -> AsyncIterator[None]:
-    """End a plugin that still runs when the load ends, because it was cancelled or took too long.
-
-    The package would leave each of them running, one more with each attempt.
-    """
+    """End a plugin that still runs when the load ends or is cancelled, because the package would leave it running."""
     started: list[asyncio.subprocess.Process] = []
     token = _PLUGINS.set(started)
     try:

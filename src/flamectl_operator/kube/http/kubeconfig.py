@@ -31,10 +31,7 @@ _Document = tuple[Path, dict[str, Any]]
 
 
 def check_kubeconfig(location: str, context: str | None) -> None:
-    """Check that a kubeconfig exists, and that it has the context and all that the context names.
-
-    Args:
-        location: The files, separated as in KUBECONFIG.
+    """Check that the files of a kubeconfig exist, and have the context and all that it names.
 
     Raises:
         ConfigurationError: Something is missing or is not YAML; the error names the file, the option or the entry.

@@ -71,10 +71,7 @@ class RetryingTransport(WrappedTransport):
         return await retrying(attempt)
 
     def _delay(self, state: tenacity.RetryCallState) -> float:
-        """Return the seconds until the next attempt: as long as the server asks for, and at least the backoff.
-
-        The server asks all clients for the same delay, so jitter keeps them from returning together.
-        """
+        """Return the seconds that the server asks for, at least the backoff, with jitter: it asks all clients for the same."""
         seconds = max(BASE_DELAY * 2.0 ** (state.attempt_number - 1), min(_retry_after(state), MAX_RETRY_AFTER))
         return seconds * (1 + JITTER * self._random.random())
 

@@ -37,10 +37,7 @@ RENEWAL_INTERVAL = 10.0
 
 
 class _GuardedBody(aiohttp.BytesPayload):
-    """A body that calls its guard right before it is written.
-
-    aiohttp writes the head of a request with the start of its body, so nothing is sent when the guard raises.
-    """
+    """A body that calls its guard right before aiohttp writes it with the head, so that nothing is sent when the guard raises."""
 
     def __init__(self, body: bytes | None, guard: Guard) -> None:
         if not body:
@@ -55,11 +52,7 @@ class _GuardedBody(aiohttp.BytesPayload):
 
 
 class Connection:
-    """The connections made with one set of credentials; closed after they are retired and unused.
-
-    Raises:
-        ConfigurationError: The proxy cannot be used.
-    """
+    """The connections made with one set of credentials; closed after they are retired and unused."""
 
     def __init__(self, credentials: Credentials) -> None:
         self.credentials = credentials
@@ -171,10 +164,7 @@ class RenewedConnection:
         return self._connection.host
 
     async def current(self) -> Connection:
-        """Return the connection, with new credentials if the old ones have expired and new ones are available.
-
-        When credentials are about to expire, new ones are loaded in the background.
-        """
+        """Return the connection, with new credentials if the old ones have expired; load new ones when they soon will."""
         connection = self._connection
         expires_at, now = connection.credentials.expires_at, self._clock.now()
         if expires_at is None or now < expires_at - EXPIRY_MARGIN:
@@ -185,10 +175,7 @@ class RenewedConnection:
         return connection
 
     async def renew(self, refused: Connection) -> Connection | None:
-        """Return a connection with other credentials; None when there are none, or loading failed or is too early.
-
-        When many requests are rejected at the same time, the first one starts a load, and all of them wait for it.
-        """
+        """Return a connection with other credentials, by one load for all; None when it finds none, fails or is too early."""
         if self._connection is not refused:
             return self._connection
         renewal = self._begin_renewal()

@@ -95,12 +95,7 @@ class WrappedTransport:
 
 
 class AiohttpTransport:
-    """The transport to a real API server.
-
-    Args:
-        connections: Returns a working connection, and a new one when its credentials stop working.
-        server_clock: Receives the time that each successful response names.
-    """
+    """The transport to a real API server; the server clock, if any, hears the time of each successful response."""
 
     def __init__(
         self,

@@ -60,11 +60,7 @@ def encode(data: Any) -> bytes:
 
 
 def decode(struct: type[S], answer: bytes | msgspec.Raw) -> S:
-    """Decode an answer of the API server.
-
-    Raises:
-        UndecodableError: The response was cut off or is not valid. The request may have been carried out.
-    """
+    """Decode an answer of the API server, or raise UndecodableError: the request may have been carried out."""
     decoder: msgspec.json.Decoder[S] = _decoder(struct)
     try:
         return nesting.decode(decoder, answer)
@@ -97,9 +93,7 @@ def check_object(answer: bytes, kind: str, name: str, uid: str = "", *, stored: 
 
 
 def is_success(answer: bytes, uid: str) -> bool:
-    """Return whether an answer to a deletion is the Status of a success; otherwise it must be the object.
-
-    The API server names the uid in the details.
+    """Return whether an answer to a deletion is the Status of its success, which names the uid; else it must be the object.
 
     Raises:
         UndecodableError: It is a Status of something else.
