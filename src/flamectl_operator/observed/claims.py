@@ -25,7 +25,7 @@ class KnownClaims:
     """The claims that are known by name.
 
     Args:
-        labelled: The claims that the watch shows, in the namespace of the FlameCluster.
+        labelled: The claims that the watch shows.
         read: The other claims that Pods mount, as they were last read; None for one that does not exist.
         confirmed: uids of claims whose loss a user has confirmed.
     """

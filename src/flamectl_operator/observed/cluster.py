@@ -35,7 +35,6 @@ class ObservedCluster:
     """A snapshot of a FlameCluster's children.
 
     Args:
-        views: The objects that the snapshot was read from.
         session_manager_pod: The Pod with the session manager's name, with any owner.
         other_pods: The Pods whose names are not those of executors, with any owner.
         highest_executor_id: The highest id in the name of a Pod of this FlameCluster; -1 when there is none.
@@ -53,12 +52,7 @@ class ObservedCluster:
     def of(
         cls, owner: Identity, views: Views, boottime: float, earlier: ObservedCluster | None = None
     ) -> ObservedCluster:
-        """Take a snapshot.
-
-        Args:
-            earlier: An earlier snapshot of the same FlameCluster. It is returned again if nothing has changed, and otherwise
-                provides the results for unchanged Pods.
-        """
+        """Take a snapshot. An earlier one is returned if nothing has changed, else provides the results for unchanged Pods."""
         if earlier is not None and earlier.views.same(views):
             return earlier
         # Compared by identity, because the stores never change an object in place, and the earlier snapshot keeps its objects
@@ -117,10 +111,7 @@ class ObservedCluster:
 
     @cached_property
     def session_manager_incarnation(self) -> str:
-        """The incarnation of the session manager: the one of its container; empty without one.
-
-        A session manager whose sessions persist goes on where the one before it ended, so its incarnation is that of its storage.
-        """
+        """The incarnation of the session manager, see `incarnation_of`; empty without one."""
         return incarnation_of(self.session_manager, self.session_store)
 
     @cached_property

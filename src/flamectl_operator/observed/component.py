@@ -19,7 +19,7 @@ class Component:
 
     Args:
         main: The container whose end ends the Pod; empty where the kubelet restarts containers in place.
-        known_revision: Its revision where more than its own annotation tells it; otherwise empty.
+        known_revision: Its revision where more than its own annotation tells it.
     """
 
     pod: PodView
@@ -97,10 +97,9 @@ class Component:
         return waiting_since(self.pod)
 
     def lacks_node(self, now: datetime) -> bool:
-        """Return whether it was created for a node that has not reported it in time.
+        """Return whether it was created for a node that has not reported it in time: a failure before the Pod ends.
 
-        It is a failure although the Pod has not ended, because the Pod garbage collector deletes a Pod of a missing node within a
-        minute, and the end of that Pod may not be seen.
+        The garbage collector deletes a Pod of a missing node within a minute, and the end of that Pod may not be seen.
         """
         born = self.pod.metadata.creation_timestamp
         patience = timedelta(seconds=READY_TIMEOUT_SECONDS)

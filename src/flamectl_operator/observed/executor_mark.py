@@ -24,12 +24,7 @@ _MOST_DIGITS = 10
 
 @dataclass(frozen=True)
 class Marks:
-    """The marks of executors beside the present incarnation of the session manager.
-
-    Args:
-        incarnation: The incarnation; empty without a session manager.
-        session_store: The identity of the storage that keeps the sessions; empty when they do not persist.
-    """
+    """The marks of executors beside the present incarnation of the session manager, and the storage of its sessions."""
 
     manager: Component | None
     incarnation: str
@@ -62,11 +57,10 @@ class Marks:
         return not _started_since(executor, self.manager)
 
     def misread(self, executor: Executor) -> bool:
-        """Return whether an executor's mark tells nothing, so that it is no reason to delete the executor.
+        """Return whether an executor's mark tells nothing, because the operator cannot have written it.
 
-        The operator cannot have written it: it has no form of an incarnation, counts restarts that have not happened, or names
-        another Pod although the executor was created when the present one existed. Creation times are both by the API server's
-        clock.
+        It has no form of an incarnation, counts restarts that have not happened, or names another Pod although the executor was
+        created when the present one existed. Creation times are both by the API server's clock.
         """
         manager, incarnation = self.manager, executor.session_manager_incarnation
         if manager is None or not manager.live or incarnation in self._present:

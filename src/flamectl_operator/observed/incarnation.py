@@ -43,8 +43,7 @@ class WantedSessionManager:
     """The session manager that the spec asks for, by which its Pod is read: annotations of the Pod may have been edited.
 
     Args:
-        recorded: The revision that the status records for a Pod that is not stale; empty while the Pod waits for a change of
-            the spec.
+        recorded: The revision in the status of a Pod that is not stale; empty while the Pod waits for a change of the spec.
         stale_pod: The uid and the revision of the stale Pod, as the status records them.
         store: The storage in which it keeps its sessions, without the claim; empty when they do not persist.
     """
@@ -103,13 +102,7 @@ def stale_pod(manager: Component) -> str:
 
 
 def incarnation_of(manager: Component | None, store: str = "") -> str:
-    """Return the incarnation of a session manager; empty without one that is live.
-
-    A session manager whose sessions persist goes on where the one before it ended, so its incarnation is that of its storage.
-
-    Args:
-        store: The storage that the session manager keeps its sessions in; empty when they do not persist.
-    """
+    """Return the incarnation of a session manager, which is that of its storage if it has one; empty without a live one."""
     if manager is None or not manager.live:
         return ""
     if store:

@@ -13,23 +13,14 @@ from flamectl_operator.observed.component import Component
 
 @dataclass(frozen=True)
 class ObjectCache(Component):
-    """An object cache's Pod.
-
-    Args:
-        ordinal: The number in its name, under which it finds its data again.
-    """
+    """An object cache's Pod, and the number in its name, under which it finds its data again."""
 
     ordinal: int = -1
 
 
 @dataclass(frozen=True)
 class ObjectCaches:
-    """The Pods that have names of object caches.
-
-    Args:
-        ours: The object caches that are ours, by ordinal.
-        foreign: Foreign Pods that have the name of an object cache, by ordinal.
-    """
+    """The Pods that have names of object caches, ours and foreign ones, by ordinal."""
 
     ours: dict[int, ObjectCache]
     foreign: dict[int, PodView]

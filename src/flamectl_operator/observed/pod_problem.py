@@ -206,11 +206,7 @@ def waiting_problem(status: ContainerStatus) -> PodProblem | None:
 
 
 def ended_problem(status: ContainerStatus, otherwise: str) -> PodProblem | None:
-    """Return how a container ended, exit code 0 included; None when it has not.
-
-    Args:
-        otherwise: The reason where the kubelet gives none.
-    """
+    """Return how a container ended, exit code 0 included, and for which reason if the kubelet gives none; None if it has not."""
     ended = status.state.terminated
     if ended is None:
         return None
@@ -272,10 +268,7 @@ def _start_cause(message: str) -> str:
 
 
 def _image_of_volume(message: str, image: str) -> str:
-    """Return the image of a volume that a container waits for; empty where the kubelet does not name another image.
-
-    Kubelets report such an image like the container's own, and only the message names it.
-    """
+    """Return the image of a volume that a container waits for, which only the message names; empty where it names none."""
     named = _NAMED_IMAGE.search(message[:_MOST_READ])
     if named is None or not image or _VERSION.sub("", named[1]).endswith(_REGISTRY.sub("", _VERSION.sub("", image))):
         return ""

@@ -11,11 +11,8 @@ from flamectl_operator.observed.component import Component
 def worked_for(component: Component, main: str) -> timedelta | None:
     """Return how long a terminal Pod had worked, as far as its status shows; None when it is unknown.
 
-    The times of its main container are best, because the Pod may have waited long for a node, an image or the session manager.
-    If they are lost, as after an eviction, the time since its creation counts.
-
-    Args:
-        main: The name of the container whose time counts.
+    The times of its main container are best, because the Pod may have waited long for a node, an image or the session manager. If
+    they are lost, as after an eviction, the time since its creation counts.
     """
     born, over = component.pod.metadata.creation_timestamp, terminal_since(component)
     status = pods.container(component.pod, main)

@@ -28,13 +28,11 @@ LONGEST_SESSION_NAME = 60
 
 @dataclass(frozen=True)
 class Scaling:
-    """The number of executors for now, and why.
+    """The number of executors for now, and why, as one word and as a sentence.
 
     Args:
         remembered: The part of the status that is remembered: the number, and since when another one has been needed.
         active: Whether the number follows the demand; None when that is not known again yet.
-        reason: Why, as one CamelCase word.
-        message: Why, as a sentence.
         due: When the number changes although nothing else does.
     """
 
@@ -59,11 +57,7 @@ def plan_scaling(
     suspended: bool,
     askable: bool,
 ) -> Scaling | None:
-    """Decide how many executors there should be; None if the spec sets the number.
-
-    Args:
-        askable: Whether this session manager can be asked at all.
-    """
+    """Decide how many executors there should be; None if the spec sets the number."""
     spec, group = desired.spec, desired.group.spec
     autoscaling = group.autoscaling
     if autoscaling is None:
@@ -96,12 +90,7 @@ def plan_scaling(
 def rescale(
     autoscaling: Autoscaling, before: AutoscalingStatus, needed: int, placed: int, now: ClockReading
 ) -> Scaling:
-    """Return the number of executors for now.
-
-    Args:
-        needed: The executors that sessions can use, or that are bound to one.
-        placed: The executors that have a node and do not fail.
-    """
+    """Return the number of executors for now, by those that sessions need, and those that have a node and do not fail."""
     current = _current(autoscaling, before)
     wanted = _within(autoscaling, needed)
     if wanted > current:

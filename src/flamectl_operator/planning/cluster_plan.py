@@ -54,8 +54,7 @@ class PassFacts:
     Args:
         next_id: The high-water mark of executor ids.
         accepted: The hashes of Pod templates that the API server accepts.
-        released_at: When this process released nodes in Flame, by the clock's `boottime`.
-        reported_at: When this process reported nodes as lost, by the clock's `boottime`.
+        released_at: When this process released nodes in Flame, by `boottime`; and `reported_at`, when it reported them as lost.
         fought: The kinds of children that somebody keeps changing.
     """
 

@@ -30,10 +30,7 @@ class Comparison:
 
     @cached_property
     def config_map_current(self) -> bool:
-        """Whether the ConfigMap is ours and has the content that Pods read, so that Pods that mount it may be created.
-
-        Its labels, its annotations and further keys do not count, because a webhook may change them for ever.
-        """
+        """Whether the ConfigMap is ours and has the content that Pods read, whatever a webhook does to the rest of it."""
         if CONFIG_MAP not in self.outdated_children:
             return True
         found = CONFIG_MAP.find(self.observed)

@@ -28,11 +28,7 @@ def deletion_order(
     """Return executors in the order in which they are deleted, after ReplicaSet's ranking.
 
     Not scheduled, then pending, then not ready, then of no use to Flame, then lower deletion cost, then less work in Flame, then
-    stale, then highest id.
-    Under autoscaling, idle executors are deleted before executors that work, whatever their deletion cost.
-
-    Args:
-        of_no_use: The names of ready executors that are not registered and have no work.
+    stale, then highest id. Under autoscaling, idle executors are deleted before those that work, whatever their deletion cost.
     """
     return sorted(
         executors,

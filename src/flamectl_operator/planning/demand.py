@@ -16,12 +16,7 @@ MAX_KINDS = 64
 
 @dataclass(frozen=True)
 class Demand:
-    """The demand of all open sessions.
-
-    Args:
-        executors: The executors that they can use.
-        too_large: A session that asks for more than one executor offers; empty when there is none.
-    """
+    """The executors that all open sessions can use, and a session that asks for more than one offers, if there is one."""
 
     executors: int
     too_large: str = ""
@@ -61,13 +56,10 @@ class Offer:
 
 
 def compute_demand(snapshot: SessionManagerSnapshot, offer: Offer, most: int) -> Demand:
-    """Return how many executors the open sessions can use.
+    """Return how many executors the open sessions can use; the exact number does not matter from `most` on.
 
     Each session can use clamp(pending + running tasks, min_instances, max_instances) processes with its resources. These are
     packed into executors, the largest first.
-
-    Args:
-        most: A number of executors from which on the exact number does not matter.
     """
     slot = offer.slot
     large = (

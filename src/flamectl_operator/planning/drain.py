@@ -64,10 +64,7 @@ def split_drainable(
 
 
 def undecided(group: PlannedGroup) -> bool:
-    """Return whether executors are not chosen yet, because an answer of the session manager is due within seconds.
-
-    The answer may be the first one, or the last one may be too old to tell which executors have work now.
-    """
+    """Return whether executors are not chosen yet, because the first answer, or one that is new enough, is due within seconds."""
     flame, wanted = group.cluster.flame, group.effective
     if wanted.suspended or flame.phase is Phase.ASKING:
         return not wanted.suspended
@@ -76,10 +73,7 @@ def undecided(group: PlannedGroup) -> bool:
 
 
 def occupied(group: GroupComparison) -> int:
-    """Return how many places of executors are taken.
-
-    A stale executor that is being drained keeps its place until it is gone, unless the surge has room for it.
-    """
+    """Return how many places of executors are taken, also by stale ones that drain, unless the surge has room for them."""
     keep = sum(executor.drain_reason == DrainReason.STALE for executor in group.observed.draining)
     room = surge(group.effective.update_strategy, group.effective.replicas) - len(group.to_replace)
     return len(group.observed.live) + max(0, keep - max(0, room))

@@ -15,11 +15,7 @@ from flamectl_operator.settings.model import FlameSettings
 
 @dataclass(frozen=True)
 class EffectiveGroup:
-    """A group of executors as it is wanted in this pass.
-
-    Args:
-        scaling: The number of executors where it follows the demand.
-    """
+    """A group of executors as it is wanted in this pass; `scaling` is set where their number follows the demand."""
 
     desired: DesiredGroup
     settings: FlameSettings

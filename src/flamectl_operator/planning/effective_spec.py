@@ -47,7 +47,7 @@ class EffectiveSpec:
     """The spec that applies in this pass.
 
     Args:
-        suspended: Whether the cluster is suspended, so that no Pods are wanted.
+        suspended: Whether no Pods are wanted.
         config_generation: The number of the wanted content of flame-cluster.yaml.
         update_pending_since: Since when the session manager has waited with a change of the spec; None when it does not.
     """
@@ -97,11 +97,7 @@ class EffectiveSpec:
         return manager.revision != self.desired.session_manager.revision
 
     def session_store(self, claim: PersistentVolumeClaimView | None) -> str:
-        """Return which storage a new session manager finds its sessions in; empty when they do not persist.
-
-        Args:
-            claim: The claim that the session manager mounts. A claim that was made anew under its name is another storage.
-        """
+        """Return which storage a new session manager on a claim finds its sessions in; empty when they do not persist."""
         return f"{self.desired.session_store}.{claim.uid}" if self.desired.session_store and claim is not None else ""
 
     def session_storage(self, observed: ObservedCluster) -> SessionStorage:
@@ -128,13 +124,9 @@ def _can_be_asked(spec: FlameClusterSpec, settings: FlameSettings) -> bool:
 def config_generation(content_hash: str, status: tuple[int, str], observed: tuple[int, str]) -> int:
     """Return the number of the content of flame-cluster.yaml.
 
-    The status and the ConfigMap both hold the number and the hash of the content. The larger number is the later one: the
+    The status and the ConfigMap both hold the number and the hash of the content, or 0. The larger number is the later one: the
     ConfigMap's after a crash between the two writes, the status's when the ConfigMap was deleted. Neither a repaired manual edit
     nor a restart changes the number, because both values describe wanted content, not observed content.
-
-    Args:
-        status: The number and hash in the status; 0 when there is none.
-        observed: The number and hash in the ConfigMap's annotations; 0 when there is none.
     """
     number = max(status[0], observed[0])
     current = number > 0 and (number, content_hash) in (status, observed)
@@ -186,11 +178,7 @@ def resolve_effective_spec(
 def _with_failures(
     group: EffectiveGroup, observed: ObservedCluster, next_id: int, now: ClockReading, *, keeps_failures: bool
 ) -> EffectiveGroup:
-    """Return a group with the failures of the present executors counted.
-
-    Args:
-        keeps_failures: Whether failures are not reset yet, because executors may only seem to work.
-    """
+    """Return a group with the failures of its executors counted; none is reset while executors may only seem to work."""
     before, counted = group.backoff, count_executors(group, observed.group, next_id, now.wall)
     if not group.replicas:
         return replace(group, backoff=counted)
@@ -219,10 +207,7 @@ def _suspended(observed: ObservedCluster, before: FlameClusterStatus, *, asked: 
 
 
 def _unfinished(observed: ObservedCluster) -> bool:
-    """Return whether a suspension still has Pods to delete.
-
-    Executors and object caches that are stuck terminating do not delay it, because nothing takes their names meanwhile.
-    """
+    """Return whether a suspension still has Pods to delete. Only a session manager delays it while it terminates."""
     others = (*observed.executors, *observed.object_caches.ours.values())
     return observed.session_manager is not None or any(not each.terminating for each in others)
 

@@ -45,10 +45,7 @@ def count_session_manager(
 
 
 def session_manager_uncounted(manager: Component, backoff: ReplacementBackoff) -> bool:
-    """Return whether the session manager has failed and the failure is not counted yet.
-
-    The end of a Pod whose node is gone or shuts down is not a failure.
-    """
+    """Return whether the session manager has failed, not by the end of its node, and the failure is not counted yet."""
     return manager.pod.uid != backoff.last_failure and _ended(manager, backoff)
 
 
@@ -61,13 +58,7 @@ def count_object_caches(
     now: datetime,
     settings: FlameSettings,
 ) -> ReplacementBackoff:
-    """Count failures of the present object caches, which have one count.
-
-    Object caches that fail together are one failure: with the first of them, all that exist count as counted.
-
-    Args:
-        revision: The wanted revision; empty when the operator runs no object cache.
-    """
+    """Count failures of the present object caches. Those that fail together are one: all that exist count as counted then."""
     if replicas == 0:
         return ReplacementBackoff(revision)
     backoff = before.for_revision(revision, now, settings)
@@ -95,13 +86,7 @@ def object_cache_uncounted(cache: ObjectCache, backoff: ReplacementBackoff, sett
 
 
 def count_executors(wanted: EffectiveGroup, group: ObservedGroup, next_id: int, now: datetime) -> ReplacementBackoff:
-    """Count failures of the present executors.
-
-    Executors that fail together are one failure: after the first of them, `attempt_id` marks all earlier executors as counted.
-
-    Args:
-        wanted: The group with its failures as the status records them.
-    """
+    """Count failures of the present executors. Those that fail together are one: `attempt_id` marks all earlier executors."""
     before, revision, settings = wanted.backoff, wanted.desired.template.revision, wanted.settings
     backoff = before.for_revision(revision, now, settings)
     # Executors that do not exist yet are not counted, whatever a user wrote into the status.

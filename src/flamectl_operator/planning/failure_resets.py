@@ -28,10 +28,7 @@ def session_manager_reset_at(
 
 
 def executors_reset_at(wanted: EffectiveGroup, group: ObservedGroup) -> datetime | None:
-    """Return when the executors' failures are reset if nothing changes; None when no reset is due.
-
-    An executor that Flame does not list as registered shows nothing.
-    """
+    """Return when the executors' failures are reset, by those registered; None when no reset is due."""
     backoff, settings, live = wanted.backoff, wanted.settings, group.live
     if backoff.failures == 0:
         return None

@@ -28,10 +28,7 @@ class GroupComparison:
 
     @cached_property
     def to_replace(self) -> tuple[Executor, ...]:
-        """The live executors that are replaced within the budget: the stale ones, and those whose marks tell nothing.
-
-        By their times the latter are of no use, but clocks of nodes differ.
-        """
+        """The live executors that are replaced within the budget: the stale ones, and those whose marks tell nothing."""
         stale, unmarked = self.stale, self.observed.unmarked
         return (*stale, *(each for each in unmarked if each not in stale)) if unmarked else stale
 

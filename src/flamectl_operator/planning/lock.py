@@ -27,7 +27,6 @@ class HeldLease:
     """The lock as this process holds it.
 
     Args:
-        lease: The Lease as this process last wrote it.
         extend_at: The time from which the lock is extended before the next deletion.
         until: The time from which this process deletes nothing more.
         informed: Whether the FlameCluster and its Pods were read after this process took the lock. Only then may it delete.
@@ -40,12 +39,7 @@ class HeldLease:
 
     @classmethod
     def taken(cls, lease: LeaseView, sent: float, duration: float, *, informed: bool) -> HeldLease:
-        """Return the state after the lock was acquired or extended.
-
-        Args:
-            sent: The time before which the request was not sent.
-            duration: Seconds for which the lock holds.
-        """
+        """Return the state after a request that was not sent before `sent` acquired or extended the lock for some seconds."""
         return cls(lease, sent + duration * EXTEND_AFTER, sent + duration * DELETE_UNTIL, informed)
 
     @classmethod
@@ -68,8 +62,7 @@ class ObservedLease:
     """A Lease as this process observed it.
 
     Args:
-        holder: Its holder; empty without one.
-        until: The time at which its holder has lost it, unless the Lease changes before.
+        until: The time at which its holder, if any, has lost it, unless the Lease changes before.
         too_long: Whether it asks for more time than any operator does.
     """
 
@@ -81,11 +74,7 @@ class ObservedLease:
 
 @dataclass(frozen=True)
 class HeldByOther:
-    """Another operator holds the lock.
-
-    Args:
-        until: The time at which the holder loses the lock, unless it extends it.
-    """
+    """Another operator holds the lock until a time, unless it extends it."""
 
     by: str
     until: float
@@ -113,11 +102,7 @@ class Waiting:
     why: str = ""
 
     def after(self, pods: frozenset[str], why: str, now: float, *, at_once: bool = False) -> Waiting:
-        """Return the wait after another look at the lock.
-
-        Args:
-            at_once: Whether the obstacle is no operator, so that the status reports it without a wait.
-        """
+        """Return the wait after another look at the lock; an obstacle that is no operator is reported at once."""
         if not self.pods <= pods:
             return Waiting(now, pods)
         told = self.why or (why if at_once or now >= self.since + TELL_AFTER else "")
@@ -127,14 +112,10 @@ class Waiting:
 def observe_lease(
     lease: LeaseView | None, before: ObservedLease | None, now: float, duration: float
 ) -> ObservedLease | None:
-    """Record since when a Lease has had its present content.
+    """Record since when a Lease has had its present content; `duration` counts if it gives no seconds that make sense.
 
-    A deleted Lease changes nothing, because its holder may not have noticed the deletion yet.
-
-    Everybody who may write Leases in the namespace can write this one, so it lasts no longer than an operator would let it last.
-
-    Args:
-        duration: Seconds that a lock lasts if its Lease gives no duration that makes sense.
+    A deleted Lease changes nothing, because its holder may not have noticed the deletion yet. Everybody who may write Leases in
+    the namespace can write this one, so it lasts no longer than an operator would let it last.
     """
     if lease is None or (before is not None and before.version == lease.metadata.resource_version):
         return before

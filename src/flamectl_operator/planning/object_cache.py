@@ -64,10 +64,9 @@ def plan_object_caches(compared: Comparison, now: ClockReading) -> ObjectCachePl
 
 
 def stale_to_replace(compared: Comparison) -> tuple[ObjectCache, ...]:
-    """Return the stale object caches that may be deleted now.
+    """Return the stale object caches that may be deleted now, after the session manager.
 
-    The session manager comes first. Stale object caches that are not ready are deleted at once. The others are deleted
-    one at a time, the highest ordinal first, while all others are ready.
+    Those that are not ready are deleted at once, the others one at a time, the highest ordinal first, while all are ready.
     """
     observed = compared.observed
     if compared.session_manager_first:

@@ -26,12 +26,7 @@ MAKE_ROOM = "the session manager needs their room"
 
 @dataclass(frozen=True)
 class ClaimPlan(Part):
-    """The changes that bring the claims to their desired state.
-
-    Args:
-        patch: Claims to change, each with the merge patch.
-        taken: Foreign claims with names that are needed.
-    """
+    """The changes that bring the claims to their desired state; the claims `taken` are foreign and have names that are needed."""
 
     create: tuple[DesiredClaim, ...] = ()
     patch: tuple[tuple[PersistentVolumeClaimView, dict[str, Any]], ...] = ()
@@ -72,10 +67,8 @@ class SessionManagerPlan(Part):
     """The action on the session manager, and its reason.
 
     Args:
-        action: The action. With READ none is wanted (yet) and the watch shows none; the Pod is read by name, because the watch
-            would not show a session manager that has lost its label.
-        wait: The reason why the action is postponed. None with WAIT when a foreign Pod has the name, and with READ when no
-            session manager is wanted.
+        action: With READ no Pod is wanted (yet) and the watch shows none, but a Pod that has lost its label may have the name.
+        wait: Why the action is postponed. None with WAIT when a foreign Pod has the name, and with READ when none is wanted.
     """
 
     action: SessionManagerAction
@@ -101,11 +94,7 @@ class SessionManagerPlan(Part):
 
 @dataclass(frozen=True)
 class CacheRemoval:
-    """An object cache to delete.
-
-    Args:
-        forced: Whether its node is not asked.
-    """
+    """An object cache to delete; a forced deletion does not ask its node."""
 
     cache: ObjectCache
     why: str
@@ -117,8 +106,7 @@ class ObjectCachePlan(Part):
     """The changes that bring the object caches to the wanted number, apart from stale ones.
 
     Args:
-        create: Ordinals of missing object caches.
-        read: Ordinals of object caches that are not wanted and that the watch does not show; they may exist without their label.
+        create: Ordinals of missing object caches; and `read`, of those not wanted that may exist without their label.
         taken: Foreign Pods with names of object caches.
     """
 
@@ -146,8 +134,7 @@ class ScalePlan(Part):
 
     Args:
         target: The number of executors for now, with the surge.
-        delete: Surplus executors, in the order of deletion.
-        drain: Surplus executors that may have work, which they end before they are deleted.
+        delete: Surplus executors, in the order of deletion; and `drain`, those that may have work, which they end before.
         delete_terminal: Terminal executors whose retention time is over.
         delete_unregistered: Executors that did not register with the session manager in time.
     """
@@ -201,10 +188,9 @@ class Deletion(StrEnum):
 
 @dataclass(frozen=True)
 class DrainPlan(Part):
-    """The actions on executors that are being drained.
+    """The actions on executors that are being drained, and the names of nodes to take out of Flame's table.
 
     Args:
-        release: Names of nodes that the session manager has to take out of its table.
         mend: Executors whose mark gives no time, or one that does not count, each with the time from which its drain counts.
     """
 
@@ -250,10 +236,7 @@ class LostNodesPlan(Part):
 
 @dataclass(frozen=True)
 class ReplacementsPlan(Part):
-    """The Pod templates to check by dry run, because stale Pods would be deleted for them.
-
-    A template is None where no such Pod is replaced.
-    """
+    """The Pod templates to check by dry run where stale Pods would be deleted for them."""
 
     session_manager: ComponentTemplate | None = None
     object_cache: ComponentTemplate | None = None

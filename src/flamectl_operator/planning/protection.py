@@ -28,12 +28,7 @@ Changes = dict[str, str | None]
 
 @dataclass(frozen=True)
 class ProtectionPlan(Part):
-    """The executors whose annotations change.
-
-    Args:
-        patch: Executors, each with the annotations to set or to take off.
-        again: Seconds until an executor may be patched again that should be now; None when there is none.
-    """
+    """The executors whose annotations change, and the seconds until another one may be patched again that should be now."""
 
     patch: tuple[tuple[Executor, Changes], ...] = ()
     again: float | None = None
@@ -46,13 +41,7 @@ class ProtectionPlan(Part):
 
 
 def plan_protection(group: PlannedGroup, common_annotations: Collection[str]) -> ProtectionPlan:
-    """Decide which executors are protected from now on, and which no longer.
-
-    Without an answer of the session manager each stays as it is.
-
-    Args:
-        common_annotations: The keys of annotations that the author gives to all objects.
-    """
+    """Decide which executors are protected from now on, and which no longer; without an answer none changes."""
     desired, snapshot, now = group.effective.desired, group.cluster.flame.fresh, group.now
     wanted = desired.spec.drain.protect_busy
     if group.effective.suspended or (wanted and snapshot is None):
@@ -77,10 +66,7 @@ def plan_protection(group: PlannedGroup, common_annotations: Collection[str]) ->
 
 
 def _changes(executor: Executor, authored: Collection[str], *, busy: bool) -> Changes | None:
-    """Return the annotations to set or to take off; None when all are as they should be.
-
-    An annotation of the author, or of anybody else, is neither changed nor taken off.
-    """
+    """Return the annotations to set or to take off, never those of others; None when all are as they should be."""
     present: Mapping[str, str] = executor.pod.annotations
     if busy == bool(executor.protected):
         return None

@@ -24,7 +24,7 @@ class ReplacementBackoff:
         next_attempt: The time before which no Pod of the component is created.
         last_failure: The uid of the last session manager Pod that was counted.
         attempt_id: The id below which executors have been counted or are older than the failures.
-        counted_pods: The uids of the object caches that have been counted or are older than the failures.
+        counted_pods: The uids of object caches of which the same is true.
     """
 
     revision: str = ""
@@ -40,11 +40,7 @@ class ReplacementBackoff:
         return self.failures > 1
 
     def back_off(self, who: str, now: datetime) -> Outcome | None:
-        """Return why no Pod of the component is created yet, or None when one may be created.
-
-        Args:
-            who: The name of the component in the message.
-        """
+        """Return why no Pod of the component, named in the message, is created yet; None when one may be created."""
         if self.next_attempt is None or self.next_attempt <= now:
             return None
         message = f"{who} failed {self.failures} times in a row; next attempt at {self.next_attempt:%H:%M:%S} UTC"

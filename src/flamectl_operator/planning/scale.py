@@ -31,11 +31,7 @@ MAX_RELEASED = 10
 
 
 def plan_scale(group: PlannedGroup, limit: int) -> ScalePlan:
-    """Decide how many executors to create, or which ones to delete.
-
-    Args:
-        limit: The most executors to create in one pass.
-    """
+    """Decide how many executors to create, at most `limit`, or which ones to delete."""
     cluster, live, target = group.cluster, group.observed.live, _wanted_now(group)
     delete_terminal, waits = _terminal_to_delete(group)
     plan = ScalePlan(target, delete_terminal=delete_terminal, waits=waits)

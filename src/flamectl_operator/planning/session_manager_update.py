@@ -25,9 +25,7 @@ def pending_since(
 ) -> datetime | None:
     """Return since when a change of the spec has waited for the end of tasks; None when none waits.
 
-    Args:
-        before: The time that the status remembers. A further change of the spec does not begin a new wait. A time in the future
-            is remembered anew, because a wait that counts from now in each pass never ends.
+    A further change does not begin a new wait. A remembered time in the future does, because that wait would never end.
     """
     manager = observed.session_manager
     waits = desired.spec.session_manager.update_strategy.type == "WhenIdle"
@@ -48,11 +46,7 @@ def stands_alone(manager: Component, desired: DesiredCluster) -> bool:
 def update_wait(
     desired: DesiredCluster, observed: ObservedCluster, since: datetime | None, now: ClockReading
 ) -> Outcome | None:
-    """Return why a stale session manager is not replaced yet; None when its replacement is due.
-
-    Args:
-        since: Since when the change of the spec has waited; see `pending_since`.
-    """
+    """Return why a stale session manager is not replaced yet; None when its replacement is due. See `pending_since`."""
     strategy, manager = desired.spec.session_manager.update_strategy, observed.session_manager
     if strategy.type == "Recreate" or manager is None or _broken(manager, now):
         return None

@@ -25,10 +25,8 @@ class Unregistered:
     """An executor that runs and is not registered, or is not ready in Flame's table.
 
     Args:
-        since: Since when that is known.
         again: Whether this process saw it before the session manager answered, so that it may have to register again.
-        returns: Whether it may come back to its work, because it was there before this incarnation of the session manager, or an
-            earlier answer lists it.
+        returns: Whether it may come back to its work, because it was there before this incarnation or an earlier answer lists it.
         known: Whether the session manager has it in its table.
     """
 
