@@ -45,11 +45,7 @@ class Controller:
         self._config = config
 
     async def reconcile(self, key: Key) -> Result:
-        """Bring one FlameCluster closer to its spec.
-
-        Returns:
-            The errors, which cause a retry with backoff, and the outcomes with the delay until the next pass.
-        """
+        """Bring one FlameCluster closer to its spec; return the errors, and the outcomes with the delay of the next pass."""
         cluster = self._context.stores.flame_clusters.get(*key)
         if cluster is None or cluster.terminating:
             # Garbage collection deletes its children; the operator writes nothing more for a FlameCluster that is being deleted.

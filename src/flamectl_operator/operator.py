@@ -113,11 +113,7 @@ class Operator:
         self._subscribe()
 
     def reconfigure(self, config: OperatorConfig) -> None:
-        """Apply other settings. Running passes end with the settings that they began with.
-
-        Args:
-            config: The settings. Settings marked `AtStart` must be unchanged.
-        """
+        """Apply other settings, but those `AtStart`. Running passes end with the settings that they began with."""
         before, self._config = self._config, config
         self._controller.reconfigure(config)
         if config.controller.resync_seconds != before.controller.resync_seconds:
@@ -131,10 +127,7 @@ class Operator:
         self._enqueue_all("clock")
 
     async def run(self, stop: asyncio.Event) -> None:
-        """Run until asked to stop.
-
-        Args:
-            stop: Set to ask the operator to stop; it then finishes running passes and writes recorded events.
+        """Run until asked to stop; then finish running passes, and write recorded events.
 
         Raises:
             TaskDiedError: A part of the operator failed for good; the process should end and be restarted.
@@ -173,10 +166,7 @@ class Operator:
         return any(all(each.synced.is_set() for each in reflectors) for reflectors in self._by_namespace.values())
 
     async def _open_when_synced(self, namespace: str | None, reflectors: Iterable[Reflector[Any]]) -> None:
-        """Start passes after the caches of a namespace have synced, because with half a view they would create existing objects.
-
-        A forbidden or deleted namespace does not delay the others.
-        """
+        """Start passes when the caches of a namespace have synced, because with half a view they would create what exists."""
         for reflector in reflectors:
             await reflector.synced.wait()
         found = {"flame_clusters": len(self.stores.flame_clusters), "pods": len(self.stores.pods)}

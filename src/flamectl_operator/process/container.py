@@ -13,11 +13,7 @@ _FIRST = 1
 
 @dataclass(frozen=True, slots=True)
 class Host:
-    """The host of a process.
-
-    Args:
-        pod_uid: The uid of the Pod if every earlier process with this uid is dead; else empty.
-    """
+    """The host of a process, and the uid of its Pod if every earlier process with this uid is dead."""
 
     name: str
     pod_uid: str = ""
@@ -26,9 +22,7 @@ class Host:
 def restarted_pod_uid(environment: Mapping[str, str], pid: int) -> str:
     """Return the uid of the Pod if this is the first process of its container; else an empty string.
 
-    A kubelet never runs two containers of one name in one Pod at a time: it starts a container again only when the container
-    runtime has told it that the former one is dead. So a first process that finds its Pod's uid in the name of another process
-    knows that the other process is dead. A process started with `kubectl exec` cannot know that, so it must not use
-    the uid.
+    A kubelet never runs two containers of one name in one Pod at a time. So a first process that finds its Pod's uid in the name
+    of another process knows that the other process is dead. A process started with `kubectl exec` cannot know that.
     """
     return environment.get(POD_UID, "") if pid == _FIRST else ""

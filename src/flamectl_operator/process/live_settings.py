@@ -37,10 +37,9 @@ RecordEvent = Callable[[ObjectReference, EventKind, str, str], None]
 
 
 class LiveConfig:
-    """The settings in force, with subscribers to their changes.
+    """The settings in force, with subscribers to their changes; without a source nothing can change.
 
     Args:
-        source: The source of the document; None when there is none, so that nothing can change.
         overrides: Environment and command line; the last one takes precedence.
     """
 
@@ -66,10 +65,7 @@ class LiveConfig:
         self._subscribers.append(subscriber)
 
     async def load(self, *, prepare: bool = True) -> None:
-        """Read the settings for the first time.
-
-        Args:
-            prepare: Whether to create a missing ConfigMap.
+        """Read the settings for the first time; `prepare` creates a missing ConfigMap.
 
         Raises:
             SettingsError: The settings cannot be used.
@@ -87,11 +83,7 @@ class LiveConfig:
         self.config = self.started.config
 
     async def run(self, record_event: RecordEvent) -> None:
-        """Read the source periodically until cancelled.
-
-        Args:
-            record_event: Records events about changes and errors on the ConfigMap, if the source is one.
-        """
+        """Read the source periodically until cancelled, and record events on the ConfigMap, if the source is one."""
         self._record_event = record_event
         while True:
             await self._clock.sleep(RELOAD_INTERVAL)

@@ -144,12 +144,7 @@ async def _serve(where: ConfigLocations, stop: asyncio.Event, output: LogWriter)
 def _replica(
     settings: OperatorConfig, lifeline: Transport, transport: Transport, clock: Clock, telemetry: Telemetry
 ) -> Replica:
-    """Return the replica of this process.
-
-    Args:
-        lifeline: Leads to the Lease.
-        transport: Leads to all else.
-    """
+    """Return the replica of this process; the lifeline leads to the Lease, the other transport to all else."""
     return Replica(
         lambda guard: ApiServerClient(transport, guard=guard),
         ApiServerClient(lifeline, timeout=settings.leader_election.renew_deadline_seconds / 2),
@@ -185,11 +180,7 @@ def _first_settings(where: ConfigLocations) -> OperatorConfig:
 
 
 async def _unless_stopped(work: Coroutine[Any, Any, T], stop: asyncio.Event) -> T:
-    """Run the work and return its result, but cancel it when the process is asked to stop.
-
-    Raises:
-        _StoppedError: The process was asked to stop.
-    """
+    """Return the result of the work, or cancel it and raise _StoppedError when the process is asked to stop."""
     working = asyncio.create_task(work)
     async with racing(working, asyncio.create_task(stop.wait())) as ended:
         if working not in ended:

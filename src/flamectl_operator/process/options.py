@@ -91,10 +91,9 @@ _SETTINGS = {
 
 @dataclass(frozen=True)
 class ConfigLocations:
-    """The locations of the settings and of the API server.
+    """The locations of the settings, in a file or else a ConfigMap, and of the API server.
 
     Args:
-        config_map: Namespace and name of the ConfigMap with the settings, if there is no file.
         overrides: The settings of the environment and of the command line; the last one takes precedence.
     """
 
@@ -105,11 +104,7 @@ class ConfigLocations:
     overrides: tuple[Layer, ...]
 
     def source(self, client: Client | None) -> Source | None:
-        """Return the source of the document; None when there are only environment and command line.
-
-        Args:
-            client: Reads the ConfigMap, if the source is one.
-        """
+        """Return the source of the document, which may need the client; None when there are only environment and command line."""
         if self.config is not None:
             return FileSource(self.config)
         if self.config_map is None or client is None:
@@ -126,14 +121,7 @@ def config_locations(
     config_map: str | None,
     **settings: object,
 ) -> ConfigLocations:
-    """Interpret the command line and the environment.
-
-    Args:
-        settings: The other options by parameter name; None or empty for options that were not given.
-
-    Raises:
-        SettingsError: The options cannot be used.
-    """
+    """Interpret the command line and the environment, or raise SettingsError; `settings` are the other options by name."""
     overrides = (environment_layer(environ), _command_line(settings))
     for layer in overrides:
         check(layer)

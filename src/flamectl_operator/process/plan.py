@@ -58,12 +58,7 @@ class PlanError(CannotStartError):
 
 @dataclass(frozen=True)
 class Entry:
-    """Something that the operator would do or say.
-
-    Args:
-        part: The part of the stage; empty for the stage's own.
-        write: The request, for one that changes an object.
-    """
+    """Something that a stage, or a part of it, would do or say; a request that changes an object is a `write`."""
 
     stage: str
     part: str = ""
@@ -73,11 +68,7 @@ class Entry:
 
 @dataclass
 class PlanResult:
-    """A plan.
-
-    Args:
-        cluster: Namespace and name of the FlameCluster.
-    """
+    """A plan for the FlameCluster of this namespace and name."""
 
     cluster: tuple[str, str]
     entries: list[Entry] = field(default_factory=list)
@@ -156,12 +147,7 @@ def _place() -> tuple[str, str]:
 
 
 class Rehearsal:
-    """Passes of a controller whose writes are recorded.
-
-    Args:
-        client: The API server, which is only read.
-        flame: The knowledge about the session managers; None when they are not polled.
-    """
+    """Passes of a controller whose writes are recorded. The API server is only read."""
 
     def __init__(self, client: Client, key: tuple[str, str], clock: Clock, flame: Flame | None = None) -> None:
         self._client = client
@@ -175,14 +161,10 @@ class Rehearsal:
         self.stores = Stores.empty(flame)
 
     async def load(self, cluster: FlameClusterView | None = None) -> None:
-        """Fill the stores with the objects as they are.
-
-        Args:
-            cluster: The FlameCluster as it would be applied; None for the stored one.
+        """Fill the stores with the objects as they are, or with the FlameCluster as it would be applied.
 
         Raises:
             PlanError: There is no such FlameCluster.
-            KubernetesError: The objects cannot be read.
         """
         for resource in CHILDREN:
             page = await self.recording.load(resource, self._key[0], CLUSTER_LABEL)
@@ -223,14 +205,10 @@ async def plan_of(
     clock: Clock,
     cluster: FlameClusterView | None = None,
 ) -> PlanResult:
-    """Work out what the operator would do.
-
-    Args:
-        cluster: The FlameCluster as it would be applied; None for the stored one.
+    """Work out what the operator would do for a FlameCluster, stored or as it would be applied.
 
     Raises:
         PlanError: There is no such FlameCluster, or its spec is refused.
-        KubernetesError: The objects cannot be read.
     """
     rehearsal = Rehearsal(client, (namespace, name), clock)
     await rehearsal.load(cluster)
@@ -250,16 +228,12 @@ async def plan_of(
 
 
 async def plan(where: ConfigLocations, name: str | None, file: Path | None, namespace: str | None) -> PlanResult:
-    """Connect to the API server, and work out what the operator would do.
-
-    Args:
-        namespace: The namespace; None for that of the file, or `default`.
+    """Connect to the API server, and work out what the operator would do in a namespace, by default that of the file.
 
     Raises:
         ConfigurationError: There are no credentials, or they cannot be used.
         SettingsError: The settings cannot be used.
-        CannotStartError: The settings cannot be read.
-        PlanError: No plan can be made.
+        CannotStartError: The settings cannot be read, or no plan can be made.
     """
     if (name is None) == (file is None):
         raise PlanError("give either the NAME of a FlameCluster or -f FILE")

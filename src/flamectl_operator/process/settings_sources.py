@@ -49,11 +49,7 @@ class Source(Protocol):
         """The object of events; None for a file, and before the first read of the object."""
 
     async def prepare(self) -> None:
-        """Create the document if it is missing, where that is the operator's task.
-
-        Raises:
-            KubernetesError: The API server could not be reached.
-        """
+        """Create the document if it is missing, where that is the operator's task."""
 
     async def read(self) -> str:
         """Return the present document.
@@ -103,11 +99,7 @@ class FileSource:
 
 
 class ConfigMapSource:
-    """A ConfigMap.
-
-    Args:
-        client: The client, without rate limit and without guard, because all replicas read settings.
-    """
+    """A ConfigMap. All replicas read it, so the client has no rate limit and no guard."""
 
     def __init__(self, client: Client, namespace: str, name: str = CONFIG_MAP) -> None:
         self._client = client
@@ -158,13 +150,7 @@ class ConfigMapSource:
         return text
 
     def _check(self, error: ApiError) -> None:
-        """Check that a 404 comes from the API server and is about an object.
-
-        A 404 from a proxy in front of the API server does not tell whether the object exists.
-
-        Raises:
-            ServerError: The 404 is not about an object.
-        """
+        """Raise ServerError for a 404 of a proxy, which does not tell whether the object exists."""
         if isinstance(error, NotFoundError) and not error.of_object:
             raise ServerError(
                 error.code, message=f"{self.name}: a proxy answers in place of the API server: {error}"

@@ -47,13 +47,10 @@ T = TypeVar("T", bound=KubernetesObject)
 
 
 class ClusterIO(ClusterReads):
-    """Reads and writes the objects of one FlameCluster.
-
-    One instance exists for as long as the process knows the FlameCluster.
+    """Reads and writes the objects of one FlameCluster, for as long as the process knows it.
 
     Args:
-        lock: Called right before the deletion of a Pod or a PersistentVolumeClaim is sent; raises an error when it must not be
-            sent.
+        lock: Called right before the deletion of a Pod or a PersistentVolumeClaim is sent; raises an error if it must not be.
     """
 
     def __init__(self, owner: Identity, context: ControllerContext, lock: Guard) -> None:
@@ -126,11 +123,7 @@ class ClusterIO(ClusterReads):
         return created
 
     async def patch(self, resource: Resource[T], name: str, changes: Mapping[str, Any]) -> T | None:
-        """Repair a child with a merge patch.
-
-        Returns:
-            The child; None when it had changed, which is not an error, because the store has been updated.
-        """
+        """Repair a child with a merge patch; return None for one that had changed, which the store has by then."""
         WRITES.get().sent += 1
         store = self.stores.of(resource)
         before = store.before_request(self.owner.namespace, name)
@@ -270,11 +263,7 @@ class ClusterIO(ClusterReads):
             return False
 
     async def _read_after_failure(self, resource: Resource[T], name: str, error: KubernetesError) -> T | None:
-        """Read an object after a request for it failed. A Pod that cannot be read is recorded and read later.
-
-        Raises:
-            KubernetesError: The request's own error: nothing was done, or the outcome is still unknown.
-        """
+        """Read an object after a request for it failed, or raise the error. A Pod that cannot be read is read later."""
         if not error.outcome_unknown:
             raise error
         try:
@@ -287,11 +276,7 @@ class ClusterIO(ClusterReads):
     async def _deleted_despite(
         self, error: KubernetesError, resource: Resource[T], child: T, grace_period_seconds: int | None
     ) -> bool:
-        """Return whether a request deleted a child although it failed, and record the state of the child.
-
-        Raises:
-            KubernetesError: The child was not deleted, or the outcome is unknown.
-        """
+        """Return whether a request deleted a child although it failed, or raise the error, and record the child's state."""
         store = self.stores.of(resource)
         if isinstance(error, REFUSALS):
             raise RefusedError.of(error) from error

@@ -70,11 +70,7 @@ class ClusterReads:
         self._children = [(each.resource, each.name(owner.name)) for each in CHILDREN]
 
     def begin(self, generation: int, writes_in_flight: Callable[[], int]) -> None:
-        """Begin a pass.
-
-        Args:
-            writes_in_flight: Returns the most concurrent requests of a batch at the moment.
-        """
+        """Begin a pass; `writes_in_flight` returns the most concurrent requests of a batch at the moment."""
         self._generation = generation
         self.writes_in_flight = writes_in_flight
         # The deletion lock is taken by the refusals of the last pass. Earlier ones say nothing about now, because another
@@ -161,11 +157,7 @@ class ClusterReads:
             raise RefusedError.of(error) from error
 
     async def refresh(self, resource: Resource[T], name: str) -> T | None:
-        """Read an object and update the store, because the watch may be late or may not show an object without its label.
-
-        Returns:
-            The object; None when it does not exist.
-        """
+        """Read an object into the store, because the watch may be late, or may not show an object without its label."""
         store = self.stores.of(resource)
         # Before the read, because a watch event that arrives during the read may be newer than the response.
         before = store.before_request(self.owner.namespace, name)
@@ -179,14 +171,7 @@ class ClusterReads:
         return found
 
     def check_age(self, resource: Resource[T], before: Known[T], answer: T, *, created: bool = False) -> None:
-        """Reject an answer that is older than the store was before the request, and have everything listed again.
-
-        Args:
-            before: What the store knew before the request was sent.
-
-        Raises:
-            OutdatedAnswerError: The answer is older.
-        """
+        """Raise OutdatedAnswerError for an answer that is older than the store was before the request; list everything again."""
         store = self.stores.of(resource)
         if how := outdated(before, answer, created=created) or store.overlooked(before, [answer]):
             self._reject(resource, how)
@@ -246,11 +231,7 @@ class ClusterReads:
         return cluster if cluster is not None and cluster.uid == self.owner.uid else None
 
     async def read_spec(self, cluster: FlameClusterView) -> FlameClusterView:
-        """Read the FlameCluster with its whole spec, which the store may leave out or may have as another CRD reads it.
-
-        Raises:
-            ConflictError: The spec has changed since; the store has the change.
-        """
+        """Read the FlameCluster with its whole spec, or raise ConflictError if it has changed, as the store shows then."""
         store = self.stores.flame_clusters
         before = store.before_request(cluster.namespace, cluster.name)
         found = await self.read(WHOLE_FLAME_CLUSTERS, cluster.name)
@@ -267,7 +248,6 @@ class ClusterReads:
 
         Raises:
             OutdatedAnswerError: The list has a Pod that the watch should have brought before.
-            RefusedError: The operator must not list Pods.
         """
         owner, store = self.owner, self.stores.pods
         before, present = store.before_request(owner.namespace), {pod.uid: pod for pod in store.by_index(owner.key)}

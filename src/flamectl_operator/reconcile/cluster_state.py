@@ -66,12 +66,7 @@ class ClusterState:
     async def begin(
         self, cluster: FlameClusterView, config: OperatorConfig, writes_in_flight: Callable[[], int]
     ) -> Pass:
-        """Begin a pass: observe the objects, and resolve the effective spec.
-
-        Raises:
-            KubernetesError: The outcome of an earlier request is still unknown.
-            RefusedError: RBAC forbids a read.
-        """
+        """Begin a pass: observe the objects, and resolve the effective spec."""
         generation = cluster.metadata.generation
         self._debounce = self._debounce.ended()
         self._io.begin(generation, writes_in_flight)

@@ -38,12 +38,7 @@ _IDLE_REASONS = frozenset({"StatusThrottled", "PodsStarting", NOT_REGISTERED})
 
 
 class Awaited(NamedTuple):
-    """The executors that a FlameCluster waits for, which change nothing but counts until the last of them.
-
-    Args:
-        starts: How many more must become ready until the state turns.
-        ends: How many terminate.
-    """
+    """How many executors must become ready until the state turns, and how many terminate. Until then only counts change."""
 
     starts: int = 0
     ends: int = 0
@@ -54,13 +49,7 @@ NOTHING_AWAITED = Awaited()
 
 @dataclass(frozen=True)
 class Debounce:
-    """A debounce interval of one FlameCluster. All times are of one clock that only goes forward.
-
-    Args:
-        until: When it ends, in seconds.
-        awaited: The executors that are awaited; none when there is no debounce interval.
-        length: How long it was meant to last, in seconds.
-    """
+    """A debounce interval of one FlameCluster: its end, the executors that are awaited if it lasts, and its length in seconds."""
 
     until: float = float("-inf")
     awaited: Awaited = NOTHING_AWAITED
@@ -99,11 +88,7 @@ class Debounce:
 def awaited_executors(
     status: FlameClusterStatus, observed: ObservedCluster, wanted: EffectiveGroup, result: Result
 ) -> Awaited:
-    """Return the executors that are awaited; none when something else may happen before.
-
-    Args:
-        status: The status, stored or waiting to be written.
-    """
+    """Return the executors that are awaited, by the last status, written or not; none when something else may happen."""
     idle = not result.errors and all(outcome.reason in _IDLE_REASONS for outcome in result.outcomes)
     generations = status.generations
     calm = generations == Generations(
@@ -133,11 +118,7 @@ def only_starts(owner: Identity, old: PodView, new: PodView) -> bool:
 
 
 def only_ends(owner: Identity, old: PodView, new: PodView | None) -> bool:
-    """Return whether an executor that was terminating only came closer to being gone. No decision reads its progress.
-
-    Args:
-        new: The Pod after; None when it is gone.
-    """
+    """Return whether an executor that terminates only came closer to its end. No decision reads its progress."""
     return old.terminating and _same_executor(owner, old, new or old)
 
 

@@ -45,21 +45,12 @@ class DryRuns:
         self.accepted -= {template.rendered}
 
     async def named(self, template: ComponentTemplate, name: str, what: str) -> None:
-        """Check whether a Pod with a fixed name would be accepted, before the present one is deleted for it.
-
-        Args:
-            name: The name, which is taken; the dry run has another one, which no Pod ever has.
-            what: The Pod, as a message begins.
-        """
+        """Check whether a Pod would be accepted, under a name of its own, before the present one is deleted for it."""
         if template.rendered not in self.accepted:
             await self._ask(template, template.pod(f"{name}-trial"), partial(self.check_named, template, what))
 
     async def executor(self, template: ComponentTemplate, trial_id: int) -> None:
-        """Check whether an executor would be accepted, before another executor is deleted for it.
-
-        Args:
-            trial_id: An id that no executor has had.
-        """
+        """Check whether an executor with a new id would be accepted, before another executor is deleted for it."""
         if template.rendered not in self.accepted:
             manifest = self._trial_executor(template, trial_id)
             await self._ask(template, manifest, partial(self.check_executor, template))
@@ -95,10 +86,7 @@ class DryRuns:
         manifest: Mapping[str, Any],
         check: Callable[[PodView, Mapping[str, Any]], None],
     ) -> None:
-        """Send a dry run of a template unless one was accepted before.
-
-        A quota's refusal is inconclusive where it may end with the old Pod; so is a webhook that does not support dry runs.
-        """
+        """Send a dry run. A quota's refusal that may end with the old Pod is inconclusive; so is a webhook without dry runs."""
         try:
             # The API server checks the name last, after everything else that could be wrong with the Pod.
             with suppress(AlreadyExistsError):

@@ -72,10 +72,7 @@ async def ensure(io: ClusterIO, child: Child[T], effective: EffectiveSpec) -> Ou
 
 
 async def _ensure_absent(io: ClusterIO, resource: Resource[T], name: str) -> Outcome:
-    """Delete a child that the spec no longer asks for. A foreign object with its name is left alone.
-
-    A child whose label was removed is not seen; garbage collection deletes it with the FlameCluster.
-    """
+    """Delete a child that the spec no longer asks for. One without its label goes with the FlameCluster."""
     existing = io.stores.of(resource).get(io.owner.namespace, name)
     if existing is None or not existing.controlled_by(io.owner.uid):
         return DONE

@@ -39,11 +39,7 @@ class ExecutorIds:
         self._has_just_started = True
 
     def advance(self, status: FlameClusterStatus, observed: ObservedCluster) -> int:
-        """Take the stored status, the Pods and the first answer of a session manager into account.
-
-        Returns:
-            The high-water mark: every id from it upwards has never been used.
-        """
+        """Take in the stored status, the Pods and the first answer; return the first id that, like all above, was never used."""
         stored = status.executor_manager.next_id or 0
         self.next_id = min(max(stored, observed.highest_executor_id + 1, self.next_id), names.MAX_ID + 1)
         self._hear(observed)
@@ -63,11 +59,7 @@ class ExecutorIds:
         self.incredible = tuple(sorted(name for name, each in higher.items() if each >= end))
 
     def held_for(self, flame: Knowledge, now: float) -> float:
-        """Return the seconds for which no id may be used: an operator that has just started asks the session manager first.
-
-        Args:
-            now: The clock's `boottime`.
-        """
+        """Return the seconds, by `boottime`, for which no id may be used: a new process asks the session manager first."""
         if not self._has_just_started or flame.phase is not Phase.ASKING:
             return 0.0
         return max(0.0, flame.since + FIRST_ANSWER_SECONDS - now)
@@ -77,12 +69,7 @@ class ExecutorIds:
         self._has_just_started = self._has_just_started and flame.phase is Phase.ASKING
 
     def drop_before(self, first: int, observed: ObservedCluster) -> None:
-        """Drop reserved ids that must no longer be used.
-
-        Args:
-            first: The first id for executors of the next attempt, because failures were counted below it.
-            observed: The objects that exist; another operator may have used an id after an edit of the status.
-        """
+        """Drop reserved ids below the first of the next attempt, and those that another operator has used."""
         if not self._reserved:
             return
         used = {executor.executor_id for executor in observed.executors}

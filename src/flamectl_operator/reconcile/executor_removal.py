@@ -37,9 +37,6 @@ class ExecutorRemoval:
     The choice assumes that all other executors stay ready, and many requests take a while. So no further request is sent when one
     of the others is no longer ready. An executor that became ready, or that left the cluster, is not removed either. The next
     pass chooses again.
-
-    Args:
-        chosen: All executors that the step deletes or marks.
     """
 
     def __init__(self, io: ClusterIO, chosen: Iterable[Executor]) -> None:
@@ -49,11 +46,7 @@ class ExecutorRemoval:
         self._remaining = [each for each in io.observe().group.ready if each.name not in names]
 
     async def delete(self, executors: Sequence[Executor], unchanged: Collection[str] = ()) -> RemovalResult:
-        """Delete executors.
-
-        Args:
-            unchanged: Names of executors to delete only if they have not changed since they were chosen.
-        """
+        """Delete executors, some of them only if they have not changed since they were chosen."""
         deleted: set[str] = set()
 
         async def delete(executor: Executor) -> None:
@@ -66,11 +59,7 @@ class ExecutorRemoval:
         return RemovalResult(deleted, await in_parallel(executors, self._io.writes_in_flight, delete, self._in_time))
 
     async def mark(self, executors: Sequence[Executor], reason: DrainReason, why: str) -> Outcome:
-        """Mark executors that are deleted when their work is done.
-
-        Returns:
-            How the step ends.
-        """
+        """Mark executors that are deleted when their work is done; return how the step ends."""
         annotations = drain_annotations(reason, self._io.clock.now())
         marked: list[Executor] = []
 

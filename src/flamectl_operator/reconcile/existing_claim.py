@@ -25,11 +25,7 @@ from flamectl_operator.runtime.outcome import Outcome, blocked
 
 
 async def reserve_existing_claim(io: ClusterIO, name: str, field: str) -> PersistentVolumeClaimView | Outcome:
-    """Reserve the claim for the FlameCluster until `mount_reserved` ends, and return it, or why no Pod can mount it.
-
-    Args:
-        field: The path of the field that names it.
-    """
+    """Reserve the claim that a field names until `mount_reserved` ends; return it, or why no Pod can mount it."""
     claim, label = await io.read(CLAIMS, name), f'PersistentVolumeClaim "{name}" of {field}'
     if claim is None or claim.terminating:
         return _missing(claim, label)
@@ -44,11 +40,7 @@ async def reserve_existing_claim(io: ClusterIO, name: str, field: str) -> Persis
 
 
 async def replacement_wait(io: ClusterIO, template: ComponentTemplate, created: Collection[str]) -> Outcome | None:
-    """Return why a Pod could not mount its claims, so that no Pod is deleted for it; None when it could.
-
-    Args:
-        created: The names of claims that the operator creates.
-    """
+    """Return why a new Pod could not mount its claims, without those that the operator creates; None when it could."""
     for name in sorted(template.claim_names.difference(created)):
         claim, label = await io.read(CLAIMS, name), f'PersistentVolumeClaim "{name}", which a new Pod would mount,'
         if claim is None or claim.terminating:

@@ -34,21 +34,16 @@ _EXPECTED = (ConflictError, LockLostError, NamespaceTerminatingError, NotLeading
 
 @dataclass(frozen=True)
 class Failing:
-    """A series of passes with failed requests.
+    """A series of passes with failed requests: the error, and the `monotonic` time at which the first of them ended.
 
-    Args:
-        words: The error. Errors that differ only in numbers, such as ports, count as equal, because each would be a status write.
-        since: The end of the first of the passes, by the clock's `monotonic`.
+    Errors that differ only in numbers, such as ports, count as equal, because each would be a status write.
     """
 
     words: str
     since: float
 
     def outcome(self, now: float) -> Outcome:
-        """Return the outcome for the status, or the wait for the time at which the status must report it.
-
-        The queue would look again much later, because it waits longer after each pass that fails.
-        """
+        """Return the outcome for the status, or the wait for its time: the queue waits longer after each pass that fails."""
         left = self.since + FAILING_AFTER_SECONDS - now
         if left > 0:
             return wait(REQUESTS_FAILING, "", left)
@@ -57,11 +52,7 @@ class Failing:
 
 
 def failing(before: Failing | None, errors: Iterable[Exception], now: float) -> Failing | None:
-    """Count the errors of another pass.
-
-    Returns:
-        None when no request failed in a way that may be over by itself.
-    """
+    """Count the errors of another pass; None when no request failed in a way that may be over by itself."""
     requests = [each for each in errors if isinstance(each, KubernetesError)]
     error = next((each for each in requests if not isinstance(each, _EXPECTED)), None)
     if error is None:

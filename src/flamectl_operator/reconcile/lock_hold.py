@@ -9,11 +9,7 @@ from flamectl_operator.runtime.clock import Clock
 
 
 class LockHold:
-    """Whether this process may delete.
-
-    Args:
-        identity: The lock identity of this operator: the same for all processes of a deployment.
-    """
+    """Whether this process may delete. All processes of a deployment have the same lock identity."""
 
     def __init__(self, identity: str, clock: Clock) -> None:
         self.identity = identity
@@ -29,11 +25,7 @@ class LockHold:
         return self.identity in self.options.deny_list
 
     def check(self) -> None:
-        """Check the lock right before the deletion of a Pod or a PersistentVolumeClaim is sent.
-
-        Raises:
-            LockLostError: This operator does not hold the lock.
-        """
+        """Raise LockLostError, right before the deletion of a Pod or a claim is sent, unless this operator holds the lock."""
         if self.options.disabled:
             return
         held = self.held

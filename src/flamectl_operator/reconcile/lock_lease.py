@@ -26,12 +26,9 @@ LEASE_RECHECK_SECONDS = 5.0
 
 
 class LockLease:
-    """Reads and writes the Lease.
+    """Reads and writes the Lease; each write changes the hold of this process.
 
     Its methods raise RefusedError when the API server rejects a request, and KubernetesError when the outcome is unknown.
-
-    Args:
-        hold: The hold of this process, which changes with each write of the Lease.
     """
 
     def __init__(self, hold: LockHold, io: ClusterIO) -> None:
@@ -45,11 +42,7 @@ class LockLease:
         self._acquired_for = 0
 
     def begin(self, generation: int, options: LockOptions, duration: float) -> None:
-        """Begin a pass.
-
-        Args:
-            duration: Seconds that the lock lasts unless it is extended.
-        """
+        """Begin a pass; the lock lasts for `duration` seconds unless it is extended."""
         self._generation, self.hold.options, self._duration = generation, options, duration
         if options.disabled:
             self.hold.held = self._seen = None
@@ -106,10 +99,9 @@ class LockLease:
         return self._clock.boottime() < held.extend_at or await self.acquire(held.lease, informed=held.informed)
 
     async def acquire(self, lease: LeaseView | None, *, informed: bool) -> bool:
-        """Write this operator's identity into the Lease; return False when another writer came first.
+        """Write this operator's identity into the Lease, if there is one; return False when another writer came first.
 
         Args:
-            lease: The Lease as it is; None when there is none.
             informed: Whether the view is as new as the lock.
         """
         now, sent = self._clock.now(), self._clock.boottime()

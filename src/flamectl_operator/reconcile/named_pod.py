@@ -24,11 +24,7 @@ from flamectl_operator.runtime.outcome import DONE, Outcome
 
 @dataclass(frozen=True)
 class NamedPod:
-    """A Pod that is wanted under a fixed name.
-
-    Args:
-        repair: Returns the merge patch that restores the Pod's labels, or None.
-    """
+    """A Pod that is wanted under a fixed name; `repair` returns the merge patch that restores its labels, or None."""
 
     pass_: Pass
     name: str
@@ -37,12 +33,7 @@ class NamedPod:
     repair: Callable[[PodView], Mapping[str, Any] | None]
 
     async def create(self, template: ComponentTemplate, annotations: dict[str, str] | None = None) -> Outcome:
-        """Create the Pod, or find out what has its name.
-
-        Raises:
-            RefusedError: The API server refuses the Pod, or a webhook changes it beyond recognition.
-            KubernetesError: It could not be created, or that is unknown.
-        """
+        """Create the Pod, or find out what has its name. A webhook that changes it beyond recognition is a refusal too."""
         io = self.pass_.io
         if io.superseded:
             return outcomes.changed(0)
@@ -74,11 +65,7 @@ class NamedPod:
         return DONE
 
     async def find_unlabelled(self, otherwise: Outcome) -> Outcome:
-        """Read the Pod by its name although no Pod is wanted yet, because it may exist without its label.
-
-        Args:
-            otherwise: The outcome when no such Pod exists.
-        """
+        """Read the Pod by its name although none is wanted yet, because it may exist without its label."""
         pod = await self.pass_.io.refresh(PODS, self.name)
         if pod is not None and pod.controlled_by(self.pass_.io.owner.uid):
             return await self._recover(pod)

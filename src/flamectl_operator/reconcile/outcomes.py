@@ -27,20 +27,12 @@ HELD_TIMEOUT = timedelta(seconds=60)
 
 
 def changed(delay: float | None = CHANGED_RECHECK_SECONDS) -> Outcome:
-    """Return the outcome for an object that changed after the step's decision, so that the next pass decides again.
-
-    Args:
-        delay: Seconds until that pass; None when an event will trigger it.
-    """
+    """Return the outcome for an object that changed after the step's decision; without a delay an event brings the next pass."""
     return wait("Changed", "", delay)
 
 
 def undone(resource: Resource[Any], name: str, changes: Mapping[str, Any]) -> Outcome:
-    """Return the outcome for an object that differs from the operator's write in the response to that write.
-
-    Args:
-        changes: The patch that would bring it back.
-    """
+    """Return the outcome for an object that differs from the operator's write in the response; the patch would mend it."""
     how = f"differs from what the operator wrote ({fields_of(changes)})"
     message = f'{resource.kind} "{name}" {how}; check the webhooks that change it'
     return blocked("ChangesUndone", message, TAKEN_NAME_RECHECK_SECONDS)
@@ -65,10 +57,7 @@ def name_taken(owner: Identity, resource: Resource[Any], existing: KubernetesObj
 
 
 def still_terminating(resource: Resource[Any], existing: KubernetesObject, now: datetime) -> Outcome:
-    """Return the outcome for a child that must terminate before it is created again.
-
-    A child that finalizers hold for long takes its own name, and needs a person like a foreign object.
-    """
+    """Return the outcome for a child that must end first. Finalizers that hold it for long need a person."""
     message, since = awaited_end(resource.kind, existing), existing.metadata.deletion_timestamp
     if existing.metadata.finalizers and since is not None and since + HELD_TIMEOUT <= now:
         return blocked(_conflict(resource), message, TAKEN_NAME_RECHECK_SECONDS)

@@ -41,11 +41,7 @@ class PresentPlan:
         self._last_logged = ""
 
     def of(self, observed: ObservedCluster, known: tuple[object, ...], make: Callable[[], ClusterPlan]) -> ClusterPlan:
-        """Return the plan of this snapshot and of these facts, which is made if the kept one is of others.
-
-        Args:
-            known: The facts, as far as they change in a pass.
-        """
+        """Return the plan of this snapshot and these facts, which is made if the kept one is of others."""
         if self._plan is not None and self._plan.observed is observed and self._known == known:
             return self._plan
         plan = make()
@@ -58,14 +54,10 @@ class PresentPlan:
 
 @dataclass(frozen=True)
 class Pass:
-    """A pass over a FlameCluster.
+    """A pass over a FlameCluster, about one `metadata.generation`.
 
-    The effective spec is fixed for the whole pass, because a pass that changes its mind could contradict what it recorded.
-
-    Args:
-        generation: `metadata.generation` that the pass is about.
-        spec: The effective spec; None when the spec is invalid.
-        problem: The reason why the spec is invalid; empty when it is valid.
+    The effective spec is fixed for the whole pass, because a pass that changes its mind could contradict what it recorded. It is
+    None when the spec is invalid, and `problem` says why.
     """
 
     io: ClusterIO
@@ -88,11 +80,7 @@ class Pass:
 
     @property
     def effective(self) -> EffectiveSpec:
-        """The effective spec, for steps that run only when the spec is valid.
-
-        Raises:
-            RuntimeError: The spec is invalid.
-        """
+        """The effective spec, for steps that run only when the spec is valid."""
         if self.spec is None:
             raise RuntimeError("the pipeline must not run this step when the spec is invalid")
         return self.spec
@@ -127,11 +115,7 @@ class Pass:
 
     @property
     def plan(self) -> ClusterPlan:
-        """The plan by what the pass knows now: a new value exactly when the snapshot or the facts are new.
-
-        Raises:
-            RuntimeError: The spec is invalid.
-        """
+        """The plan of a valid spec by what the pass knows now: new exactly when the snapshot or the facts are new."""
         session_manager, ids = self.session_manager, self.ids
         known = (
             ids.next_id,

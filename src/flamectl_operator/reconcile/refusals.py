@@ -42,12 +42,7 @@ _PERMISSION = re.compile(r"\bUser \"[^\"]*\" cannot |can't set finalizers on|\(R
 
 
 class RefusedError(Exception):
-    """The API server refuses a write that cannot succeed until a person changes something.
-
-    Args:
-        reason: One CamelCase word for the `Degraded` condition.
-        message: The server's own text and the remedy.
-    """
+    """The API server refuses a write until a person acts: one word for `Degraded`, and its own text with the remedy."""
 
     def __init__(self, reason: str, message: str) -> None:
         super().__init__(message)
@@ -55,11 +50,7 @@ class RefusedError(Exception):
 
     @classmethod
     def of(cls, error: ApiError, template: ComponentTemplate | None = None) -> RefusedError:
-        """Return the refusal for an error of the API server.
-
-        Args:
-            template: The template of the Pod that is refused; None for another object.
-        """
+        """Return the refusal for an error of the API server, about a Pod of this template or another object."""
         words = str(error)
         reason = _reason(error, words)
         advice = remedy(reason, words, template)
@@ -103,12 +94,7 @@ Failure = RefusedError | KubernetesError
 
 
 async def collect(*works: Callable[[], Awaitable[Outcome]]) -> list[Outcome]:
-    """Do several things one after the other; an error of one does not prevent the others.
-
-    Raises:
-        RefusedError: A work was refused.
-        KubernetesError: No request was refused, and one failed.
-    """
+    """Do several things one after the other, whatever fails, and raise the first refusal, else the first error."""
     outcomes: list[Outcome] = []
     errors: list[Failure] = []
     for work in works:
@@ -122,11 +108,7 @@ async def collect(*works: Callable[[], Awaitable[Outcome]]) -> list[Outcome]:
 
 
 async def collect_in_parallel(*works: Callable[[], Awaitable[Outcome]]) -> tuple[list[Outcome], list[Failure]]:
-    """Do several independent things in parallel.
-
-    Returns:
-        The outcomes of the works that did not fail, and the errors of the others.
-    """
+    """Do several independent things in parallel; return the outcomes of those that did not fail, and the errors."""
     outcomes: list[Outcome] = []
     errors: list[Failure] = []
     for result in await asyncio.gather(*(work() for work in works), return_exceptions=True):

@@ -14,12 +14,9 @@ INTERNAL_ERROR = "InternalError"
 
 @dataclass
 class Report:
-    """Outcomes and errors of the steps that have run, in their order.
-
-    Hooks add the result of each step, so no step adds its own.
+    """Outcomes with a message for users, and errors of the steps that have run, in their order, as hooks add them.
 
     Args:
-        outcomes: The outcomes with a message for users.
         acting_steps_ran: Whether a step ran that may change child objects.
         recorded: Whether all is stored that must survive a crash, so that the pass may go on.
     """
@@ -35,11 +32,7 @@ class Report:
         return "" if self.recorded else "the opening UpdateStatus failed or stopped the pass"
 
     def add(self, step: str, result: Result, *, acts: bool) -> None:
-        """Add the result of a step.
-
-        Args:
-            acts: Whether the step may change child objects.
-        """
+        """Add the result of a step, which `acts` if it may change child objects."""
         self.acting_steps_ran |= acts
         if not (result.errors or result.outcomes):
             return

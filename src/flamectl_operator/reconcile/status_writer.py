@@ -31,13 +31,10 @@ class StatusWriter(StoredStatus):
         self._crd_outdated = False
 
     async def record(self, status: FlameClusterStatus) -> Outcome | None:
-        """Write a status whose durable fields must be stored before the pass acts on them.
+        """Write a status whose durable fields must be stored before the pass acts on them; return why the pass must stop.
 
         When the installed CRD does not declare all of them, the pass must not act: executor names would be used twice after the
         next restart, failures would not be counted, and a suspension could be reversed half-way.
-
-        Returns:
-            The reason why the pass must stop; None when everything is stored.
         """
         before = self.stored
         if self._crd_outdated and not await self._would_be_stored(status):
@@ -52,9 +49,7 @@ class StatusWriter(StoredStatus):
     async def refuse_spec(self, fields: Sequence[str]) -> Outcome:
         """Write that the spec reads differently although nobody changed it; return why the pass must stop.
 
-        Args:
-            fields: Paths of fields that read differently, or of their components where a process that has just started knows
-                no more. An earlier message about this generation then stays.
+        A process that has just started may know only components. An earlier message about this generation then stays.
         """
         before, generation = self.stored, self.cluster.metadata.generation
         told = any((each.reason, each.observed_generation) == (OUTDATED_CRD, generation) for each in before.conditions)

@@ -104,13 +104,10 @@ class StoredStatus:
         self._failing = failing(self._failing, errors, self._io.clock.monotonic())
 
     async def write(self, status: FlameClusterStatus) -> Outcome | None:
-        """Write the status if it differs from the stored status.
+        """Write the status if it differs from the stored status; return the reason why the write is postponed.
 
         The write carries the resourceVersion of the view on which every decision of the pass is based. So if two operators
         reserve the same ids, or an operator has an old view, only one write succeeds.
-
-        Returns:
-            The reason why the write is postponed; None when the status is stored.
         """
         self._computed, self.spec_hash = status, status.spec_hash
         if self._agreed == (self.cluster.raw_status, status):
@@ -138,11 +135,7 @@ class StoredStatus:
         return None
 
     def _note_agreed(self, status: FlameClusterStatus, *, same: bool) -> None:
-        """Note that the status is stored as far as the installed CRD keeps it.
-
-        Args:
-            same: Whether the CRD keeps all of it.
-        """
+        """Note that the status is stored as far as the installed CRD keeps it, or all of it."""
         self._contention = self._contention.agreed(self.cluster.status)
         self._agreed = (self.cluster.raw_status, status)
         if same:
@@ -207,9 +200,8 @@ class StoredStatus:
     async def _send(self, wire: dict[str, Any], *, must_be_ours: bool) -> FlameClusterView:
         """Replace the status. When the response is lost, a read tells whether it was stored.
 
-        Args:
-            must_be_ours: Whether an equal status in the store is no proof, because another operator may have written it and
-                reserved the same ids. Then a lost response counts as a failure.
+        If it `must_be_ours`, a lost response is a failure: an equal status may be another operator's, which reserved the same
+        ids.
         """
         metadata = self.cluster.metadata
         try:

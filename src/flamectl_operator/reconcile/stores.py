@@ -82,11 +82,7 @@ class Stores:
         return self.children_changes.total
 
     def of(self, resource: Resource[T]) -> Store[T]:
-        """Return the store of a resource.
-
-        Raises:
-            KeyError: No store holds this resource.
-        """
+        """Return the store of a resource."""
         return self.flame_clusters if resource is FLAME_CLUSTERS else self.children[resource.kind]  # type: ignore[return-value]
 
     @cached_property

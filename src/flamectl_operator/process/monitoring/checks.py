@@ -28,10 +28,7 @@ ELECTION_TIMEOUT_SECONDS = 60.0
 
 
 def stuck_passes(passes: UnderWay[Key], limit: float, clock: Clock) -> str:
-    """Fail when a pass has made no progress for `limit` seconds.
-
-    Progress is a step that ended, or a request that was answered, failed or timed out.
-    """
+    """Fail when a pass has made no progress for so many seconds: no step ended, and no request, successful or not."""
     longest_idle = passes.longest_idle()
     if longest_idle is None:
         return ""
@@ -52,12 +49,7 @@ def hanging_watches(reflectors: Iterable[Reflector[Any]], clock: Clock) -> str:
 
 
 def hanging_election(last_attempt: float | None, duration: float, clock: Clock) -> str:
-    """Fail when no attempt on the Lease, successful or not, was made for longer than its duration and `ELECTION_TIMEOUT_SECONDS`.
-
-    Args:
-        last_attempt: The monotonic time of the last attempt; None when there was none.
-        duration: The Lease's duration in seconds.
-    """
+    """Fail when the last attempt on the Lease was longer ago than its duration in seconds and `ELECTION_TIMEOUT_SECONDS`."""
     still = 0.0 if last_attempt is None else clock.monotonic() - last_attempt
     return f"the election has hung for {still:.0f} s" if still > duration + ELECTION_TIMEOUT_SECONDS else ""
 

@@ -50,12 +50,7 @@ class Numbers(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A FlameCluster as metrics show it.
-
-    Args:
-        state: One of `STATES`.
-        conditions: Types of the conditions that are true.
-    """
+    """A FlameCluster as metrics show it: its state, one of `STATES`, and the types of the conditions that are true."""
 
     namespace: str
     name: str

@@ -66,11 +66,7 @@ class Connections:
         self._steering: dict[socket.socket, Steering] = {}
 
     def listen(self, listener: socket.socket) -> None:
-        """Accept connections from now on.
-
-        Args:
-            listener: A bound socket that does not block.
-        """
+        """Accept connections from now on to a bound socket that does not block."""
         self._steering[listener] = Steering(listener, BACKLOG)
         asyncio.get_running_loop().add_reader(listener, self._accept, listener)
 

@@ -54,11 +54,7 @@ NO_ANSWER = "<error>"
 
 
 class Metrics(Telemetry):
-    """The counters and histograms of a process.
-
-    Args:
-        controller: The value of the labels `controller` and `name`.
-    """
+    """The counters and histograms of a process, with the value of the labels `controller` and `name`."""
 
     def __init__(self, controller: str, version: str) -> None:
         # Creation times would double each counter, and the process's start time gives the same information.
@@ -181,12 +177,7 @@ class Metrics(Telemetry):
         self._leader.labels(name).set_function(leads)
 
     def watch_config(self, refused: Callable[[], object], restart_needed: Callable[[], object]) -> None:
-        """Export the result of reading the settings again.
-
-        Args:
-            refused: Returns a true value if the last settings that were read are not in force.
-            restart_needed: Returns a true value if a setting needs a restart.
-        """
+        """Export whether the last settings that were read are refused, and whether a setting needs a restart."""
         self._reload_success.set_function(lambda: not refused())
         self._restart_needed.set_function(lambda: bool(restart_needed()))
 

@@ -32,12 +32,7 @@ _ACCEPTED, _IGNORED = 0, 1
 
 
 class Steering:
-    """The listeners of one port.
-
-    Args:
-        listener: A bound socket that does not listen yet.
-        backlog: How many new connections the kernel keeps for it.
-    """
+    """The listeners of one port: a bound socket that does not listen yet, and the one that nobody accepts."""
 
     def __init__(self, listener: socket.socket, backlog: int) -> None:
         self._listener = listener
@@ -54,11 +49,7 @@ class Steering:
             listener.listen(backlog)
 
     def turn_away(self, addresses: Iterable[str]) -> bool:
-        """Send the attempts of these addresses, and no others, to where nobody accepts them.
-
-        Returns:
-            Whether the kernel does so.
-        """
+        """Send the attempts of these addresses alone to where nobody accepts them; return whether the kernel does so."""
         if self._ignored is None:
             return False
         own = [packed for each in addresses if len(packed := _packed(each)) == _size(self._family)][:MAX_ADDRESSES]
