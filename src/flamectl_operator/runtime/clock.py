@@ -40,11 +40,7 @@ class SystemClock:
         return datetime.now(UTC)
 
     def monotonic(self) -> float:
-        """Return the running event loop's clock, in seconds.
-
-        Raises:
-            RuntimeError: No event loop is running.
-        """
+        """Return the running event loop's clock, in seconds."""
         return asyncio.get_running_loop().time()
 
     def boottime(self) -> float:

@@ -28,26 +28,14 @@ def ping() -> str:
 
 @dataclass
 class HealthChecks:
-    """The checks of a process, by name.
-
-    Args:
-        live: Checks that fail when only a restart helps.
-        ready: Checks that fail while the process cannot do its work, whether or not a restart helps.
-    """
+    """The checks of a process, by name: `live` ones fail when only a restart helps, `ready` ones while it cannot work."""
 
     live: dict[str, Check] = field(default_factory=lambda: {"ping": ping})
     ready: dict[str, Check] = field(default_factory=lambda: {"ping": ping})
 
 
 def report(title: str, checks: Mapping[str, Check], *, verbose: bool = False) -> tuple[bool, str]:
-    """Run all checks.
-
-    Args:
-        title: The name of the group of checks, such as `healthz`.
-
-    Returns:
-        Whether all checks passed, and the body of the response.
-    """
+    """Run the checks of a group, such as `healthz`; return whether all passed, and the body of the response."""
     lines, failed = [], False
     for name, check in checks.items():
         problem = check()

@@ -10,14 +10,10 @@ from dataclasses import dataclass
 
 
 class Slots:
-    """A semaphore with a limit that can be changed.
+    """A semaphore with a limit that can be changed, and perhaps another one for each group of callers.
 
-    Groups of callers take turns, so that a group with many callers does not delay the others. Callers of a group wait in the
-    order in which they came.
-
-    Args:
-        limit: The most slots that all holders have together, at least 1.
-        of_group: The most slots that the holders of a group have together; None for all slots.
+    Groups take turns, so that a group with many callers does not delay the others. Callers of a group wait in the order in which
+    they came.
     """
 
     def __init__(self, limit: int, of_group: int | None = None) -> None:
@@ -112,10 +108,7 @@ class _Caller:
 class Bucket:
     """A token bucket, which every limit on requests, events and log lines uses.
 
-    Args:
-        rate: Tokens per second.
-        size: The most tokens; the bucket starts full.
-        now: The time, in seconds of a monotonic clock.
+    It starts full, with `size` tokens at a time in seconds of a monotonic clock, and gets `rate` more a second.
     """
 
     __slots__ = ("_filled", "_tokens", "rate", "size")
@@ -127,11 +120,7 @@ class Bucket:
         self._filled = now
 
     def try_take(self, now: float, keep: float = 0) -> bool:
-        """Take a token if at least `keep` tokens remain after it.
-
-        Returns:
-            Whether a token was taken.
-        """
+        """Take a token if at least `keep` tokens remain after it; return whether one was taken."""
         self._fill(now)
         if self._tokens < 1 + keep:
             return False

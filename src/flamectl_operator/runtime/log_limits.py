@@ -65,10 +65,7 @@ class LogLimits:
     def admit(self, key: Hashable, rate: float, burst: float, namespace: str = "") -> int | None:
         """Return how many lines were left out since the last one, or None to leave this one out.
 
-        Args:
-            rate: Lines a second.
-            burst: Lines at once.
-            namespace: The namespace that the line is about; empty for none.
+        The rate is in lines a second, the burst in lines at once. The namespace is empty for lines about none.
         """
         with self._lock:
             return self._admit(key, rate, burst, namespace)
@@ -96,11 +93,7 @@ class LineLimit:
     def __call__(
         self, _logger: WrappedLogger, method: str, event: MutableMapping[str, Any]
     ) -> MutableMapping[str, Any]:
-        """Return the line, with the number of lines left out before it.
-
-        Raises:
-            structlog.DropEvent: The line is left out.
-        """
+        """Return the line, with the number of lines left out before it, or raise DropEvent to leave it out."""
         if method == "debug":
             return event
         key = (method, event.get("event"), *(str(event.get(name, "")) for name in _SUBJECT))

@@ -27,12 +27,7 @@ _RESOLUTION = 1.0
 
 @dataclass(frozen=True)
 class _Candidate:
-    """Another time than expected, on which the last answers agree.
-
-    Args:
-        origin: The server's time at `boottime` 0 by these answers, in seconds since 1970.
-        since: The `boottime` of the first of them.
-    """
+    """Another time than expected, on which answers agree since a `boottime`; `origin` is that time at `boottime` 0."""
 
     origin: float
     since: float
@@ -80,14 +75,10 @@ class ServerClock:
         return ClockReading(self.now(), self.boottime(), self._steady_since)
 
     def heard(self, time: datetime, sent: float) -> None:
-        """Take in the time that an answer names.
+        """Take in the time, in whole seconds, of an answer to a question that was sent at a `boottime`.
 
         The server wrote it after the question was sent and before the answer arrived. Between these limits the clock stays where
         it is, so that answers that are late or cut off to seconds do not move it.
-
-        Args:
-            time: The time in the answer, in whole seconds.
-            sent: The `boottime` when the question was sent.
         """
         now, second = self.boottime(), time.timestamp()
         least, most = second - now, second + _RESOLUTION - sent

@@ -17,11 +17,7 @@ _SIGNALS = (signal.SIGTERM, signal.SIGINT)
 
 
 def stop_on_signals(stop: asyncio.Event) -> None:
-    """Set an event on the first SIGTERM or SIGINT; end the process at once on the next one.
-
-    Args:
-        stop: The event that the first signal sets, in the running event loop.
-    """
+    """Set an event on the first SIGTERM or SIGINT; end the process at once on the next one."""
     loop = asyncio.get_running_loop()
 
     def ask() -> None:

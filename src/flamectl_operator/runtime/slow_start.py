@@ -36,12 +36,7 @@ LEAST = 16
 
 @dataclass(frozen=True, slots=True)
 class SlowStartResult:
-    """The result of a series of calls.
-
-    Args:
-        errors: The exceptions of the failed calls, in the order of their indices.
-        skipped: The number of calls that were not made, because an earlier call failed or `go_on` returned False.
-    """
+    """The result of a series of calls: how many succeeded, the errors by index, and how many were not made."""
 
     succeeded: int
     errors: tuple[Exception, ...]
@@ -52,22 +47,14 @@ _NO_CALLS = SlowStartResult(0, (), 0)
 
 
 class Window:
-    """The number of calls that may be in flight.
-
-    Args:
-        size: That number at first, at least 1.
-    """
+    """The number of calls that may be in flight, at first `size`."""
 
     def __init__(self, size: int) -> None:
         self.size = size
         self._quickest = math.inf
 
     def note_success(self, seconds: float, limit: int) -> None:
-        """Grow after a call that was answered without waiting, and shrink after one that waited in a queue.
-
-        Args:
-            limit: The size up to which it grows.
-        """
+        """Grow, up to a limit, after a call that was answered without waiting; shrink after one that waited in a queue."""
         self._quickest = min(self._quickest, seconds)
         if seconds <= QUEUED * max(self._quickest, QUICK):
             self.size = max(self.size, min(self.size + 1, limit))
@@ -144,11 +131,7 @@ async def in_parallel(
     call: Callable[[T], Awaitable[None]],
     go_on: Callable[[], bool] = lambda: True,
 ) -> SlowStartResult:
-    """Make a call for each item in parallel; a failed call does not prevent the others.
-
-    Raises:
-        asyncio.CancelledError: The caller was cancelled; all running calls have been cancelled and have ended.
-    """
+    """Make a call for each item in parallel; a failed call does not prevent the others, a cancellation ends them."""
     window = Window(max(1, len(items)))
     return await _make_calls(len(items), window, limit, lambda index: call(items[index]), go_on)
 

@@ -54,7 +54,6 @@ async def run_forever(tasks: Mapping[str, Coroutine[Any, Any, None]]) -> NoRetur
 
     Raises:
         TaskDiedError: A task returned or failed. The others have been cancelled.
-        asyncio.CancelledError: The caller was cancelled.
     """
     async with racing(*(asyncio.create_task(coroutine, name=name) for name, coroutine in tasks.items())) as ended:
         pass

@@ -36,11 +36,7 @@ class Telemetry:
         """Note that a step, or a whole pass, raised an unexpected exception."""
 
     def step_ended(self, place: Place, outcome: str, seconds: float, conflicts: int) -> None:
-        """Note that a step of a pass ended.
-
-        Args:
-            outcome: `done`, `wait`, `stop` or `error`.
-        """
+        """Note that a step of a pass ended; the outcome is `done`, `wait`, `stop` or `error`."""
 
     def cache_doubted(self) -> None:
         """Note that an answer contradicted the cache, so that everything is listed again."""

@@ -20,12 +20,9 @@ _WHITE_SPACE = re.compile(r"[ \t\r\n]+")
 
 
 def one_line(text: str, limit: int) -> str:
-    """Return a text in one line of bounded length.
+    """Return a text in one line of at most `limit` characters, at least 3.
 
     White space becomes one space, and control characters are escaped as in JSON.
-
-    Args:
-        limit: The most characters of the result, at least 3.
     """
     if len(text) <= limit and text.isprintable() and "  " not in text:
         return text.strip(" ")

@@ -40,11 +40,7 @@ class Action(ABC, Generic[S]):
 
     @abstractmethod
     async def run(self, subject: S, /) -> Outcome:
-        """Do the work.
-
-        Returns:
-            DONE, a wait, or a stop.
-        """
+        """Do the work, and return DONE, a wait, or a stop."""
 
 
 class Hooks(Generic[S]):
@@ -78,12 +74,7 @@ class Workflow(ABC, Generic[S]):
 
     @abstractmethod
     async def run(self, subject: S, hooks: Hooks[S]) -> Result:
-        """Run the workflow.
-
-        Returns:
-            The joined results of all actions that ran. An exception of an action becomes an error of the result; only
-            cancellation passes through.
-        """
+        """Run the workflow; return the joined results of all actions that ran, their exceptions as errors."""
 
     def actions(self) -> Iterator[Action[S]]:
         """Iterate over all actions, in the order of the tree."""
@@ -101,12 +92,7 @@ Node = Workflow[S] | Action[S]
 
 @dataclass(frozen=True)
 class Place:
-    """The place of an action, as logs and metrics name it.
-
-    Args:
-        part: The name of the action; empty for the stage's own.
-        phase: The phase of the stage; empty where a stage has none.
-    """
+    """The place of an action, as logs and metrics name it: its stage, and its part and phase, empty for the stage's own."""
 
     subreconciler: str
     part: str = ""
@@ -204,11 +190,7 @@ class Stage(Workflow[S]):
 
 
 class If(Workflow[S]):
-    """Run a workflow only when a condition holds.
-
-    Args:
-        why_not: Returns why the condition does not hold; empty when it holds. Called right before the workflow would run.
-    """
+    """Run a workflow only when a condition holds: `why_not`, called right before, says why not, or nothing."""
 
     def __init__(self, label: str, why_not: Callable[[S], str], then: Node[S]) -> None:
         self.label = label
@@ -225,12 +207,9 @@ class If(Workflow[S]):
 
 
 class SideBySide(Workflow[S]):
-    """Run all children at the same time when a condition holds, and one after the other when it does not.
+    """Run all children at the same time when a condition holds, as for `If`, else one after the other.
 
     An error of one does not stop the others. Results and reports have the order of the children: see `turns.in_turn`.
-
-    Args:
-        why_not: Returns why the condition does not hold; empty when it holds. Called right before the children would run.
     """
 
     def __init__(self, label: str, why_not: Callable[[S], str], *nodes: Node[S]) -> None:

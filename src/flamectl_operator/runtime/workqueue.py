@@ -45,12 +45,7 @@ class _Timer:
 
 
 class WorkQueue(Generic[K]):
-    """A queue of keys for any number of workers in one event loop.
-
-    Args:
-        group: Returns the group of a key. Groups take turns, so that a group with many keys does not delay the others. By default
-            all keys are in one group.
-    """
+    """A queue of keys for any number of workers in one event loop. Groups of keys take turns, so that none delays the others."""
 
     def __init__(
         self,
@@ -126,11 +121,7 @@ class WorkQueue(Generic[K]):
         self._failures.pop(key, None)
 
     async def get(self) -> K:
-        """Wait for a key and take it; the caller must always call `done` with it.
-
-        Raises:
-            QueueShutDown: `shut_down` was called; all waiting callers get this error.
-        """
+        """Wait for a key and take it; the caller must always call `done` with it. `shut_down` raises QueueShutDown here."""
         while True:
             if self._shutting_down:
                 raise QueueShutDown
@@ -143,11 +134,7 @@ class WorkQueue(Generic[K]):
             await self._wait_for_key()
 
     def done(self, key: K) -> None:
-        """Give a key back; if it was added meanwhile, it is ready again.
-
-        Raises:
-            ValueError: No worker holds the key. Ignoring this bug could hide a lost key.
-        """
+        """Give a key back; if it was added meanwhile, it is ready again. Raise ValueError if no worker holds it."""
         if key not in self._processing:
             raise ValueError(f"done() for a key that no worker holds: {key!r}")
         self._telemetry.key_done(_now() - self._processing.pop(key))

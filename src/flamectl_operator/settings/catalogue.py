@@ -24,11 +24,7 @@ _WORD = re.compile(r"(?<!^)(?=[A-Z])")
 
 @dataclass(frozen=True)
 class Setting:
-    """One setting.
-
-    Args:
-        live: Whether a change takes effect without a restart.
-    """
+    """One setting; a change of a live one takes effect without a restart."""
 
     path: str
     description: str

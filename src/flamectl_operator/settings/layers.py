@@ -27,10 +27,9 @@ class SettingsError(Exception):
 
 @dataclass(frozen=True)
 class Layer:
-    """The settings of one place.
+    """The settings of one place, which messages name.
 
     Args:
-        origin: The name of the place in messages, such as the path of a file.
         document: The settings, nested as in a file and not validated yet.
         origins: More exact origins of single settings, such as a flag, by path.
         typed: Whether the values have types, as in YAML, where quotes make a text. In the environment everything is text.
@@ -48,22 +47,14 @@ class Layer:
 
 @dataclass(frozen=True)
 class Effective:
-    """Valid settings.
-
-    Args:
-        origins: The origin of each setting, by path; `default` where no layer sets it.
-    """
+    """Valid settings, and the origin of each by path, which is `default` where no layer sets it."""
 
     config: OperatorConfig
     origins: Mapping[str, str]
 
 
 def layer_of(origin: str, settings: Mapping[str, tuple[str, object]]) -> Layer:
-    """Return a layer from single settings.
-
-    Args:
-        settings: The exact origin and the value of each setting, by path.
-    """
+    """Return a layer from single settings: the exact origin and the value of each, by path."""
     document: dict[str, Any] = {}
     for path, (_, value) in settings.items():
         *sections, name = path.split(".")
@@ -75,12 +66,9 @@ def layer_of(origin: str, settings: Mapping[str, tuple[str, object]]) -> Layer:
 
 
 def environment_layer(environ: Mapping[str, str]) -> Layer:
-    """Read settings from environment variables, such as `FLAMECTL_CONFIG_CONTROLLER_WORKERS=4`.
+    """Read settings from environment variables, such as `FLAMECTL_CONFIG_CONTROLLER_WORKERS=4`, or raise SettingsError.
 
-    Lists are separated by commas; an empty value is an empty list.
-
-    Raises:
-        SettingsError: A variable has our prefix, but there is no such setting.
+    Lists are separated by commas; an empty value is an empty list. An unknown variable with our prefix is an error.
     """
     known = {setting.variable: setting for setting in catalogue().values()}
     ours = sorted(name for name in environ if name.startswith(ENVIRONMENT_PREFIX))
@@ -97,10 +85,7 @@ def environment_layer(environ: Mapping[str, str]) -> Layer:
 
 
 def merge(layers: Sequence[Layer]) -> Effective:
-    """Merge layers.
-
-    Args:
-        layers: The layers; later ones take precedence. Lists are replaced, not joined.
+    """Merge layers, of which later ones take precedence; lists are replaced, not joined.
 
     Raises:
         SettingsError: A layer has an unknown setting or a bad value, or settings contradict each other.
@@ -119,11 +104,7 @@ def merge(layers: Sequence[Layer]) -> Effective:
 
 
 def check(layer: Layer) -> None:
-    """Validate one layer alone.
-
-    Raises:
-        SettingsError: The layer has an unknown setting or a bad value.
-    """
+    """Raise SettingsError if a layer, alone, has an unknown setting or a bad value."""
     try:
         _validated(layer.document)
     except ValidationError as error:

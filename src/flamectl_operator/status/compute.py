@@ -63,7 +63,6 @@ class StatusInput:
     Args:
         problem: Why the spec is invalid; empty when it is valid.
         outcomes: Outcomes of the steps of this pass; None before the acting steps have run.
-        registration: The outcome about executors that are not registered.
         requests_failed: Whether failed requests kept the pass from finding out all that the status should say.
     """
 

@@ -86,11 +86,7 @@ class ConditionWriter:
     now: datetime
 
     def make(self, kind: ConditionType, *, status: bool | None, reason: str, message: str) -> Condition:
-        """Return a condition.
-
-        Args:
-            status: Whether it holds; None when that is unknown.
-        """
+        """Return a condition; the status is None when it is unknown whether it holds."""
         known = next((condition for condition in self.before if condition.type == kind), None)
         said: Literal["True", "False", "Unknown"] = "Unknown" if status is None else "True" if status else "False"
         if known is not None and _says(known) == (said, reason, message, self.generation):
@@ -108,11 +104,7 @@ class ConditionWriter:
         )
 
     def merge(self, ours: Iterable[Condition], *, without: Collection[str] = ()) -> tuple[Condition, ...]:
-        """Return all conditions of the status in a fixed order; conditions of other writers stay as they are.
-
-        Args:
-            without: Types of conditions that end when they are not among these.
-        """
+        """Return all conditions of the status in a fixed order, also of other writers; those `without` end if not among ours."""
         kept = [condition for condition in self.before if condition.type not in without]
         return tuple({condition.type: condition for condition in (*kept, *ours)}.values())
 
@@ -130,11 +122,7 @@ class ValidSpecConditions:
     outcomes: Sequence[Outcome]
 
     def compute(self, *, midway: bool = False) -> tuple[Condition, ...]:
-        """Compute the conditions.
-
-        Args:
-            midway: Whether the pass has yet to find out what the API server answers to this generation.
-        """
+        """Compute the conditions, `midway` if the pass has yet to learn what the API server says to this generation."""
         degraded = self._degraded()
         # Until the pass has tried this generation, a refusal of an earlier one is neither resolved nor repeated.
         unknown = midway and degraded.status == "False" and _refused(self.before) is not None

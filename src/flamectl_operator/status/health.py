@@ -61,11 +61,7 @@ def compute_health(
     *,
     outcomes: Sequence[Outcome] = (),
 ) -> Health:
-    """Compute the health of a FlameCluster with a valid spec.
-
-    Args:
-        recent: The recent failures of each component, a session manager that does not answer, and paused sessions.
-    """
+    """Compute the health of a FlameCluster with a valid spec."""
     health = (
         _suspended(observed, effective.idleness, outcomes)
         if effective.suspended

@@ -50,11 +50,7 @@ MAX_GROUPS = 3
 
 @dataclass(frozen=True)
 class ProblemGroup:
-    """Pods of one component with the same cause.
-
-    Args:
-        message: Its subject and cause, in the words that are stored if those still hold.
-    """
+    """Pods of one component with the same cause, and the message in the stored words if those still hold."""
 
     components: tuple[Component, ...]
     problem: PodProblem
@@ -117,11 +113,7 @@ def group_problems(
     now: datetime,
     desired: DesiredCluster | None = None,
 ) -> tuple[ProblemGroup, ...]:
-    """Group the unhealthy Pods, the most important first, then the session manager, on which the others depend, then by name.
-
-    Args:
-        before: The unhealthy Pods of the stored status.
-    """
+    """Group the unhealthy Pods: the most important first, then the session manager, on which others depend, then by name."""
     groups: dict[tuple[type[Component], str, str], list[tuple[Component, PodProblem]]] = {}
     for component, problem in (*observed.unhealthy, *_waiting(observed, now)):
         key = (type(component), problem.reason, problem.subject or gist(problem.cause))

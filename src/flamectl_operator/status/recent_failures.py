@@ -36,11 +36,7 @@ _KINDS: dict[type[Component], str] = {
 
 @dataclass(frozen=True)
 class FailureSummary:
-    """The recent failures of one component.
-
-    Args:
-        failures: The failures, the last one last.
-    """
+    """The recent failures of one component, the last one last."""
 
     kind: type[Component]
     failures: tuple[RecentFailure, ...]

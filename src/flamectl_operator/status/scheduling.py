@@ -48,9 +48,7 @@ _OTHERS = (
 def remedy(words: str, template: ComponentTemplate, pod: str = "", found: PodSpec = _UNKNOWN) -> str:
     """Return what was asked, and what to do about it; empty where the scheduler's words are not known.
 
-    Args:
-        pod: The name of the Pod, which the claim of its `persistence` has as well.
-        found: The spec of the Pod, to which a webhook may have added something.
+    A claim of `persistence` has the name of its Pod, and a webhook may have added something to the spec that was found.
     """
     first, *others = dict.fromkeys(_remedies(words, template, pod, found)) or [""]
     both = "; ".join([first, *others[:1]])
