@@ -319,11 +319,7 @@ def _status(state: PodState, main: str, init: str, since: datetime, restarts: in
             "init": [running(init)] if init else [],
             "containers": [waiting(main)],
         },
-        "starting": {
-            "conditions": [unready],
-            "init": init_done,
-            "containers": [running(main, restarts=restarts)],
-        },
+        "starting": {"conditions": [unready], "init": init_done, "containers": [running(main, restarts=restarts)]},
         "ready": {"conditions": [ready], "init": init_done, "containers": [running(main, restarts=restarts)]},
         "crashing": {
             "phase": "Pending",

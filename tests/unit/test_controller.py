@@ -24,16 +24,7 @@ from flamectl_operator.runtime.outcome import DONE, Outcome, stop, wait
 from flamectl_operator.runtime.workflow import Always, If, InOrder, Stage
 from flamectl_operator.subreconcilers import PIPELINE
 from flamectl_operator.subreconcilers.update_status import OpenStatus
-from tests.unit.builders import (
-    NOW,
-    OWNER,
-    desired,
-    executor_template,
-    merged,
-    raw_spec,
-    replicas,
-    session_template,
-)
+from tests.unit.builders import NOW, OWNER, desired, executor_template, merged, raw_spec, replicas, session_template
 from tests.unit.subreconcilers.errors import broken, conflict, forbidden, not_found, refusal_of
 from tests.unit.subreconcilers.harness import CACHE_NAME, KEY, SM_NAME, StepHarness, converged
 

@@ -105,8 +105,7 @@ def test_build_arguments_exist_in_the_dockerfile(tools: Tools) -> None:
 
 
 @pytest.mark.parametrize(
-    ("file", "text", "words"),
-    [("tags", "v9.9.9\n", f"no tag v{VERSION}"), ("changed", " M src/a.py\n", "src/a.py")],
+    ("file", "text", "words"), [("tags", "v9.9.9\n", f"no tag v{VERSION}"), ("changed", " M src/a.py\n", "src/a.py")]
 )
 def test_a_commit_that_is_not_the_release_is_refused_before_anything_is_built(
     tools: Tools, capsys: pytest.CaptureFixture[str], file: str, text: str, words: str

@@ -31,12 +31,7 @@ def test_parts_come_in_any_order_and_units_in_flames_spellings(text: str) -> Non
 
 @pytest.mark.parametrize(
     ("largest", "too_large"),
-    [
-        ("999999999g", "1000000000g"),
-        ("999999t", "1000000t"),
-        ("999p", "1000p"),
-        ("9" * 18, "1" + "0" * 18),
-    ],
+    [("999999999g", "1000000000g"), ("999999t", "1000000t"), ("999p", "1000p"), ("9" * 18, "1" + "0" * 18)],
 )
 def test_the_largest_sizes_fit_into_flames_64_bits(largest: str, too_large: str) -> None:
     assert _SLOT.validate_python(f"cpu=1,mem={largest}")

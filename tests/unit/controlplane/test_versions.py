@@ -8,13 +8,7 @@ from pathlib import Path
 import pytest
 
 from tools.controlplane.errors import BinariesError
-from tools.controlplane.versions import (
-    MODULE,
-    MODULES,
-    cache_key,
-    chosen_module,
-    read_versions,
-)
+from tools.controlplane.versions import MODULE, MODULES, cache_key, chosen_module, read_versions
 
 
 @pytest.fixture

@@ -47,7 +47,7 @@ def test_overridden_endpoints_and_authorities_reach_clients() -> None:
         "cluster": {
             "endpoint": "https://flame.example:8080",
             "tls": {"cert_file": "/c", "key_file": "/k", "ca_file": "/certs/ca.crt"},
-        },
+        }
     }
 
     assert _context({"configOverrides": overrides})["cluster"] == {

@@ -57,11 +57,7 @@ def _text(changes: dict[str, Any] | None = None) -> str:
 
 def test_file_equals_the_documented_one_with_the_fields_of_flame_0_6() -> None:
     documented = yaml.safe_load(HLD)
-    documented["cluster"] |= {
-        "resreq": "cpu=1,mem=1g",
-        "executors": {"shim": "host"},
-        "limits": {"max_executors": 10},
-    }
+    documented["cluster"] |= {"resreq": "cpu=1,mem=1g", "executors": {"shim": "host"}, "limits": {"max_executors": 10}}
 
     assert yaml.safe_load(_text()) == documented
 

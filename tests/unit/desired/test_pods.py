@@ -368,47 +368,32 @@ def _of_wait_container(**resources: dict[str, str]) -> dict[str, Any]:
         pytest.param(
             {"limits": {"cpu": "4"}},
             {},
-            {
-                "requests": {"cpu": "500m", "memory": "16Mi"},
-                "limits": {"cpu": "500m", "memory": "32Mi"},
-            },
+            {"requests": {"cpu": "500m", "memory": "16Mi"}, "limits": {"cpu": "500m", "memory": "32Mi"}},
             id="much of one resource",
         ),
         pytest.param({}, {"resources": GUARANTEED}, MOST, id="the whole Pod asks for much"),
         pytest.param(
             {"requests": {"cpu": "50m"}},
             {"resources": {"requests": {"cpu": "2", "memory": "2Gi"}}},
-            {
-                "requests": {"cpu": "50m", "memory": "512Mi"},
-                "limits": {"cpu": "100m", "memory": "512Mi"},
-            },
+            {"requests": {"cpu": "50m", "memory": "512Mi"}, "limits": {"cpu": "100m", "memory": "512Mi"}},
             id="the executor and its whole Pod ask for something",
         ),
         pytest.param(
             GUARANTEED,
             _of_wait_container(requests={"cpu": "20m"}),
-            {
-                "requests": {"cpu": "20m", "memory": "512Mi"},
-                "limits": {"cpu": "100m", "memory": "512Mi"},
-            },
+            {"requests": {"cpu": "20m", "memory": "512Mi"}, "limits": {"cpu": "100m", "memory": "512Mi"}},
             id="the author sets a request",
         ),
         pytest.param(
             {},
             _of_wait_container(requests={"cpu": "1"}),
-            {
-                "requests": {"cpu": "1", "memory": "16Mi"},
-                "limits": {"cpu": "1", "memory": "32Mi"},
-            },
+            {"requests": {"cpu": "1", "memory": "16Mi"}, "limits": {"cpu": "1", "memory": "32Mi"}},
             id="the author sets a request above the usual limit",
         ),
         pytest.param(
             GUARANTEED,
             _of_wait_container(limits={"memory": "8Mi"}),
-            {
-                "requests": {"cpu": "500m", "memory": "8Mi"},
-                "limits": {"cpu": "500m", "memory": "8Mi"},
-            },
+            {"requests": {"cpu": "500m", "memory": "8Mi"}, "limits": {"cpu": "500m", "memory": "8Mi"}},
             id="the author sets a limit below the usual request",
         ),
     ],

@@ -17,10 +17,7 @@ BOTH: dict[str, Any] = {
     "tls": {"secretName": "manager", "certKey": "a.pem", "keyKey": "b.pem", "caKey": "c.pem"},
     "objectCache": {"tls": {"secretName": "cache"}},
 }
-SECURE_0_7: dict[str, Any] = {
-    "flameVersion": "0.7",
-    "tls": {"secretName": "manager", "trustDomain": "flame.example"},
-}
+SECURE_0_7: dict[str, Any] = {"flameVersion": "0.7", "tls": {"secretName": "manager", "trustDomain": "flame.example"}}
 
 
 def _config(changes: dict[str, Any]) -> dict[str, Any]:

@@ -52,11 +52,7 @@ def test_counts_are_those_of_open_sessions() -> None:
 
 @pytest.mark.parametrize(
     ("session", "in_use"),
-    [
-        (Session("s"), True),
-        (Session("s", is_open=False, suspended=True), True),
-        (Session("s", is_open=False), False),
-    ],
+    [(Session("s"), True), (Session("s", is_open=False, suspended=True), True), (Session("s", is_open=False), False)],
 )
 def test_cluster_is_in_use_while_a_session_is_open_or_will_go_on(session: Session, *, in_use: bool) -> None:
     assert SessionManagerSnapshot({}, sessions=(session,)).in_use is in_use

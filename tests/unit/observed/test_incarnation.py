@@ -18,15 +18,7 @@ from flamectl_operator.kube.pod_views import (
 )
 from flamectl_operator.observed.component import Component
 from flamectl_operator.observed.incarnation import incarnation_of
-from tests.unit.builders import (
-    INCARNATION,
-    container_id,
-    executor_pod,
-    observed,
-    running,
-    session_manager,
-    terminating,
-)
+from tests.unit.builders import INCARNATION, container_id, executor_pod, observed, running, session_manager, terminating
 
 FIRST, SECOND = container_id(SESSION_MANAGER), container_id(SESSION_MANAGER, 1)
 EARLY, LATE = "2026-01-01T00:00:00Z", "2026-01-01T01:00:00Z"

@@ -22,10 +22,7 @@ PLACED = 1000
 def _autoscaling(
     least: int = 1, most: int = 10, *, idle: int = 60, up: int = 0, down: int = 0, pending: int = 10
 ) -> Any:
-    behavior = {
-        "scaleUp": {"stabilizationWindowSeconds": up},
-        "scaleDown": {"stabilizationWindowSeconds": down},
-    }
+    behavior = {"scaleUp": {"stabilizationWindowSeconds": up}, "scaleDown": {"stabilizationWindowSeconds": down}}
     return Autoscaling(
         min_replicas=least, max_replicas=most, idle_timeout_seconds=idle, max_pending=pending, behavior=behavior
     )

@@ -127,10 +127,7 @@ def test_drain_under_on_delete_ends_in_time_although_none_may_be_unavailable() -
     assert [(executor.name, why) for executor, why in plan.delete] == [(NODE, Deletion.TIMED_OUT)]
 
 
-@pytest.mark.parametrize(
-    "other",
-    [_BUSY, FlameExecutor(NODE, ExecutorState.UNBINDING, "s")],
-)
+@pytest.mark.parametrize("other", [_BUSY, FlameExecutor(NODE, ExecutorState.UNBINDING, "s")])
 def test_drain_goes_on_while_another_executor_of_the_node_has_not_left(other: FlameExecutor) -> None:
     seen = SessionManagerSnapshot({}, (FlameExecutor(NODE, ExecutorState.UNBINDING), other))
     assert _plan(_draining(seen, BOOTTIME), effective(), {NODE: BOOTTIME - 1}, MOMENT).delete == ()

@@ -7,14 +7,7 @@ import pytest
 from flamectl_operator.kube.pod_views import PodView
 from flamectl_operator.planning.comparison import Comparison
 from flamectl_operator.planning.effective_spec import config_generation
-from tests.unit.builders import (
-    NOW,
-    config_map_view,
-    effective,
-    observed,
-    session_manager,
-    terminating,
-)
+from tests.unit.builders import NOW, config_map_view, effective, observed, session_manager, terminating
 
 
 @pytest.mark.parametrize(

@@ -54,11 +54,7 @@ def _executors(
 
 
 def _caches(
-    before: ReplacementBackoff,
-    *views: PodView,
-    replicas: int = 2,
-    now: datetime = NOW,
-    revision: str = CACHE_REVISION,
+    before: ReplacementBackoff, *views: PodView, replicas: int = 2, now: datetime = NOW, revision: str = CACHE_REVISION
 ) -> ReplacementBackoff:
     caches = observed(*views).object_caches
     return count_object_caches(before, caches, revision, replicas=replicas, now=now, settings=SETTINGS)

@@ -15,14 +15,7 @@ from flamectl_operator.api.flamecluster import LockOptions
 from flamectl_operator.kube import lease as leases
 from flamectl_operator.kube.pod_views import PodView
 from flamectl_operator.kube.views import LeaseView
-from flamectl_operator.planning.lock import (
-    Foreign,
-    HeldByOther,
-    HeldLease,
-    ObservedLease,
-    check_lease,
-    observe_lease,
-)
+from flamectl_operator.planning.lock import Foreign, HeldByOther, HeldLease, ObservedLease, check_lease, observe_lease
 from tests.unit.builders import (
     NOW,
     OWNER,
@@ -337,22 +330,14 @@ GONE = terminating(executor_pod(9))
         ),
     ],
 )
-def test_lock_is_kept_while_deletions_are_left(
-    changes: dict[str, Any],
-    pods: list[PodView],
-    expected: object,
-) -> None:
+def test_lock_is_kept_while_deletions_are_left(changes: dict[str, Any], pods: list[PodView], expected: object) -> None:
     wanted = effective(changes)
     assert cluster_plan(observed(*pods, wanted=wanted), wanted).disrupts_later is expected
 
 
 @pytest.mark.parametrize(
     ("pods", "expected"),
-    [
-        ([session_manager(), executor_pod()], True),
-        ([terminating(session_manager()), GONE], False),
-        ([], False),
-    ],
+    [([session_manager(), executor_pod()], True), ([terminating(session_manager()), GONE], False), ([], False)],
 )
 def test_suspension_needs_no_lock_when_all_pods_terminate(pods: list[PodView], expected: object) -> None:
     wanted = effective(suspended=True)

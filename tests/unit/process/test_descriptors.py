@@ -25,9 +25,7 @@ def test_the_soft_limit_is_raised_to_the_hard_one(
     assert [call.args[1] for call in setting.call_args_list] == ([] if raised is None else [(raised, hard)])
 
 
-def test_refused_limit_does_not_stop_the_operator(
-    mocker: MockerFixture,
-) -> None:
+def test_refused_limit_does_not_stop_the_operator(mocker: MockerFixture) -> None:
     mocker.patch("resource.getrlimit", return_value=(1024, 4096))
     mocker.patch("resource.setrlimit", side_effect=PermissionError)
     raise_descriptor_limit()

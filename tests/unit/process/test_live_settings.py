@@ -92,9 +92,7 @@ async def test_missing_config_map_is_created_and_the_defaults_apply() -> None:
     assert setup.api.find("configmaps", CONFIG_MAP, NAMESPACE) is not None
 
 
-async def test_foreign_config_map_is_reported_and_the_defaults_apply(
-    logs: list[MutableMapping[str, Any]],
-) -> None:
+async def test_foreign_config_map_is_reported_and_the_defaults_apply(logs: list[MutableMapping[str, Any]]) -> None:
     setup = Setup()
     setup.api.put("configmaps", {"metadata": {"name": CONFIG_MAP, "namespace": NAMESPACE}, "data": {"x": "y"}})
     await setup.live.load()
@@ -241,12 +239,7 @@ async def test_deleted_config_map_keeps_the_settings_and_is_not_recreated() -> N
 
 @pytest.mark.parametrize(
     "error",
-    [
-        ConnectionFailedError("refused"),
-        ConnectionLostError("reset"),
-        ServerError(503),
-        TooManyRequestsError(429),
-    ],
+    [ConnectionFailedError("refused"), ConnectionLostError("reset"), ServerError(503), TooManyRequestsError(429)],
     ids=lambda error: type(error).__name__,
 )
 async def test_transient_error_is_not_reported(error: KubernetesError) -> None:

@@ -76,23 +76,14 @@ SCENARIOS: dict[str, tuple[dict[str, Any], Callable[[StepHarness], Any]]] = {
     ),
     "suspended": (replicas(2), lambda world: world.edit({"suspend": True})),
     "paused": (replicas(2), lambda world: world.edit({**replicas(5), "paused": True})),
-    "an edited Service": (
-        replicas(1),
-        lambda world: world.change("services", SM_NAME, {"spec": {"type": "NodePort"}}),
-    ),
+    "an edited Service": (replicas(1), lambda world: world.change("services", SM_NAME, {"spec": {"type": "NodePort"}})),
     "a deleted ConfigMap": (replicas(1), lambda world: world.api.remove("configmaps", CM_NAME)),
     "a deleted session manager": (replicas(2), lambda world: world.api.remove("pods", SM_NAME)),
     "a session manager without its label": (replicas(1), lambda world: world.unlabel("pods", SM_NAME)),
     "a failed executor": (replicas(2), _fails),
-    "a network policy and object caches": (
-        replicas(1),
-        lambda world: world.edit({"networkPolicy": {}, **cached(2)}),
-    ),
+    "a network policy and object caches": (replicas(1), lambda world: world.edit({"networkPolicy": {}, **cached(2)})),
     "fewer object caches": (merged(replicas(1), cached(3)), lambda world: world.edit(cached(1))),
-    "a name that somebody else has": (
-        replicas(1),
-        _squat,
-    ),
+    "a name that somebody else has": (replicas(1), _squat),
 }
 
 

@@ -255,10 +255,7 @@ PARTS: dict[str, tuple[type[KubernetesObject], dict[str, Any]]] = {
         {"spec": {"resources": {"requests": {"storage": "1Gi", **_TEXTS}}}},
     ),
     "message of a Pod": (PodView, {"status": {"message": LONG}}),
-    "messages of a Pod": (
-        PodView,
-        {"status": {"conditions": [{"type": "A", "message": "m" * 1000}] * 1000}},
-    ),
+    "messages of a Pod": (PodView, {"status": {"conditions": [{"type": "A", "message": "m" * 1000}] * 1000}}),
     "images of a Pod": (PodView, {"status": {"containerStatuses": [{"name": "a", "image": LONG}]}}),
     "containers of a Pod": (
         PodView,

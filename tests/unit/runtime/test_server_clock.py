@@ -214,8 +214,7 @@ def test_process_that_finds_clocks_that_differ_believes_no_time_from_before(
 
 
 @pytest.mark.parametrize(
-    ("recorded", "steady", "counted"),
-    [(-50, None, -50), (-50, -20, -20), (-10, -20, -10), (90, None, 0), (90, -20, 0)],
+    ("recorded", "steady", "counted"), [(-50, None, -50), (-50, -20, -20), (-10, -20, -10), (90, None, 0), (90, -20, 0)]
 )
 def test_wait_counts_from_its_recorded_time_or_from_when_the_clock_is_steady(
     recorded: int, steady: int | None, counted: int

@@ -66,8 +66,7 @@ def test_no_two_settings_have_the_same_variable() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "namespaces"),
-    [("a", ("a",)), ("a,b", ("a", "b")), (" a , b ", ("a", "b")), ("", ()), (" ", ())],
+    ("text", "namespaces"), [("a", ("a",)), ("a,b", ("a", "b")), (" a , b ", ("a", "b")), ("", ()), (" ", ())]
 )
 def test_list_in_the_environment_is_split_at_commas(text: str, namespaces: tuple[str, ...]) -> None:
     config = merge([environment_layer({"FLAMECTL_CONFIG_CONTROLLER_NAMESPACES": text})]).config
@@ -247,12 +246,7 @@ def test_true_is_no_number(path: str) -> None:
 @pytest.mark.parametrize("value", ["../x", "a/b", "A", "-a", "a_b", " a", "a\n", "a" * 254, "ä", "a%2fb"])
 @pytest.mark.parametrize(
     "path",
-    [
-        "leaderElection.resourceName",
-        "leaderElection.resourceNamespace",
-        "controller.namespaces",
-        "flame.clusterDomain",
-    ],
+    ["leaderElection.resourceName", "leaderElection.resourceNamespace", "controller.namespaces", "flame.clusterDomain"],
 )
 def test_name_that_kubernetes_would_refuse_is_refused_in_one_line(path: str, value: str) -> None:
     many = isinstance(catalogue()[path].default, tuple)

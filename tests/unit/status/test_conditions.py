@@ -426,23 +426,17 @@ def test_stored_refusal_stays_until_the_pass_has_a_result(before: list[Condition
     ("after", "told"),
     [
         pytest.param(
-            _condition("Degraded", "True", "QuotaExceeded", "no"),
-            ("Warning", "QuotaExceeded", "no"),
-            id="degraded",
+            _condition("Degraded", "True", "QuotaExceeded", "no"), ("Warning", "QuotaExceeded", "no"), id="degraded"
         ),
         pytest.param(_condition("Degraded", "False", "AsExpected"), None, id="not degraded"),
         pytest.param(
-            _condition("ConfigValid", "False", "InvalidSpec", "x"),
-            ("Warning", "InvalidSpec", "x"),
-            id="invalid",
+            _condition("ConfigValid", "False", "InvalidSpec", "x"), ("Warning", "InvalidSpec", "x"), id="invalid"
         ),
         pytest.param(_condition("ConfigValid", "True", "Valid"), None, id="valid"),
         pytest.param(_condition("Ready", "True", "Fine", "well"), ("Normal", "Ready", "well"), id="ready"),
         pytest.param(_condition("Ready", "False", "NotReady", "no"), None, id="not ready"),
         pytest.param(
-            _condition("Suspended", "True", "Suspended"),
-            ("Normal", "Suspended", "Suspended"),
-            id="suspended",
+            _condition("Suspended", "True", "Suspended"), ("Normal", "Suspended", "Suspended"), id="suspended"
         ),
         pytest.param(_condition("Suspended", "False", "Suspending", "5 Pods"), None, id="suspending"),
         pytest.param(_condition("Paused", "True", "Paused"), ("Normal", "Paused", "Paused"), id="paused"),

@@ -73,11 +73,7 @@ def _degraded(status: FlameClusterStatus) -> str:
 
 @pytest.mark.parametrize(
     ("count", "who"),
-    [
-        (1, "my-flame-executor-manager-0"),
-        (3, "my-flame-executor-manager-0, -1, -2"),
-        (5, "5 executors"),
-    ],
+    [(1, "my-flame-executor-manager-0"), (3, "my-flame-executor-manager-0, -1, -2"), (5, "5 executors")],
 )
 def test_executors_with_equal_trouble_share_a_message(count: int, who: str) -> None:
     status = _status(SM, *map(_pulling, range(count)))

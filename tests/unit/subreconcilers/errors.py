@@ -72,9 +72,4 @@ def unreachable() -> ConnectionFailedError:
 
 
 #: Answers that do not change by themselves, with the reason that the `Degraded` condition gives.
-REFUSALS = [
-    (quota, "QuotaExceeded"),
-    (forbidden, "PermissionDenied"),
-    (invalid, "Rejected"),
-    (bad_request, "Rejected"),
-]
+REFUSALS = [(quota, "QuotaExceeded"), (forbidden, "PermissionDenied"), (invalid, "Rejected"), (bad_request, "Rejected")]

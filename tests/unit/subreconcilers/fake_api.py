@@ -101,14 +101,7 @@ class FakeApi:
     # --- What a test does to it
 
     def fail(
-        self,
-        verb: str,
-        plural: str,
-        error: KubernetesError,
-        *,
-        applied: bool = False,
-        name: str = "",
-        times: int = 1,
+        self, verb: str, plural: str, error: KubernetesError, *, applied: bool = False, name: str = "", times: int = 1
     ) -> None:
         self.faults.append(Fault(verb, plural, error, applied, name, times))
 
@@ -182,13 +175,7 @@ class FakeApi:
         self._check(resource, current, body["metadata"])
         return self._view(resource, current | {"status": self._known(body["status"])})
 
-    async def merge_patch(
-        self,
-        resource: Resource[T],
-        namespace: str,
-        name: str,
-        body: Mapping[str, Any],
-    ) -> T:
+    async def merge_patch(self, resource: Resource[T], namespace: str, name: str, body: Mapping[str, Any]) -> T:
         def apply() -> Manifest:
             current = self._found(resource, namespace, name)
             self._check(resource, current, _given(resourceVersion=body.get("metadata", {}).get("resourceVersion")))
@@ -252,12 +239,7 @@ class FakeApi:
     # --- How it works
 
     def _write(
-        self,
-        verb: str,
-        resource: Resource[Any],
-        name: str,
-        apply: Callable[[], Manifest],
-        guard: Guard | None = None,
+        self, verb: str, resource: Resource[Any], name: str, apply: Callable[[], Manifest], guard: Guard | None = None
     ) -> Manifest:
         interfere = self.interference.pop((verb, resource.plural), None)
         if interfere is not None:

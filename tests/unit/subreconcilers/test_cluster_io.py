@@ -74,9 +74,7 @@ async def test_spec_read_during_a_pass_triggers_a_pass_though_a_step_fails(mocke
     assert world.status.observed_generation == 3
 
 
-async def test_watch_event_during_a_read_is_kept_when_the_read_finds_nothing(
-    mocker: MockerFixture,
-) -> None:
+async def test_watch_event_during_a_read_is_kept_when_the_read_finds_nothing(mocker: MockerFixture) -> None:
     world = await converged(replicas(1))
     run, get, before = await world.begin(), world.api.get, world.session_manager
     assert before is not None

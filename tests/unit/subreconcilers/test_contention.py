@@ -215,8 +215,7 @@ async def test_writer_that_changes_its_name_with_each_write_causes_no_writes_of_
 
 
 @pytest.mark.parametrize(
-    ("plural", "name"),
-    [("services", SM_NAME), ("configmaps", CM_NAME), ("networkpolicies", "my-flame-network-policy")],
+    ("plural", "name"), [("services", SM_NAME), ("configmaps", CM_NAME), ("networkpolicies", "my-flame-network-policy")]
 )
 async def test_child_that_somebody_keeps_deleting_is_created_once_a_second(plural: str, name: str) -> None:
     world = await converged(EVERYTHING)

@@ -38,10 +38,7 @@ async def test_executor_of_the_session_with_the_lowest_priority_goes_first(prior
 
 @pytest.mark.parametrize(
     ("starting", "verb", "marked"),
-    [
-        pytest.param(1, "delete", [], id="while one is deleted"),
-        pytest.param(0, "patch", [3], id="while one is marked"),
-    ],
+    [pytest.param(1, "delete", [], id="while one is deleted"), pytest.param(0, "patch", [3], id="while one is marked")],
 )
 async def test_no_executor_is_marked_after_a_remaining_one_has_failed(
     starting: int, verb: str, marked: list[int]

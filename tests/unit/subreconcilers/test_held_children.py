@@ -12,11 +12,7 @@ from tests.unit.builders import OWNER, cached, merged, replicas, text
 from tests.unit.subreconcilers.harness import LOCK_NAME, SM_NAME, cache_name, converged, executor_name
 
 FINALIZER = "example.com/hold"
-HELD = {
-    "deletionTimestamp": "2030-01-01T00:00:00Z",
-    "deletionGracePeriodSeconds": 10,
-    "finalizers": [FINALIZER],
-}
+HELD = {"deletionTimestamp": "2030-01-01T00:00:00Z", "deletionGracePeriodSeconds": 10, "finalizers": [FINALIZER]}
 _STORED = cached(1, persistence={"size": "1Gi"})
 
 

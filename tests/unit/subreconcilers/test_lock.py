@@ -15,13 +15,7 @@ from flamectl_operator.kube.errors import ForbiddenError, KubernetesError, LockL
 from flamectl_operator.kube.resources import PODS
 from flamectl_operator.reconcile.stores import FLAME_CLUSTERS
 from tests.unit.builders import OWNER, controller_reference, replicas, rolling
-from tests.unit.subreconcilers.errors import (
-    broken,
-    forbidden,
-    lost,
-    refusal_of,
-    unreachable,
-)
+from tests.unit.subreconcilers.errors import broken, forbidden, lost, refusal_of, unreachable
 from tests.unit.subreconcilers.harness import LOCK_NAME, SM_NAME, StepHarness, converged, executor_name
 
 #: Changes of the spec or of the Pods after which a Pod has to be deleted.
@@ -543,9 +537,7 @@ def _plain(reference: Any) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("error", [lost, broken])
-async def test_lease_write_with_a_lost_answer_is_read_before_use(
-    error: Callable[[], KubernetesError],
-) -> None:
+async def test_lease_write_with_a_lost_answer_is_read_before_use(error: Callable[[], KubernetesError]) -> None:
     """Another operator was faster and the write failed, but its answer was lost."""
     world = await converged(replicas(3))
     world.edit(replicas(1))

@@ -89,11 +89,7 @@ DROPPED = [
     "networkPolicy",
     "commonLabels",
 ]
-OTHER_DEFAULTS = {
-    "executorManager.imagePullPolicy": "Always",
-    "idle": {"timeoutSeconds": 1},
-    "suspend": True,
-}
+OTHER_DEFAULTS = {"executorManager.imagePullPolicy": "Always", "idle": {"timeoutSeconds": 1}, "suspend": True}
 
 
 @pytest.mark.parametrize("restarts", [False, True], ids=["running", "restarted"])

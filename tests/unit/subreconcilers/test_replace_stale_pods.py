@@ -20,15 +20,7 @@ from flamectl_operator.kube.errors import BadRequestError, ForbiddenError, Kuber
 from flamectl_operator.kube.resources import CLAIMS, PODS
 from flamectl_operator.reconcile.refusals import RefusedError, never_admits
 from flamectl_operator.subreconcilers.replace_stale_pods import ReplaceStalePods
-from tests.unit.builders import (
-    NOW,
-    container_id,
-    desired,
-    executor_template,
-    merged,
-    replicas,
-    rolling,
-)
+from tests.unit.builders import NOW, container_id, desired, executor_template, merged, replicas, rolling
 from tests.unit.builders import text as rfc3339
 from tests.unit.subreconcilers.errors import (
     REFUSALS,

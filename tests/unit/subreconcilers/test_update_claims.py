@@ -389,7 +389,7 @@ def _make_claim(world: StepHarness, **metadata: Any) -> None:
 
 
 EXISTING_SESSION: dict[str, Any] = {
-    "sessionManager": {"storage": "fs:///var/lib/flame/session", "persistence": {"existingClaim": "mine"}},
+    "sessionManager": {"storage": "fs:///var/lib/flame/session", "persistence": {"existingClaim": "mine"}}
 }
 EXISTING_CACHE = cached(persistence={"existingClaim": "mine"})
 
@@ -494,10 +494,7 @@ async def test_pod_waits_for_an_existing_claim_that_another_cluster_uses(
 
 @pytest.mark.parametrize(
     "annotations",
-    [
-        pytest.param({"flame.xflops.io/claim": "second"}, id="on another claim"),
-        pytest.param({}, id="on no claim"),
-    ],
+    [pytest.param({"flame.xflops.io/claim": "second"}, id="on another claim"), pytest.param({}, id="on no claim")],
 )
 async def test_pod_of_another_cluster_on_another_claim_is_in_nobodys_way(annotations: dict[str, str]) -> None:
     world = StepHarness(EXISTING_SESSION)

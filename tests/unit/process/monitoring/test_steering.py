@@ -54,11 +54,7 @@ class Port:
 
 
 @pytest.mark.parametrize(
-    ("address", "sender", "others"),
-    [
-        ("127.0.0.1", "127.0.0.2", ["127.0.0.1", "127.0.0.3"]),
-        ("::1", "::1", []),
-    ],
+    ("address", "sender", "others"), [("127.0.0.1", "127.0.0.2", ["127.0.0.1", "127.0.0.3"]), ("::1", "::1", [])]
 )
 def test_chosen_address_is_refused_until_another_is_chosen(address: str, sender: str, others: list[str]) -> None:
     with ExitStack() as stack:
