@@ -177,8 +177,7 @@ async def test_wait_of_a_step_is_logged_once() -> None:
     world = await converged(replicas(2))
     world.edit(merged(replicas(2, type="OnDelete"), executor_template({"nodeSelector": {"a": "b"}})))
     with structlog.testing.capture_logs() as logs:
-        for _ in range(3):
-            await world.run_pass()
+        await world.run_passes(3)
 
     waits = [line["log_level"] for line in logs if line.get("reason") == "OnDelete"]
     assert waits == ["info"]

@@ -48,8 +48,7 @@ async def _at_rest(count: int) -> StepHarness:
         world.api.put("pods", pod)
     cluster["status"]["executorManager"]["nextId"] = count
     world.apply(cluster["spec"] | replicas_of(cluster, count))
-    for _ in range(5):
-        await world.run_pass()
+    await world.run_passes(5)
     world.api.writes.clear()
     await world.controller.reconcile(KEY)
     assert world.api.writes == []
@@ -108,8 +107,7 @@ async def test_pass_after_the_change_of_one_executor_is_linear_in_the_executors(
 
 async def test_cached_pod_takes_less_than_four_kilobytes() -> None:
     world = await _at_rest(3)
-    found = world.api.find("pods", executor_name(1))
-    assert found is not None
+    found = world.pod(executor_name(1))
     since = {"lastTransitionTime": "2025-06-01T12:00:00Z"}
     kinds = ("PodReadyToStartContainers", "Initialized", "Ready", "ContainersReady", "PodScheduled")
     found["status"]["conditions"] = [{"type": kind, "status": "True", **since} for kind in kinds]
@@ -197,9 +195,7 @@ class _Scale:
 
     @property
     def cluster(self) -> dict[str, Any]:
-        found = self.api.find("flameclusters", KEY[1])
-        assert found is not None
-        return found
+        return self.api.present("flameclusters", KEY[1])
 
     @property
     def removing(self) -> bool:
@@ -207,8 +203,7 @@ class _Scale:
         return bool(self.cluster["status"]["generations"].get("hasPendingRemoval"))
 
     def make_ready(self, name: str) -> None:
-        found = self.api.find("pods", name)
-        assert found is not None
+        found = self.api.present("pods", name)
         status = {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]}
         self.api.put("pods", found | {"spec": found["spec"] | {"nodeName": "node-1"}, "status": status})
 
@@ -295,8 +290,7 @@ def test_executor_that_fails_is_noticed_at_once_while_others_start() -> None:
         scale = _Scale()
         async with scale.running(50):
             await scale.start(20, 0.05)
-            found = scale.api.find("pods", executor_name(30))
-            assert found is not None
+            found = scale.api.present("pods", executor_name(30))
             scale.api.put("pods", found | {"status": {"phase": "Failed"}})
             await asyncio.sleep(0.01)
             assert scale.api.find("pods", executor_name(50)) is not None

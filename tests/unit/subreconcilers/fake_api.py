@@ -118,6 +118,12 @@ class FakeApi:
     def find(self, plural: str, name: str, namespace: str = "default") -> Manifest | None:
         return self.objects.get((plural, namespace, name))
 
+    def present(self, plural: str, name: str) -> Manifest:
+        """An object that must be there."""
+        found = self.find(plural, name)
+        assert found is not None, f"no {plural} {name}"
+        return found
+
     def remove(self, plural: str, name: str, namespace: str = "default") -> None:
         """Remove an object, with its finalizers."""
         manifest = self.objects.pop((plural, namespace, name))

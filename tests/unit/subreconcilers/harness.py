@@ -133,9 +133,7 @@ class StepHarness:
         self.apply(merged(self.api.objects["flameclusters", *KEY]["spec"], changes))
 
     def change(self, plural: str, name: str, changes: Mapping[str, Any]) -> None:
-        found = self.api.find(plural, name)
-        assert found is not None, f"no {plural} {name}"
-        self.api.put(plural, merged(found, changes))
+        self.api.put(plural, merged(self.api.present(plural, name), changes))
 
     def squat(self, plural: str, name: str, **metadata: Any) -> None:
         """Create a foreign object with a name that the cluster needs."""
@@ -144,8 +142,7 @@ class StepHarness:
 
     def unlabel(self, plural: str, name: str) -> None:
         """Remove the operator's label, so that no watch shows the object."""
-        found = self.api.find(plural, name)
-        assert found is not None
+        found = self.api.present(plural, name)
         labels = {key: value for key, value in found["metadata"]["labels"].items() if key != CLUSTER_LABEL}
         self.api.put(plural, found | {"metadata": found["metadata"] | {"labels": labels}})
 
@@ -160,8 +157,7 @@ class StepHarness:
         status = msgspec.json.decode(msgspec.json.encode(example.status))
         if name == SM_NAME and example.status.phase == "Running":
             status["podIP"] = POD_IP
-        found = self.api.find("pods", name)
-        assert found is not None, f"no Pod {name}"
+        found = self.pod(name)
         spec = found["spec"] | ({"nodeName": example.spec.node_name} if example.spec.node_name else {})
         self.api.put("pods", found | {"spec": spec, "status": status})
 
@@ -208,6 +204,18 @@ class StepHarness:
             self.sync()
         self.news.clear()
         return await self.controller.reconcile(KEY)
+
+    async def run_passes(self, count: int, *, ready: bool = False, seconds: float = 0, stale: bool = False) -> Result:
+        """Run so many passes and return the result of the last one.
+
+        After each pass so many seconds go by, and all Pods become ready if `ready`.
+        """
+        for _ in range(count):
+            result = await self.run_pass(stale=stale)
+            if ready:
+                self.let_pods_become_ready()
+            self.clock.elapsed += seconds
+        return result
 
     @property
     def another_pass_follows(self) -> bool:
@@ -289,6 +297,14 @@ class StepHarness:
         pods = [self.api.find("pods", executor_name(executor_id)) for executor_id in self.executor_ids]
         conditions = [condition for pod in pods if pod is not None for condition in pod["status"].get("conditions", [])]
         return sum(each["type"] == "Ready" and each["status"] == "True" for each in conditions)
+
+    def pod(self, name: str) -> dict[str, Any]:
+        """A Pod that must be there."""
+        return self.api.present("pods", name)
+
+    def uid(self, name: str) -> str:
+        """The uid of a Pod that must be there."""
+        return str(self.pod(name)["metadata"]["uid"])
 
     @property
     def session_manager(self) -> dict[str, Any] | None:

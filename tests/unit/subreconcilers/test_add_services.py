@@ -24,8 +24,7 @@ async def _step(world: StepHarness) -> Outcome:
 
 
 def _spec(world: StepHarness, name: str) -> dict[str, Any]:
-    found = world.api.find("services", name)
-    assert found is not None
+    found = world.api.present("services", name)
     spec: dict[str, Any] = found["spec"]
     return spec
 
@@ -65,8 +64,7 @@ async def test_manual_edit_is_reverted_and_foreign_fields_are_kept(name: str, ed
 
     assert await _step(world) is DONE
     assert _spec(world, name) == before | {"clusterIP": "10.0.0.1"}
-    found = world.api.find("services", name)
-    assert found is not None
+    found = world.api.present("services", name)
     assert found["metadata"]["annotations"]["note"] == "x"
     assert found["metadata"]["labels"]["app.kubernetes.io/name"] == "flame"
 

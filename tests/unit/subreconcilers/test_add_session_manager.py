@@ -43,11 +43,6 @@ async def _step(world: StepHarness) -> Outcome:
     return await AddSessionManager().run(run)
 
 
-def _uid(world: StepHarness) -> str:
-    assert world.session_manager is not None
-    return str(world.session_manager["metadata"]["uid"])
-
-
 async def test_session_manager_is_not_created_without_a_config_map() -> None:
     world = StepHarness()
     world.squat("configmaps", CM_NAME)
@@ -60,7 +55,7 @@ async def test_session_manager_is_not_created_without_a_config_map() -> None:
 
 async def test_terminal_session_manager_is_deleted_and_recreated_by_the_next_pass() -> None:
     world = await converged()
-    before = _uid(world)
+    before = world.uid(SM_NAME)
     world.set_pod(SM_NAME, "failed")
 
     assert (await _step(world)).reason == "Terminating"
@@ -68,7 +63,7 @@ async def test_terminal_session_manager_is_deleted_and_recreated_by_the_next_pas
 
     world.let_pods_become_ready()
     await world.run_pass()
-    assert _uid(world) != before
+    assert world.uid(SM_NAME) != before
 
 
 async def test_stuck_session_manager_is_force_deleted_and_replaced() -> None:
@@ -76,16 +71,16 @@ async def test_stuck_session_manager_is_force_deleted_and_replaced() -> None:
     # By a clock that is far behind.
     metadata = {"deletionTimestamp": "2025-06-01T11:00:00Z", "deletionGracePeriodSeconds": 10}
     world.change("pods", SM_NAME, {"metadata": metadata})
-    before = _uid(world)
+    before = world.uid(SM_NAME)
 
     outcome = await _step(world)
     assert (outcome.reason, outcome.delay) == ("Terminating", 70)
-    assert _uid(world) == before
+    assert world.uid(SM_NAME) == before
 
     world.clock.elapsed = 70
     await world.run_pass()
     await world.run_pass()
-    assert _uid(world) != before
+    assert world.uid(SM_NAME) != before
     assert "SessionManagerDeleted" in world.events.reasons
 
 
@@ -94,12 +89,10 @@ async def test_session_manager_with_finalizer_is_force_deleted_once_and_awaited(
     metadata = {"deletionTimestamp": "2025-06-01T11:00:00Z", "deletionGracePeriodSeconds": 10, "finalizers": ["a/b"]}
     world.change("pods", SM_NAME, {"metadata": metadata})
 
-    for _ in range(2):
-        await world.run_pass()
+    await world.run_passes(2)
     assert ("delete", "pods", SM_NAME) not in world.writes
     world.clock.elapsed += 70
-    for _ in range(4):
-        await world.run_pass()
+    await world.run_passes(4)
 
     assert world.writes.count(("delete", "pods", SM_NAME)) == 1
     assert "held by finalizer a/b" in (world.status.message or "")
@@ -149,12 +142,12 @@ async def test_unlabelled_session_manager_is_found_during_backoff(found: str) ->
 
 async def test_relabelled_session_manager_is_checked_for_failure() -> None:
     world = await converged()
-    before = _uid(world)
+    before = world.uid(SM_NAME)
     world.set_pod(SM_NAME, "failed")
     world.unlabel("pods", SM_NAME)
 
     await world.run_pass()
-    assert _uid(world) == before
+    assert world.uid(SM_NAME) == before
     assert world.another_pass_follows
 
     await world.run_pass(stale=True)
@@ -185,28 +178,27 @@ async def test_removed_label_is_restored_though_creates_are_refused(
 ) -> None:
     """Admission answers before the API server checks the name, so an exhausted quota hides the conflict."""
     world = await converged()
-    before = _uid(world)
+    before = world.uid(SM_NAME)
     world.unlabel("pods", SM_NAME)
     world.api.fail("create", "pods", error())
 
     await world.converge()
 
-    assert _uid(world) == before
+    assert world.uid(SM_NAME) == before
     assert world.status.message == "All components healthy"
 
 
 async def test_unlabelled_session_manager_is_not_the_result_of_a_lost_create() -> None:
     """The watch never shows the unlabelled Pod, so waiting for its event would never end."""
     world = await converged()
-    before = _uid(world)
+    before = world.uid(SM_NAME)
     world.unlabel("pods", SM_NAME)
     world.api.fail("create", "pods", lost())
 
     await world.run_pass()
 
-    assert _uid(world) == before
-    assert world.session_manager is not None
-    assert world.session_manager["metadata"]["labels"]["flame.xflops.io/cluster"] == "my-flame"
+    assert world.uid(SM_NAME) == before
+    assert world.pod(SM_NAME)["metadata"]["labels"]["flame.xflops.io/cluster"] == "my-flame"
 
 
 async def test_suspended_cluster_does_not_delete_a_foreign_pod_of_the_name() -> None:
@@ -222,13 +214,12 @@ async def test_suspended_cluster_does_not_delete_a_foreign_pod_of_the_name() -> 
 
 async def test_removed_selector_label_is_restored() -> None:
     world = await converged()
-    before = _uid(world)
+    before = world.uid(SM_NAME)
     world.change("pods", SM_NAME, {"metadata": {"labels": {"app": "web"}}})
 
     assert await _step(world) is DONE
-    assert world.session_manager is not None
-    assert world.session_manager["metadata"]["labels"]["app"] == "flame-session-manager"
-    assert _uid(world) == before
+    assert world.pod(SM_NAME)["metadata"]["labels"]["app"] == "flame-session-manager"
+    assert world.uid(SM_NAME) == before
     assert "SessionManagerRepaired" in world.events.reasons
 
 
@@ -247,8 +238,7 @@ async def test_refusal_is_raised_with_the_servers_text(error: Callable[[], Kuber
 async def test_pod_deleted_during_a_create_does_not_count(error: Callable[[], KubernetesError]) -> None:
     """Another operator restored the label and deleted the Pod; the watch has shown only the label."""
     world = await converged(replicas(0))
-    found = world.session_manager
-    assert found is not None
+    found = world.pod(SM_NAME)
     world.api.remove("pods", SM_NAME)
     world.sync()
 
@@ -334,8 +324,7 @@ async def test_session_manager_created_without_label_is_labelled() -> None:
 
     world.api.webhook = _without("none", "")
     await world.run_pass()
-    assert world.session_manager is not None
-    assert world.session_manager["metadata"]["labels"]["flame.xflops.io/cluster"] == "my-flame"
+    assert world.pod(SM_NAME)["metadata"]["labels"]["flame.xflops.io/cluster"] == "my-flame"
 
 
 async def test_reverted_repair_is_reported_once() -> None:
@@ -357,7 +346,7 @@ async def test_failed_forced_deletion_is_retried(error: Callable[[], KubernetesE
     world = await converged()
     metadata = {"deletionTimestamp": "2025-06-01T11:00:00Z", "deletionGracePeriodSeconds": 10}
     world.change("pods", SM_NAME, {"metadata": metadata})
-    before = _uid(world)
+    before = world.uid(SM_NAME)
     await _step(world)
     world.clock.elapsed = 70
     world.api.fail("delete", "pods", error())
@@ -367,7 +356,7 @@ async def test_failed_forced_deletion_is_retried(error: Callable[[], KubernetesE
 
     await world.run_pass()
     await world.run_pass()
-    assert _uid(world) != before
+    assert world.uid(SM_NAME) != before
 
 
 def _without(plural: str, label: str) -> Callable[[str, dict[str, Any]], None]:
@@ -389,5 +378,4 @@ async def test_session_manager_with_a_refused_replacement_keeps_its_labels() -> 
     await world.run_pass()
 
     assert world.deleted == []
-    assert world.session_manager is not None
-    assert world.session_manager["metadata"]["labels"]["app"] == "flame-session-manager"
+    assert world.pod(SM_NAME)["metadata"]["labels"]["app"] == "flame-session-manager"

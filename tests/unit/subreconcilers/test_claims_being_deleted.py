@@ -54,9 +54,7 @@ def _make(world: StepHarness, name: str = DATA, **metadata: Any) -> None:
 
 
 def _claim(world: StepHarness, name: str) -> dict[str, Any]:
-    found = world.api.find(CLAIMS, name)
-    assert found is not None
-    return found
+    return world.api.present(CLAIMS, name)
 
 
 def _delete(world: StepHarness, name: str) -> None:
@@ -82,9 +80,7 @@ async def _world(mount: str) -> StepHarness:
 
 
 async def _passes(world: StepHarness, count: int = 6) -> None:
-    for _ in range(count):
-        await world.run_pass()
-        world.let_pods_become_ready()
+    await world.run_passes(count, ready=True)
 
 
 def _confirm(world: StepHarness, *uids: str) -> None:
@@ -213,9 +209,7 @@ async def test_failed_session_manager_stays_while_its_claim_is_being_deleted() -
     _delete(world, SM_NAME)
     world.set_pod(SM_NAME, "failed")
 
-    for _ in range(4):
-        await world.run_pass()
-        world.clock.elapsed += 600
+    await world.run_passes(4, seconds=600)
 
     assert SM_NAME not in world.deleted
 
@@ -245,8 +239,7 @@ async def test_executors_that_mount_no_such_claim_go_when_the_cluster_is_scaled_
     world = await converged(replicas(2))
     _make(world)
     kept = executor_name(1)
-    pod = world.api.find("pods", kept)
-    assert pod is not None
+    pod = world.pod(kept)
     volumes = [{"name": "data", "persistentVolumeClaim": {"claimName": DATA}}]
     world.api.put("pods", pod | {"spec": pod["spec"] | {"volumes": volumes}})
     _delete(world, DATA)

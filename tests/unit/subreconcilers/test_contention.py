@@ -135,9 +135,7 @@ async def test_requests_that_keep_failing_to_restore_a_child_are_told(
     )
     world.change(plural, name, edit)
 
-    for _ in range(round(2 * SECONDS / STEP)):
-        await world.run_pass()
-        world.clock.elapsed += STEP
+    await world.run_passes(round(2 * SECONDS / STEP), seconds=STEP)
 
     assert world.condition("Degraded")[:2] == ("True", "RequestsFailing")
 

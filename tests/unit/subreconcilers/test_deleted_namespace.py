@@ -18,9 +18,7 @@ def _refused(what: str) -> ForbiddenError:
 
 async def _warnings(world: StepHarness) -> list[str]:
     with capture_logs() as lines:
-        for _ in range(4):
-            await world.run_pass()
-            world.clock.elapsed += 1
+        await world.run_passes(4, seconds=1)
     return [str(line) for line in lines if line["log_level"] in {"warning", "error"}]
 
 

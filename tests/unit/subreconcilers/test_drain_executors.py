@@ -254,8 +254,7 @@ async def test_flame_0_5_is_never_asked() -> None:
 
 
 def _metadata(world: FlameHarness, executor_id: int) -> dict[str, Any]:
-    pod = world.api.find("pods", executor_name(executor_id))
-    assert pod is not None
+    pod = world.pod(executor_name(executor_id))
     metadata: dict[str, Any] = pod["metadata"]
     return metadata
 

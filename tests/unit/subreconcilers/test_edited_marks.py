@@ -83,8 +83,7 @@ def _edit(world: StepHarness, kind: str, mark: str, edit: Callable[[str], str | 
 
 
 def _annotate(world: StepHarness, kind: str, obj: dict[str, Any], annotations: dict[str, str]) -> None:
-    present = world.api.find(kind, obj["metadata"]["name"])
-    assert present is not None
+    present = world.api.present(kind, obj["metadata"]["name"])
     if _annotations(present) != annotations:
         world.api.put(kind, present | {"metadata": present["metadata"] | {"annotations": annotations}})
 

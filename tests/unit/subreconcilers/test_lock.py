@@ -86,14 +86,10 @@ async def test_lock_is_kept_through_a_rollout_and_released_at_its_end() -> None:
 async def test_lock_is_extended_before_deletions_after_half_of_its_time() -> None:
     world = await converged(rolling(4, 1, 0))
     world.edit(NEW_EXECUTORS)
-    for _ in range(8):
-        await world.run_pass()
-        world.let_pods_become_ready()
-        world.clock.elapsed += 20
+    await world.run_passes(8, ready=True, seconds=20)
 
     assert [write[0] for write in _lease_writes(world)] == ["create", *["patch"] * 3, "patch"]
-    lease = world.api.find("leases", LOCK_NAME)
-    assert lease is not None
+    lease = world.api.present("leases", LOCK_NAME)
     assert lease["spec"]["leaseTransitions"] == 0
 
 
@@ -135,8 +131,7 @@ async def test_nothing_is_deleted_when_the_answer_to_the_acquisition_names_anoth
 
     world.api.webhook = give_to_another
     world.edit(replicas(2))
-    for _ in range(3):
-        await world.run_pass()
+    await world.run_passes(3)
     assert _lease_writes(world)
     assert world.deleted == []
 
@@ -244,17 +239,14 @@ async def test_new_holder_reads_the_spec_before_it_deletes() -> None:
     world = await converged(rolling(4, 1, 0))
     rival = world.rival("them")
     world.edit(NEW_EXECUTORS)
-    for _ in range(2):
-        await world.run_pass()
-        world.let_pods_become_ready()
+    await world.run_passes(2, ready=True)
     rival.sync()
     world.edit({"executorManager": {"image": "newer"}})
     await world.converge()
     assert world.status.message == "All components healthy"
     deleted = world.deleted
 
-    for _ in range(5):
-        await rival.run_pass(stale=True)
+    await rival.run_passes(5, stale=True)
 
     assert world.deleted == deleted
     assert world.holder == ""
@@ -320,8 +312,7 @@ async def test_change_found_while_acquiring_triggers_a_pass() -> None:
         passes += 1
         assert passes < 10
 
-    assert world.session_manager is not None
-    assert "deletionTimestamp" not in world.session_manager["metadata"]
+    assert "deletionTimestamp" not in world.pod(SM_NAME)["metadata"]
 
 
 async def _half_way(world: StepHarness) -> None:
@@ -411,9 +402,7 @@ async def test_newly_denied_operator_releases_the_lock_and_stops() -> None:
     assert world.holder == "us"
     world.edit({"lockOptions": {"denyList": ["us"]}})
 
-    for _ in range(4):
-        await world.run_pass()
-        world.let_pods_become_ready()
+    await world.run_passes(4, ready=True)
 
     assert world.holder == ""
     assert world.deleted == [executor_name(3)]
@@ -430,9 +419,7 @@ async def test_holder_denied_in_a_missed_generation_notices_the_new_holder() -> 
     _hold(world, "them")
     world.edit({"lockOptions": {"denyList": []}})
     world.let_pods_become_ready()
-    for _ in range(3):
-        await world.run_pass()
-        world.let_pods_become_ready()
+    await world.run_passes(3, ready=True)
 
     assert world.deleted == [executor_name(going)]
     assert world.holder == "them"
@@ -562,8 +549,7 @@ async def test_missing_permission_is_reported_in_the_status(verb: str, plural: s
     world.edit(replicas(1))
     world.api.fail(verb, plural, forbidden(), times=requests)
 
-    for _ in range(3):
-        await world.run_pass()
+    await world.run_passes(3)
 
     assert world.deleted == []
     assert world.condition("Degraded")[:2] == ("True", "PermissionDenied")
@@ -634,8 +620,7 @@ async def test_executor_that_left_the_cluster_does_not_count_as_deleted() -> Non
     world.sync()
     world.change("pods", executor_name(2), {"metadata": {"labels": {"flame.xflops.io/cluster": "other"}}})
 
-    for _ in range(2):
-        await world.run_pass(stale=True)
+    await world.run_passes(2, stale=True)
 
     assert world.deleted == [executor_name(1)]
     found = world.stores.pods.get("default", executor_name(2))
@@ -840,9 +825,7 @@ async def test_waiting_operator_does_not_overwrite_the_holders_status() -> None:
     world = await converged(rolling(4, 1, 0))
     rival = world.rival("them")
     world.edit(NEW_EXECUTORS)
-    for _ in range(2):
-        await world.run_pass()
-        world.let_pods_become_ready()
+    await world.run_passes(2, ready=True)
     await world.run_pass()
     assert world.holder == "us"
     assert world.leaving_ids == [2]

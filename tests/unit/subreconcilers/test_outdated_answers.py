@@ -28,8 +28,7 @@ async def doubting() -> tuple[StepHarness, list[str]]:
 
 def set_back(world: StepHarness, plural: str, name: str, by: int, **changes: Any) -> None:
     """Give an object an earlier resourceVersion, and no watch reports it."""
-    found = world.api.find(plural, name)
-    assert found is not None
+    found = world.api.present(plural, name)
     version = int(found["metadata"]["resourceVersion"]) - by
     found["metadata"]["resourceVersion"] = str(version)
     found.update(changes)
@@ -65,8 +64,7 @@ async def test_conflict_without_a_change_raises_no_doubts() -> None:
 
 async def test_object_that_changed_without_a_new_version_raises_doubts_and_is_taken() -> None:
     world, doubts = await doubting()
-    found = world.api.find(PLURAL, OWNER.name)
-    assert found is not None
+    found = world.api.present(PLURAL, OWNER.name)
     set_back(world, PLURAL, OWNER.name, 0, spec={**found["spec"], "paused": True})
     world.api.fail("status", PLURAL, conflict())
     await errors_of_a_status_write(world)

@@ -57,11 +57,9 @@ async def test_outdated_crd_prevents_all_changes(log: list[MutableMapping[str, A
     world = StepHarness(replicas(2))
     of_the_hld(world)
     world.api.unknown = world.api.unknown if hld else ("executorManager.nextId",)
-    for _ in range(3):
-        await world.run_pass()
+    await world.run_passes(3)
     version, events = world.api.version, len(world.events.told)
-    for _ in range(5):
-        await world.run_pass()
+    await world.run_passes(5)
 
     assert world.api.version == version
     assert len(world.events.told) == events
@@ -73,8 +71,7 @@ async def test_updated_crd_starts_the_work(*, hld: bool) -> None:
     world = StepHarness(replicas(2))
     of_the_hld(world)
     world.api.unknown = world.api.unknown if hld else ("executorManager.nextId",)
-    for _ in range(3):
-        await world.run_pass()
+    await world.run_passes(3)
     assert world.executor_ids == []
 
     world.api.unknown = ()
@@ -89,8 +86,7 @@ async def test_missing_non_durable_field_is_logged_once(log: list[MutableMapping
     world.api.unknown = ("generations", "executorManager.selector")
     await world.converge()
     writes = len(world.writes)
-    for _ in range(3):
-        await world.run_pass()
+    await world.run_passes(3)
 
     assert world.executor_ids == [0, 1]
     assert len(world.writes) == writes
@@ -113,7 +109,6 @@ async def test_outdated_crd_is_reported_after_a_failed_status_write(
         return await write(*arguments)
 
     mocker.patch.object(world.api, "replace_status", the_second_one_fails)
-    for _ in range(3):
-        await world.run_pass()
+    await world.run_passes(3)
 
     assert "The installed CRD is older than the operator" in stored(world)["message"]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 from tests.unit.builders import merged, replicas
@@ -15,8 +14,7 @@ PROTECT: dict[str, Any] = {"executorManager": {"drain": {"protectBusy": True}}}
 
 
 def _protected(world: FlameHarness, executor_id: int = 0) -> bool:
-    pod: Mapping[str, Any] | None = world.api.find("pods", executor_name(executor_id))
-    assert pod is not None
+    pod = world.pod(executor_name(executor_id))
     annotations = pod["metadata"]["annotations"]
     found = (annotations.get(EVICT), annotations.get(DISRUPT))
     assert found in {("false", "true"), (None, None)}

@@ -17,8 +17,7 @@ from tests.unit.subreconcilers.harness import executor_name
 
 def _terminate(world: FlameHarness, executor_id: int) -> None:
     """Mark a Pod for deletion; it stays."""
-    pod = world.api.find("pods", executor_name(executor_id))
-    assert pod is not None
+    pod = world.pod(executor_name(executor_id))
     world.api.put("pods", pod | {"metadata": pod["metadata"] | {"deletionTimestamp": "2025-06-01T12:00:00Z"}})
 
 
@@ -49,8 +48,7 @@ async def test_executor_that_has_ended_and_lost_its_label_leaves_the_table() -> 
 async def test_executor_that_has_ended_and_lost_its_owner_leaves_the_table() -> None:
     world = await converged(replicas(2))
     world.set_executor(0, "failed")
-    pod = world.api.find("pods", executor_name(0))
-    assert pod is not None
+    pod = world.pod(executor_name(0))
     world.api.put("pods", pod | {"metadata": pod["metadata"] | {"ownerReferences": []}})
     await world.live(60)
 

@@ -39,17 +39,8 @@ NEW_SESSION_MANAGER = {"sessionManager": {"image": "new"}}
 
 
 def _incarnation(world: StepHarness, executor_id: int) -> str:
-    found = world.api.find("pods", executor_name(executor_id))
-    assert found is not None
+    found = world.pod(executor_name(executor_id))
     return str(found["metadata"]["annotations"][SESSION_MANAGER_ANNOTATION])
-
-
-def _uid(world: StepHarness) -> str:
-    assert world.session_manager is not None
-    return str(world.session_manager["metadata"]["uid"])
-
-
-# --- Executors ---------------------------------------------------------------------------------------------------------
 
 
 # --- The session manager -----------------------------------------------------------------------------------------------
@@ -58,9 +49,8 @@ def _uid(world: StepHarness) -> str:
 async def test_executors_are_replaced_when_a_kubelet_lost_the_count_of_a_restart() -> None:
     world = await converged(replicas(2))
     world.set_pod(SM_NAME, "ready", restarts=1)
-    assert world.session_manager is not None
-    world.session_manager["status"]["containerStatuses"][0]["restartCount"] = 0
-    world.api.put("pods", world.session_manager)
+    world.pod(SM_NAME)["status"]["containerStatuses"][0]["restartCount"] = 0
+    world.api.put("pods", world.pod(SM_NAME))
 
     await world.run_pass()
 
@@ -71,9 +61,8 @@ async def test_executors_with_the_annotation_of_an_earlier_version_stay() -> Non
     world = await converged(replicas(2))
     world.set_pod(SM_NAME, "ready", restarts=3)
     for number in (0, 1):
-        found = world.api.find("pods", executor_name(number))
-        assert found is not None
-        found["metadata"]["annotations"][SESSION_MANAGER_ANNOTATION] = f"{_uid(world)}.3"
+        found = world.pod(executor_name(number))
+        found["metadata"]["annotations"][SESSION_MANAGER_ANNOTATION] = f"{world.uid(SM_NAME)}.3"
         world.api.put("pods", found)
     world.sync()
 
@@ -84,14 +73,13 @@ async def test_executors_with_the_annotation_of_an_earlier_version_stay() -> Non
 
 async def test_first_container_of_the_session_manager_is_recorded_once() -> None:
     world = await converged(replicas(1))
-    assert world.session_manager is not None
-    recorded = world.session_manager["metadata"]["annotations"][FIRST_CONTAINER_ANNOTATION]
+    recorded = world.pod(SM_NAME)["metadata"]["annotations"][FIRST_CONTAINER_ANNOTATION]
     world.set_pod(SM_NAME, "ready", restarts=1)
 
     await world.converge()
 
     assert recorded == container_id(SESSION_MANAGER)
-    assert world.session_manager["metadata"]["annotations"][FIRST_CONTAINER_ANNOTATION] == recorded
+    assert world.pod(SM_NAME)["metadata"]["annotations"][FIRST_CONTAINER_ANNOTATION] == recorded
 
 
 @pytest.mark.parametrize("annotation", [FIRST_CONTAINER_ANNOTATION, SESSION_STORE_ANNOTATION])
@@ -105,8 +93,7 @@ async def test_annotation_of_the_session_manager_that_somebody_edits_costs_no_ex
     await world.converge()
 
     assert world.deleted == []
-    assert world.session_manager is not None
-    recorded = world.session_manager["metadata"]["annotations"][FIRST_CONTAINER_ANNOTATION]
+    recorded = world.pod(SM_NAME)["metadata"]["annotations"][FIRST_CONTAINER_ANNOTATION]
     assert recorded == container_id(SESSION_MANAGER)
     assert len(world.writes) == (annotation == FIRST_CONTAINER_ANNOTATION), "a repair, once"
 
@@ -123,14 +110,12 @@ async def _with_storage(claim: dict[str, Any]) -> tuple[StepHarness, str]:
     world.api.put(CLAIMS.plural, {"metadata": mine})
     await world.converge()
     world.writes.clear()
-    assert world.session_manager is not None
-    return world, str(world.session_manager["metadata"]["annotations"][SESSION_STORE_ANNOTATION])
+    return world, str(world.pod(SM_NAME)["metadata"]["annotations"][SESSION_STORE_ANNOTATION])
 
 
 def _name_storage(world: StepHarness, text: str | None) -> None:
     """Somebody edits the storage that the session manager names, or takes it off."""
-    found = world.session_manager
-    assert found is not None
+    found = world.pod(SM_NAME)
     annotations = {**found["metadata"]["annotations"], SESSION_STORE_ANNOTATION: text}
     annotations = {key: value for key, value in annotations.items() if value is not None}
     world.api.put("pods", found | {"metadata": found["metadata"] | {"annotations": annotations}})
@@ -147,8 +132,7 @@ async def test_storage_of_the_session_manager_that_somebody_edits_comes_back_and
     await world.converge()
 
     assert world.deleted == []
-    assert world.session_manager is not None
-    assert world.session_manager["metadata"]["annotations"][SESSION_STORE_ANNOTATION] == store
+    assert world.pod(SM_NAME)["metadata"]["annotations"][SESSION_STORE_ANNOTATION] == store
     assert len(world.writes) == 1, "a repair, once"
 
 
@@ -158,8 +142,7 @@ async def test_nothing_is_replaced_while_the_storage_that_somebody_edited_cannot
     world.api.fail("patch", "pods", broken(), times=3)
 
     world.edit(replicas(3))
-    for _ in range(3):
-        await world.run_pass()
+    await world.run_passes(3)
     assert world.leaving_ids == []
     await world.converge()
 
@@ -169,8 +152,7 @@ async def test_nothing_is_replaced_while_the_storage_that_somebody_edited_cannot
 
 def _make_claim_anew(world: StepHarness) -> None:
     """The claim vanishes and is made again, a day after the session manager was created."""
-    claim = world.api.find(CLAIMS.plural, SM_NAME)
-    assert claim is not None
+    claim = world.api.present(CLAIMS.plural, SM_NAME)
     anew = claim["metadata"] | {"uid": "another", "creationTimestamp": rfc3339(NOW + timedelta(days=1))}
     world.api.put(CLAIMS.plural, claim | {"metadata": anew})
 
@@ -178,19 +160,17 @@ def _make_claim_anew(world: StepHarness) -> None:
 async def test_session_manager_that_waited_for_its_claim_is_another_one_for_executors() -> None:
     world, store = await _with_storage(_OWN_CLAIM)
     _make_claim_anew(world)
-    found = world.session_manager
-    assert found is not None
+    found = world.pod(SM_NAME)
     placed = {"type": "PodScheduled", "status": "True", "lastTransitionTime": rfc3339(NOW + timedelta(days=2))}
     others = [each for each in found["status"].get("conditions", []) if each["type"] != "PodScheduled"]
     world.api.put("pods", found | {"status": found["status"] | {"conditions": [*others, placed]}})
 
     await world.converge()
 
-    assert world.session_manager is not None
-    recorded = world.session_manager["metadata"]["annotations"][SESSION_STORE_ANNOTATION]
+    recorded = world.pod(SM_NAME)["metadata"]["annotations"][SESSION_STORE_ANNOTATION]
     assert recorded == f"{store.partition('.')[0]}.another"
     assert {_incarnation(world, each) for each in world.executor_ids} == {recorded}
-    assert world.session_manager["metadata"]["uid"] == found["metadata"]["uid"]
+    assert world.pod(SM_NAME)["metadata"]["uid"] == found["metadata"]["uid"]
 
 
 async def test_claim_that_was_made_anew_beside_the_session_manager_is_another_storage() -> None:
@@ -199,8 +179,7 @@ async def test_claim_that_was_made_anew_beside_the_session_manager_is_another_st
 
     await world.converge()
 
-    assert world.session_manager is not None
-    assert world.session_manager["metadata"]["annotations"][SESSION_STORE_ANNOTATION] == store
+    assert world.pod(SM_NAME)["metadata"]["annotations"][SESSION_STORE_ANNOTATION] == store
     assert world.deleted == []
 
 
@@ -214,7 +193,7 @@ async def test_waiting_executors_are_rebound_and_stay() -> None:
     await world.run_pass()
 
     assert world.leaving_ids == [0, 1]
-    assert _incarnation(world, 2) == f"{_uid(world)}.{container_id(SESSION_MANAGER, 1)}"
+    assert _incarnation(world, 2) == f"{world.uid(SM_NAME)}.{container_id(SESSION_MANAGER, 1)}"
 
 
 async def test_slow_rebinding_continues_in_the_next_pass() -> None:
@@ -264,8 +243,7 @@ async def test_another_pod_of_the_same_name_is_not_rebound() -> None:
     world.api.interference["patch", "pods"] = replace
     result = await world.run_pass()
 
-    found = world.api.find("pods", executor_name(1))
-    assert found is not None
+    found = world.pod(executor_name(1))
     assert "annotations" not in found["metadata"]
     assert result.errors == ()
 
@@ -323,7 +301,7 @@ async def test_session_manager_stays_when_its_replacement_would_be_refused(
     error: Callable[[], KubernetesError], reason: str
 ) -> None:
     world = await converged(replicas(1))
-    before = _uid(world)
+    before = world.uid(SM_NAME)
     world.edit(NEW_SESSION_MANAGER)
     world.api.fail("dry run", "pods", error(), times=3)
 
@@ -331,13 +309,12 @@ async def test_session_manager_stays_when_its_replacement_would_be_refused(
         result = await world.run_pass()
         assert len(result.errors) == 1
 
-    assert world.session_manager is not None
-    assert "deletionTimestamp" not in world.session_manager["metadata"]
+    assert "deletionTimestamp" not in world.pod(SM_NAME)["metadata"]
     assert world.condition("Degraded") == ("True", reason, refusal_of(error(), desired().session_manager))
     assert world.status.state == "Running"
 
     await world.converge()
-    assert _uid(world) != before
+    assert world.uid(SM_NAME) != before
 
 
 async def test_lost_executors_are_replaced_though_the_session_manager_must_stay() -> None:
@@ -384,8 +361,7 @@ async def test_executors_stay_when_their_replacements_would_be_refused(
     world.edit(NEW_EXECUTORS)
     world.api.fail("dry run", "pods", error(), times=3)
 
-    for _ in range(3):
-        await world.run_pass()
+    await world.run_passes(3)
 
     assert (world.executor_ids, world.leaving_ids) == ([0, 1], [])
     assert world.condition("Degraded")[:2] == ("True", reason)
@@ -454,11 +430,10 @@ async def test_failed_dry_run_is_repeated(error: Callable[[], KubernetesError]) 
 
     result = await world.run_pass()
     assert len(result.errors) == 1
-    assert world.session_manager is not None
-    assert "deletionTimestamp" not in world.session_manager["metadata"]
+    assert "deletionTimestamp" not in world.pod(SM_NAME)["metadata"]
 
     await world.run_pass()
-    assert "deletionTimestamp" in world.session_manager["metadata"]
+    assert "deletionTimestamp" in world.pod(SM_NAME)["metadata"]
 
 
 @pytest.mark.parametrize("error", [lost, broken, overloaded], ids=["no answer", "500", "429"])
@@ -507,8 +482,7 @@ async def test_pod_stays_when_its_replacement_would_lose_identifying_metadata(
     world.edit(change)
     world.api.webhook = _strip(what)
 
-    for _ in range(4):
-        await world.run_pass()
+    await world.run_passes(4)
 
     assert world.deleted == []
     reason = "LabelsChanged" if what == "app" else "ChangesUndone"
@@ -531,9 +505,7 @@ async def test_pods_that_lose_identifying_metadata_are_not_created_without_end(
         words = 'admission webhook "annotations.example.com" does not support dry run'
         world.api.fail("dry run", "pods", BadRequestError(400, "BadRequest", words), times=100)
 
-    for _ in range(6):
-        await world.run_pass()
-        world.clock.elapsed += 1
+    await world.run_passes(6, seconds=1)
 
     made = [name for verb, plural, name in world.writes if (verb, plural) == ("create", "pods")]
     assert made.count(SM_NAME) == 1 or what == "ownerReferences", "one without its owner is somebody else's"
@@ -615,8 +587,7 @@ async def test_executors_stay_beside_a_session_manager_that_a_quota_never_admits
     never = ForbiddenError(403, "Forbidden", f'pods "x" is forbidden: {words}')
     world.api.fail("create", "pods", never, name=SM_NAME, times=10)
 
-    for _ in range(5):
-        await world.run_pass()
+    await world.run_passes(5)
 
     assert world.executor_ids == [0, 1]
     assert world.status.reason == "QuotaExceeded"

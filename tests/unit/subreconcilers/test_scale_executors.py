@@ -194,9 +194,7 @@ async def test_quota_refusals_for_hours_use_no_ids_and_are_reported_once() -> No
     world.edit(replicas(4))
     world.api.fail("create", "pods", quota(), times=10_000)
 
-    for _ in range(20):
-        await world.run_pass()
-        world.clock.elapsed += 600
+    await world.run_passes(20, seconds=600)
 
     assert world.status.executor_manager.next_id == 4
     assert world.events.reasons == ["QuotaExceeded"]
@@ -212,8 +210,7 @@ async def test_session_manager_comes_first_when_quota_is_short() -> None:
     world.api.remove("pods", SM_NAME)
     world.api.fail("create", "pods", quota(), name=SM_NAME, times=2)
 
-    for _ in range(2):
-        await world.run_pass()
+    await world.run_passes(2)
     assert [name for verb, plural, name in world.writes if (verb, plural) == ("create", "pods")] == [SM_NAME] * 2
     assert world.condition("Degraded")[1] == "QuotaExceeded"
 
@@ -277,8 +274,7 @@ async def test_taken_name_is_skipped() -> None:
     await world.run_pass()
 
     assert world.executor_ids == [0, 1, 2]
-    foreign = world.api.find("pods", executor_name(0))
-    assert foreign is not None
+    foreign = world.pod(executor_name(0))
     assert "ownerReferences" not in foreign["metadata"]
     assert world.status.executor_manager.current == 2
 
@@ -427,8 +423,7 @@ async def test_executor_is_bound_to_the_session_manager_at_its_creation() -> Non
 
     incarnations = {}
     for number in world.executor_ids:
-        made = world.api.find("pods", executor_name(number))
-        assert made is not None
+        made = world.pod(executor_name(number))
         incarnations[number] = made["metadata"]["annotations"][SESSION_MANAGER_ANNOTATION][-2:]
     assert incarnations == {0: ".0", 1: ".1", 2: ".1"}
 
@@ -567,8 +562,7 @@ async def test_no_executor_is_created_without_ids_and_the_status_gives_the_reaso
     world.change("flameclusters", OWNER.name, {"status": {"executorManager": {"nextId": mark}}})
     world.edit(replicas(3))
 
-    for _ in range(3):
-        result = await world.run_pass()
+    result = await world.run_passes(3)
 
     assert result.delay is None
     assert _creates(world) == []
@@ -591,8 +585,7 @@ async def test_without_ids_nothing_is_deleted_to_be_replaced(change: dict[str, A
     world.change("flameclusters", OWNER.name, {"status": {"executorManager": {"nextId": names.MAX_ID + 1}}})
     world.edit(change)
 
-    for _ in range(3):
-        await world.run_pass()
+    await world.run_passes(3)
 
     assert world.deleted == []
     assert world.condition("Degraded")[1] == "IdsExhausted"
@@ -603,8 +596,7 @@ async def test_the_last_id_is_used_and_none_after_it() -> None:
     world.change("flameclusters", OWNER.name, {"status": {"executorManager": {"nextId": names.MAX_ID}}})
     world.edit(replicas(3))
 
-    for _ in range(3):
-        await world.run_pass()
+    await world.run_passes(3)
 
     assert world.executor_ids == [0, names.MAX_ID]
     assert world.condition("Degraded")[1] == "IdsExhausted"
@@ -628,8 +620,7 @@ async def test_no_more_executors_are_created_after_a_webhook_removed_their_label
         words = 'admission webhook "labels.example.com" does not support dry run'
         world.api.fail("dry run", "pods", BadRequestError(400, "BadRequest", words), times=100)
 
-    for _ in range(4):
-        await world.run_pass()
+    await world.run_passes(4)
 
     assert len(_creates(world)) == 1
     assert world.condition("Degraded")[:2] == ("True", "LabelsChanged")

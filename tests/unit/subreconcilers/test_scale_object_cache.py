@@ -13,15 +13,8 @@ from tests.unit.subreconcilers.harness import KEY, SM_NAME, StepHarness, cache_n
 NEW_IMAGE = {"objectCache": {"image": "new"}}
 
 
-def _uid(world: StepHarness, ordinal: int) -> str:
-    found = world.api.find("pods", cache_name(ordinal))
-    assert found is not None
-    return str(found["metadata"]["uid"])
-
-
 def _image(world: StepHarness, ordinal: int) -> str:
-    found = world.api.find("pods", cache_name(ordinal))
-    assert found is not None
+    found = world.pod(cache_name(ordinal))
     return str(found["spec"]["containers"][0]["image"])
 
 
@@ -41,14 +34,14 @@ async def test_stuck_object_cache_is_force_deleted() -> None:
         cache_name(0),
         {"metadata": {"deletionTimestamp": "2025-06-01T11:00:00Z", "deletionGracePeriodSeconds": 10}},
     )
-    before = _uid(world, 0)
+    before = world.uid(cache_name(0))
     await world.run_pass()
 
     world.clock.elapsed = 70
     await world.run_pass()
     await world.run_pass()
 
-    assert _uid(world, 0) != before
+    assert world.uid(cache_name(0)) != before
     assert "Force-deleted" in str(world.events.told)
 
 
@@ -65,13 +58,12 @@ async def test_unlabelled_object_cache_is_found_on_suspend() -> None:
 async def test_removed_labels_are_restored() -> None:
     world = await converged(cached())
     world.unlabel("pods", cache_name(0))
-    before = _uid(world, 0)
+    before = world.uid(cache_name(0))
 
     await world.converge()
 
-    assert _uid(world, 0) == before
-    found = world.api.find("pods", cache_name(0))
-    assert found is not None
+    assert world.uid(cache_name(0)) == before
+    found = world.pod(cache_name(0))
     assert found["metadata"]["labels"]["flame.xflops.io/cluster"] == "my-flame"
 
 
@@ -88,7 +80,7 @@ async def test_foreign_pod_of_the_name_is_reported_and_not_changed() -> None:
 
 async def test_object_cache_that_worked_for_a_while_is_replaced_at_once() -> None:
     world = await converged(cached())
-    before = _uid(world, 0)
+    before = world.uid(cache_name(0))
     world.clock.elapsed = 3600
     world.set_pod(cache_name(0), "failed", since=later(3600))
 
@@ -96,7 +88,7 @@ async def test_object_cache_that_worked_for_a_while_is_replaced_at_once() -> Non
     world.let_pods_become_ready()
     await world.run_pass()
 
-    assert _uid(world, 0) != before
+    assert world.uid(cache_name(0)) != before
 
 
 async def _replaced(world: StepHarness, ordinal: int = 0) -> str:
@@ -105,18 +97,18 @@ async def _replaced(world: StepHarness, ordinal: int = 0) -> str:
     world.let_pods_become_ready()
     await world.run_pass()
     world.let_pods_become_ready()
-    return _uid(world, ordinal)
+    return world.uid(cache_name(ordinal))
 
 
 async def test_object_caches_that_keep_failing_wait_longer_and_longer() -> None:
     world = await converged(cached())
-    uids = [_uid(world, 0)]
+    uids = [world.uid(cache_name(0))]
 
     for wait in (0, 10, 20):
         world.set_pod(cache_name(0), "failed", since=world.clock.now())
         if wait:
             await world.run_pass()
-            assert _uid(world, 0) == uids[-1]
+            assert world.uid(cache_name(0)) == uids[-1]
             assert f"object caches failed {len(uids)} times in a row; next attempt at" in (world.status.message or "")
             world.clock.elapsed += wait
         uids.append(await _replaced(world))
@@ -130,12 +122,12 @@ async def test_backoff_of_object_caches_survives_a_restart_of_the_operator() -> 
     for _ in range(2):
         world.set_pod(cache_name(0), "failed", since=world.clock.now())
         await _replaced(world)
-    before = _uid(world, 0)
+    before = world.uid(cache_name(0))
 
     world.restart()
     await world.run_pass()
 
-    assert _uid(world, 0) == before
+    assert world.uid(cache_name(0)) == before
     assert (world.status.object_cache.failures, world.status.object_cache.next_attempt) == (2, later(10))
 
 
@@ -214,9 +206,7 @@ async def test_the_session_manager_comes_before_and_executors_after_the_object_c
     world = await converged(merged(cached(), replicas(2)))
     world.edit(merged(NEW_IMAGE, {"sessionManager": {"image": "new"}, "configOverrides": {"a": 1}}))
 
-    for _ in range(20):
-        await world.run_pass()
-        world.let_pods_become_ready()
+    await world.run_passes(20, ready=True)
 
     deleted = world.deleted
     assert deleted.index(SM_NAME) < deleted.index(cache_name(0))
@@ -240,8 +230,7 @@ async def test_stale_executors_wait_for_the_object_caches() -> None:
 async def test_stale_executors_do_not_wait_for_an_unschedulable_object_cache() -> None:
     world = await converged(merged(cached(), replicas(1)))
     world.set_pod(cache_name(0), "unschedulable")
-    found = world.api.find("pods", cache_name(0))
-    assert found is not None
+    found = world.pod(cache_name(0))
     del found["spec"]["nodeName"]
     world.edit({"executorManager": {"image": "new"}})
 

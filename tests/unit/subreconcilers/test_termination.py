@@ -21,8 +21,7 @@ def _with_hook(count: int, **changes: Any) -> dict[str, Any]:
 
 async def _evict(world: FlameHarness, name: str) -> None:
     """Delete a Pod as the eviction API does: it stays for its own grace period."""
-    pod = world.api.find("pods", name)
-    assert pod is not None
+    pod = world.pod(name)
     await world.api.delete(PODS, OWNER.namespace, name, uid=pod["metadata"]["uid"])
 
 

@@ -68,8 +68,7 @@ def _open_egress(manifest: Manifest) -> None:
 async def test_field_that_a_webhook_changes_is_named(plural: str, change: Callable[[Manifest], Any], told: str) -> None:
     world = StepHarness({"networkPolicy": {}})
     world.api.webhook = _of(plural, change)
-    for _ in range(3):
-        await world.run_pass()
+    await world.run_passes(3)
 
     _, reason, message = world.condition("Degraded")
     assert reason == "ChangesUndone"
@@ -91,19 +90,14 @@ async def test_pods_start_and_roll_beside_a_config_map_whose_content_is_as_wante
 ) -> None:
     world = StepHarness({"executorManager": {"replicas": 2}})
     world.api.webhook = _of("configmaps", change)
-    for _ in range(5):
-        await world.run_pass()
-        world.let_pods_become_ready()
+    await world.run_passes(5, ready=True)
 
     assert world.session_manager is not None
     assert world.executor_ids == [0, 1]
     assert world.condition("Degraded")[1] == "ChangesUndone"
 
     world.edit({"executorManager": {"replicas": 2, "maxExecutors": 4}})
-    for _ in range(12):
-        await world.run_pass()
-        world.let_pods_become_ready()
-        world.clock.elapsed += 1
+    await world.run_passes(12, ready=True, seconds=1)
     assert not {0, 1} & set(world.executor_ids)
     assert world.status.config_generation == 2
 
@@ -111,8 +105,7 @@ async def test_pods_start_and_roll_beside_a_config_map_whose_content_is_as_wante
 async def test_no_pod_starts_beside_a_config_map_with_another_flame_cluster_yaml() -> None:
     world = StepHarness()
     world.api.webhook = _of("configmaps", _append_comment)
-    for _ in range(5):
-        await world.run_pass()
+    await world.run_passes(5)
 
     assert world.session_manager is None
     assert world.executor_ids == []

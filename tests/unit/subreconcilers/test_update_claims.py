@@ -33,9 +33,7 @@ def _claims(world: StepHarness) -> list[str]:
 
 
 def _claim(world: StepHarness, name: str) -> dict[str, Any]:
-    found = world.api.find(CLAIMS, name)
-    assert found is not None
-    return found
+    return world.api.present(CLAIMS, name)
 
 
 def _bind(world: StepHarness, **status: Any) -> None:
@@ -43,14 +41,8 @@ def _bind(world: StepHarness, **status: Any) -> None:
         world.api.put(CLAIMS, claim | {"status": {"phase": "Bound", **status}})
 
 
-def _uid(world: StepHarness, name: str) -> str:
-    found = world.api.find("pods", name)
-    assert found is not None
-    return str(found["metadata"]["uid"])
-
-
 def _executor_uids(world: StepHarness) -> dict[str, str]:
-    return {executor_name(each): _uid(world, executor_name(each)) for each in world.executor_ids}
+    return {executor_name(each): world.uid(executor_name(each)) for each in world.executor_ids}
 
 
 # --- Claims ------------------------------------------------------------------------------------------------------------
@@ -94,8 +86,7 @@ async def test_a_claim_is_deleted_only_after_its_pod_is_gone() -> None:
     world = await converged(_cache(2))
     world.edit({"objectCache": {"replicas": 1}})
 
-    for _ in range(3):
-        await world.run_pass()
+    await world.run_passes(3)
     assert _claims(world) == [cache_name(0), cache_name(1)]
 
     world.api.remove("pods", cache_name(1))
@@ -263,9 +254,7 @@ async def test_webhook_that_undoes_changes_of_a_claim_is_reported(
     await world.run_pass()
     _bind(world)
     world.edit(make(size="20Gi"))
-    for _ in range(12):
-        result = await world.run_pass()
-        world.clock.elapsed += 1
+    result = await world.run_passes(12, seconds=1)
 
     status, reason, message = world.condition("Degraded")
     assert (status, reason) == ("True", "ChangesUndone")
@@ -323,8 +312,7 @@ async def test_pod_stays_until_the_claim_that_its_replacement_mounts_is_there(
         world.api.fail("create", CLAIMS, ForbiddenError(403, "Forbidden", words), times=9)
     world.edit(persistence)
 
-    for _ in range(4):
-        await world.run_pass()
+    await world.run_passes(4)
 
     assert pod not in world.deleted
     assert world.condition("Degraded")[1] == ("NameConflict" if obstacle == "foreign" else "QuotaExceeded")
@@ -408,9 +396,8 @@ async def test_an_existing_claim_is_mounted_and_not_touched() -> None:
 
     assert world.writes == []
     assert _claims(world) == ["mine"]
-    assert world.session_manager is not None
     assert {"name": "flame-claim", "persistentVolumeClaim": {"claimName": "mine"}} in (
-        world.session_manager["spec"]["volumes"]
+        world.pod(SM_NAME)["spec"]["volumes"]
     )
 
 
@@ -620,13 +607,13 @@ async def test_a_pod_with_a_claim_is_not_deleted_by_force(name: str, changes: di
     world.edit(changes)
     marks = {"deletionTimestamp": "2025-06-01T11:00:00Z", "deletionGracePeriodSeconds": 10}
     world.change("pods", name, {"metadata": marks})
-    before = _uid(world, name)
+    before = world.uid(name)
 
     for elapsed in (70, 1000):
         world.clock.elapsed = elapsed
         await world.run_pass()
 
-    assert _uid(world, name) == before
+    assert world.uid(name) == before
     assert "the operator does not force-delete " in (world.status.message or "")
 
 
@@ -636,12 +623,11 @@ async def test_a_pod_without_a_claim_is_deleted_by_force_after_the_spec_got_pers
     world.edit(merged(_cache(), _session()))
     marks = {"deletionTimestamp": "2025-06-01T11:00:00Z", "deletionGracePeriodSeconds": 10}
     world.change("pods", name, {"metadata": marks})
-    before = _uid(world, name)
+    before = world.uid(name)
     await world.run_pass()
 
     world.clock.elapsed = 70
-    for _ in range(2):
-        await world.run_pass()
+    await world.run_passes(2)
 
-    assert _uid(world, name) != before
+    assert world.uid(name) != before
     assert "Force-deleted" in str(world.events.told)

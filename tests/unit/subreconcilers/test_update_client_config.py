@@ -27,9 +27,7 @@ async def _step(world: StepHarness) -> Outcome:
 
 
 def _found(world: StepHarness) -> dict[str, Any]:
-    found = world.api.find("configmaps", NAME)
-    assert found is not None
-    return found
+    return world.api.present("configmaps", NAME)
 
 
 def _writes(world: StepHarness) -> list[tuple[str, str, str]]:

@@ -31,9 +31,7 @@ async def _step(world: StepHarness) -> Outcome:
 
 
 def _config(world: StepHarness) -> dict[str, Any]:
-    found = world.api.find("configmaps", CM_NAME)
-    assert found is not None
-    return found
+    return world.api.present("configmaps", CM_NAME)
 
 
 async def test_missing_config_map_is_created() -> None:

@@ -102,8 +102,7 @@ async def test_label_of_a_pod_template_takes_precedence_and_nothing_is_written_a
 
 async def test_removed_common_label_comes_back() -> None:
     world = await converged(COMMON)
-    service = world.api.find("services", SM_NAME)
-    assert service is not None
+    service = world.api.present("services", SM_NAME)
     labels = {key: value for key, value in service["metadata"]["labels"].items() if key != "owner"}
     world.api.put("services", service | {"metadata": service["metadata"] | {"labels": labels}})
 
@@ -121,8 +120,7 @@ async def test_an_object_of_which_the_operator_keeps_a_part_is_not_patched_in_ea
     await world.run_pass()
     world.api.writes.clear()
 
-    for _ in range(3):
-        await world.run_pass()
+    await world.run_passes(3)
 
     assert world.writes == []
     assert _with(world, "team-a", "17") == set()

@@ -28,9 +28,7 @@ async def _step(world: StepHarness) -> Outcome:
 
 
 def _found(world: StepHarness) -> dict[str, Any]:
-    found = world.api.find("networkpolicies", NAME)
-    assert found is not None
-    return found
+    return world.api.present("networkpolicies", NAME)
 
 
 def _writes(world: StepHarness) -> list[tuple[str, str, str]]:
@@ -113,9 +111,7 @@ async def test_a_refused_policy_is_an_error_and_the_cluster_comes_up(
 
     with pytest.raises(RefusedError) as caught:
         await _step(world)
-    for _ in range(4):
-        await world.run_pass()
-        world.let_pods_become_ready()
+    await world.run_passes(4, ready=True)
 
     assert caught.value.reason == reason
     assert world.condition("Degraded")[:2] == ("True", reason)

@@ -191,8 +191,7 @@ async def test_paused_cluster_is_not_changed_and_reports_it() -> None:
     world.set_executor(0, "failed")
     world.api.remove("services", SM_NAME)
 
-    for _ in range(3):
-        await world.run_pass()
+    await world.run_passes(3)
 
     assert {write[0] for write in world.writes} == {"status"}
     assert _status_writes(world) == 1
@@ -227,8 +226,7 @@ async def test_resumed_cluster_is_requeued_when_the_suspension_ends_at_once() ->
     world.edit({"suspend": False})
     world.api.remove("pods", SM_NAME)
     # No kubelet has seen this one: its deletion leaves nothing behind.
-    pod = world.api.find("pods", executor_name(0))
-    assert pod is not None
+    pod = world.pod(executor_name(0))
     world.api.put("pods", pod | {"spec": pod["spec"] | {"nodeName": ""}, "status": {"phase": "Pending"}})
 
     await world.run_pass()

@@ -73,14 +73,12 @@ async def test_own_pod_is_asked_whatever_the_name_of_the_service_leads_to(bend: 
 async def test_own_pod_is_asked_beside_a_flame_cluster_of_the_same_name_in_another_namespace() -> None:
     world = await converged()
     for plural, name in (("flameclusters", OWNER.name), ("pods", SM_NAME)):
-        found = world.api.find(plural, name)
-        assert found is not None
+        found = world.api.present(plural, name)
         metadata = {**found["metadata"], "namespace": "victim", "uid": f"victims-{plural}"}
         owners = [{**each, "uid": "victims-flameclusters"} for each in metadata.pop("ownerReferences", [])]
         status = found["status"] if plural == "flameclusters" else _ready(VICTIMS_IP)
         world.api.put(plural, {**found, "metadata": {**metadata, "ownerReferences": owners}, "status": status})
-    pod = world.session_manager
-    assert pod is not None
+    pod = world.pod(SM_NAME)
     await world.live(10)
 
     assert world.asked.target is not None
