@@ -14,7 +14,7 @@ compared all the same:
 - Flame answers, or is told something: a plan does not ask it;
 - the settings change, or the operator waits between two passes;
 - webhooks or a quota admit something else than when the plan was made;
-- time alone changes the plan: it would be another one at the moment of the write.
+- time alone changes the plan: it would be another one at the moment of the write, or what it waits for has come meanwhile.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ import copy
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
 from dataclasses import dataclass
+from math import inf
 from typing import TYPE_CHECKING, Any, TypeVar, Unpack
 
 import msgspec
@@ -51,7 +52,6 @@ if TYPE_CHECKING:
     from flamectl_operator.flame.watcher import Target
     from flamectl_operator.kube.client import ListOptions
     from flamectl_operator.kube.resources import Resource
-    from flamectl_operator.process.plan import PlanResult
     from flamectl_operator.runtime.clock import Clock
     from flamectl_operator.runtime.clock_reading import ClockReading
     from flamectl_operator.runtime.outcome import Result
@@ -98,8 +98,9 @@ class Comparison:
         self._config = controller._config
         self._memory = _Memory(client, controller, key)
         flame = _Flame(self._memory, self._memory.clock)
-        plan = _plan(self._memory, flame, self._memory.clock)
-        self._planned = _writes(plan)
+        self._planned, delay = _plan(self._memory, flame, self._memory.clock)
+        #: The time of the next pass of the plan without an event.
+        self._waits_until = self._memory.clock.boottime() + (inf if delay is None else delay)
         #: The writes of the plan that have not been sent.
         self._left = list(self._planned)
         self._flame = controller._context.stores.flame
@@ -184,8 +185,10 @@ class Comparison:
     def _blame(self, what: str, clock: _Frozen) -> None:
         """Blame the operator, unless its plan would have been another one by this clock."""
         self.end("contradiction")
-        plan = _plan(self._memory, _Flame(self._memory, clock), clock)
-        if _writes(plan) != self._planned:
+        if clock.boottime() >= self._waits_until:
+            return
+        planned, _ = _plan(self._memory, _Flame(self._memory, clock), clock)
+        if planned != self._planned:
             return
         self._client.blame(f"{self._client.name} {what}, of {self._key[1]}")
 
@@ -255,7 +258,7 @@ class _Memory:
         ]
         self._state = _copied(controller._states.get(key), self._parts, self._parts)
 
-    def controller(self, rehearsal: Rehearsal, clock: Clock) -> Controller:
+    def planner(self, rehearsal: Rehearsal, clock: Clock) -> _Planner:
         """Return a controller with this memory, whose writes are recorded."""
         renderer = copy.copy(self._context.renderer)
         renderer._specs = dict(self._specs)
@@ -264,7 +267,7 @@ class _Memory:
         context = ControllerContext(
             stores, rehearsal.recording, rehearsal.events, clock, self._context.lock_identity, renderer=renderer
         )
-        made = Controller(context, self._config)
+        made = _Planner(context, self._config)
         parts = [
             context,
             context.client,
@@ -303,15 +306,28 @@ def _is_value(obj: object) -> bool:
     return parameters is not None and parameters.frozen
 
 
-def _plan(memory: _Memory, flame: _Flame, clock: Clock) -> PlanResult:
-    """Work out a plan while the world stands still."""
+class _Planner(Controller):
+    """A controller that keeps the delay after its last pass."""
 
-    async def work_out() -> PlanResult:
+    delay: float | None = None
+
+    async def reconcile(self, key: Key) -> Result:
+        result = await super().reconcile(key)
+        self.delay = result.delay
+        return result
+
+
+def _plan(memory: _Memory, flame: _Flame, clock: Clock) -> tuple[list[Written], float | None]:
+    """Work out the writes of a plan while the world stands still, and the seconds from its end to the next pass by time."""
+
+    async def work_out() -> tuple[list[Written], float | None]:
         rehearsal = Rehearsal(memory.api, memory.key, clock, flame)
         await rehearsal.load()
-        return await rehearsal.run(memory.controller(rehearsal, clock))
+        planner = memory.planner(rehearsal, clock)
+        plan = await rehearsal.run(planner)
+        return [(each.verb, each.resource.plural, each.name) for each in plan.writes], planner.delay
 
-    def run() -> PlanResult:
+    def run() -> tuple[list[Written], float | None]:
         loop = VirtualLoop()
         try:
             return loop.run_until_complete(work_out())
@@ -319,10 +335,6 @@ def _plan(memory: _Memory, flame: _Flame, clock: Clock) -> PlanResult:
             loop.close()
 
     return _ASIDE.submit(copy_context().run, run).result()
-
-
-def _writes(plan: PlanResult) -> list[Written]:
-    return [(each.verb, each.resource.plural, each.name) for each in plan.writes]
 
 
 class _Objects:
