@@ -111,6 +111,24 @@ def test_tainted_nodes_name_the_tolerations(world: E2ENamespace, operator: Opera
     world.wait("it to be told", partial(told, world, "Unschedulable", pod, "untolerated taint {gpu: only}", field))
 
 
+def test_volume_on_another_node_names_the_claim(world: E2ENamespace, operator: OperatorProcess) -> None:
+    name = f"elsewhere-{world.namespace}"
+    term = {"matchExpressions": [{"key": "kubernetes.io/hostname", "operator": "In", "values": ["gone"]}]}
+    spec = {
+        "capacity": {"storage": "10Gi"},
+        "accessModes": ["ReadWriteOnce"],
+        "storageClassName": name,
+        "local": {"path": "/any"},
+        "nodeAffinity": {"required": {"nodeSelectorTerms": [term]}},
+    }
+    world.apply({"apiVersion": "v1", "kind": "PersistentVolume", "metadata": {"name": name}, "spec": spec})
+    persistence = {"size": "1Gi", "storageClassName": name}
+    manager = {"storage": "fs:///var/lib/flame/session", "persistence": persistence}
+    world.apply(flame_cluster(replicas=1, sessionManager=manager))
+    words = ("add a node where the volume is", "kubectl describe pvc my-flame-session-manager")
+    world.wait("it to be told", partial(told, world, "Unschedulable", *words))
+
+
 def without_a_node(world: E2ENamespace) -> str | None:
     found = (pod["metadata"]["name"] for pod in world.live_executors() if "nodeName" not in pod["spec"])
     return next(found, None)

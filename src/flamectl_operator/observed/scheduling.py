@@ -20,7 +20,7 @@ _LACKS_ROOM = re.compile(
 )
 _LACKS_NODE = re.compile(
     r"untolerated taint|node affinity|were unschedulable|PersistentVolumeClaims|persistentvolumeclaim |persistent volumes to bind"
-    r"|no nodes available"
+    r"|no nodes available|ReadWriteOncePod|available disk|CSI driver"
 )
 #: The scheduler's words for a Pod that no node can take, whatever other Pods leave: since 1.31 also for one that asks for more
 #: than each node has. Devices that ResourceClaims hold are no matter of preemption.

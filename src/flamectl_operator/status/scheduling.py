@@ -16,21 +16,37 @@ from flamectl_operator.kube.pod_views import ContainerResources, PodSpec
 #: The most characters of two remedies of one Pod, because each node may lack something else. A message has room for so many.
 _ROOM = 130
 _LACKING = re.compile(r"Insufficient ([\w./-]+?)(?=[,.;]?(?:\s|$))")
+#: The scheduler's words for the nodeSelector and the affinity of a Pod. It calls that of a volume a node affinity, too.
+_OF_POD = "Pod's node affinity"
 #: The most claims that a message names.
 _CLAIMS = 2
 _MISSING_CLAIM = re.compile(r'persistentvolumeclaim "([^"]+)" not found')
 #: The spec of a Pod of which nothing is known.
 _UNKNOWN = PodSpec()
-#: Other messages of the scheduler, with the remedy. `{claims}` are the names of the claims that the Pod mounts.
+_OTHER_PLACE = "add a node where the volume is, see kubectl describe pvc{claims}"
+#: Other messages of the scheduler, as patterns, with the remedy. `{claims}` are the names of the claims that the Pod mounts.
 _OTHERS = (
     ("untolerated taint", "add a toleration to {template}.tolerations, or a node without the taint"),
     ("anti-affinity rules", "change {template}.affinity, or add a node"),
     ("pod affinity rules", "change {template}.affinity"),
     ("free ports", "change the hostPort in {template}.containers, or add a node"),
-    ("volume node affinity", "add a node where the volume is, see kubectl describe pvc{claims}"),
+    ("volume node affinity", _OTHER_PLACE),
+    ("PersistentVolume's node affinity", _OTHER_PLACE),
+    ("available volume zone", _OTHER_PLACE),
+    ("enough free storage", "free storage of its class, or add some, see kubectl describe pvc{claims}"),
+    (
+        "CSI driver is not installed",
+        "an administrator installs the driver on the nodes, see kubectl describe pvc{claims}",
+    ),
+    ("required features", "add a node whose kubelet supports what {template} asks for, or take it out"),
+    (
+        "bound to non-existent",
+        "restore the PersistentVolume, or take another claim, see kubectl describe pvc{claims}",
+    ),
+    (" is being deleted", "create the claim again when it is gone, or correct {template}.volumes"),
     ("unbound immediate PersistentVolumeClaims", "see kubectl describe pvc{claims}{class}"),
     ("ephemeral volume controller", "if the claim does not come, see kubectl get events"),
-    ("available: persistentvolumeclaim ", "create the claim, or correct {template}.volumes"),
+    (r'available: persistentvolumeclaim "[^"]*" not found', "create the claim, or correct {template}.volumes"),
     ("available persistent volumes to bind", "see kubectl describe pvc{claims}{class}"),
     (
         "ReadWriteOncePod",
@@ -66,7 +82,7 @@ def asked_before(words: str, spec: PodSpec) -> str:
         )
         if told:
             found.append(f"{resource} {told}")
-    if spec.node_selector and "node affinity" in words and "volume node affinity" not in words:
+    if spec.node_selector and _OF_POD in words:
         found.append(f"nodeSelector {_pairs(spec.node_selector)}")
     return ", ".join(found)
 
@@ -92,7 +108,7 @@ def _remedies(words: str, template: ComponentTemplate, pod: str, found: PodSpec)
         what = " and ".join(f"{resource} {quantity}" for resource, quantity in each.items())
         lowered = f"{parent}.{next(iter(each))}" if len(each) == 1 else f"them in {parent}"
         yield f"it asks for {what}: lower {lowered}, or add a node"
-    if "node affinity" in words and "volume node affinity" not in words:
+    if _OF_POD in words:
         yield from _added_selection(spec, found)
         yield from _selection(spec, place)
     if "topology spread constraints" in words and (spread := entries(spec, "topologySpreadConstraints")):
@@ -109,7 +125,7 @@ def _remedies(words: str, template: ComponentTemplate, pod: str, found: PodSpec)
         yield "create the claim; a webhook added it to the Pod"
         return
     for said, what in _OTHERS:
-        if said in words:
+        if re.search(said, words):
             yield what.format(**names)
 
 

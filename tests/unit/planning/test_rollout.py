@@ -293,6 +293,7 @@ def test_executors_make_room_for_an_unschedulable_session_manager(
         pytest.param(": 1 node(s) were unschedulable, 19 node(s) had volume node affinity conflict.", [], id="drain"),
         pytest.param(": 20 node(s) didn't match Pod's node affinity/selector.", [], id="no node has the label"),
         pytest.param(": 20 node(s) had untolerated taint(s).", [], id="taint"),
+        pytest.param(": 20 node(s) didn't match PersistentVolume's node affinity.", [], id="volume on another node"),
         pytest.param(": pod has unbound immediate PersistentVolumeClaims. not found", [], id="no volume"),
         pytest.param(': persistentvolumeclaim "x" bound to non-existent persistentvolume "y".', [], id="lost"),
     ],
@@ -305,6 +306,30 @@ def test_executors_make_no_room_that_does_not_help_the_session_manager(why: str,
     seen = observed(_unscheduled(600, why=why + preemption), *found, wanted=wanted, first_seen_ago=600)
 
     assert _deleted(cluster_plan(seen, wanted, MOMENT).rollout) == gone
+
+
+@pytest.mark.parametrize(
+    "why",
+    [
+        pytest.param(
+            "node(s) unavailable due to PersistentVolumeClaim with ReadWriteOncePod access mode already in-use by another pod",
+            id="another Pod has the claim",
+        ),
+        pytest.param(
+            "node has pod using PersistentVolumeClaim with the same name and ReadWriteOncePod access mode",
+            id="another Pod has the claim, in older words",
+        ),
+        pytest.param("node(s) had no available disk", id="another Pod has the disk"),
+        pytest.param("csi.example.com CSI driver is not installed on the node", id="no driver"),
+    ],
+)
+def test_executors_make_no_room_although_the_scheduler_looked_for_pods_to_preempt(why: str) -> None:
+    said = f": 20 {why}. preemption: 0/20 nodes are available: 20 No preemption victims found for incoming pod."
+    wanted = effective(replicas(2))
+    found = [executor_pod(0, incarnation="earlier.0"), executor_pod(1, "waiting", incarnation=INCARNATION)]
+    seen = observed(_unscheduled(600, why=said), *found, wanted=wanted, first_seen_ago=600)
+
+    assert _deleted(cluster_plan(seen, wanted, MOMENT).rollout) == []
 
 
 @pytest.mark.parametrize(

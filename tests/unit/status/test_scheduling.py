@@ -92,6 +92,47 @@ def _pod(resources: dict[str, Any] | None = None, **pod_spec: Any) -> dict[str, 
             "add a node where the volume is, see kubectl describe pvc data",
         ),
         (
+            "0/3 nodes are available: 3 node(s) didn't match PersistentVolume's node affinity.",
+            _pod(nodeSelector={"disk": "fast"}, volumes=[{"name": "d", "persistentVolumeClaim": {"claimName": "data"}}]),
+            "add a node where the volume is, see kubectl describe pvc data",
+        ),
+        (
+            "0/3 nodes are available: 3 node(s) had no available volume zone.",
+            _pod(volumes=[{"name": "d", "persistentVolumeClaim": {"claimName": "data"}}]),
+            "add a node where the volume is, see kubectl describe pvc data",
+        ),
+        (
+            ("0/3 nodes are available: 1 node(s) didn't match Pod's node affinity/selector, "
+            "2 node(s) didn't match PersistentVolume's node affinity."),
+            _pod(nodeSelector={"a": "b"}),
+            f"it asks for nodeSelector a=b: change {TEMPLATE}.nodeSelector, or label a node",
+        ),
+        (
+            "0/3 nodes are available: 3 node(s) did not have enough free storage.",
+            _pod(volumes=[{"name": "d", "persistentVolumeClaim": {"claimName": "data"}}]),
+            "free storage of its class, or add some, see kubectl describe pvc data",
+        ),
+        (
+            "0/3 nodes are available: 3 csi.example.com CSI driver is not installed on the node.",
+            _pod(volumes=[{"name": "d", "persistentVolumeClaim": {"claimName": "data"}}]),
+            "an administrator installs the driver on the nodes, see kubectl describe pvc data",
+        ),
+        (
+            "0/3 nodes are available: 3 node(s) didn't match Pod's required features.",
+            _pod(),
+            f"add a node whose kubelet supports what {TEMPLATE} asks for, or take it out",
+        ),
+        (
+            '0/3 nodes are available: persistentvolumeclaim "data" is being deleted. not found',
+            _pod(volumes=[{"name": "data", "persistentVolumeClaim": {"claimName": "data"}}]),
+            f"create the claim again when it is gone, or correct {TEMPLATE}.volumes",
+        ),
+        (
+            '0/3 nodes are available: persistentvolumeclaim "data" bound to non-existent persistentvolume "x". not found',
+            _pod(volumes=[{"name": "data", "persistentVolumeClaim": {"claimName": "data"}}]),
+            "restore the PersistentVolume, or take another claim, see kubectl describe pvc data",
+        ),
+        (
             ("0/3 nodes are available: 3 node(s) unavailable due to PersistentVolumeClaim with ReadWriteOncePod access mode "
             "already in-use by another pod."),
             _pod(volumes=[{"name": each, "persistentVolumeClaim": {"claimName": each}} for each in ("data", "b", "a")]),
