@@ -160,6 +160,16 @@ def test_limit_range_names_the_field_and_its_bound(world: E2ENamespace, operator
     all_told(world, "AdmissionDenied", "{words}: ", said, "change {field}.resources", "or change the LimitRange")
 
 
+def test_default_of_a_limit_range_names_the_limit_to_set(world: E2ENamespace, operator: OperatorProcess) -> None:
+    limit = {"type": "Container", "default": {"memory": "1Gi"}, "defaultRequest": {"memory": "1Gi"}}
+    world.apply({"apiVersion": "v1", "kind": "LimitRange", "metadata": {"name": "any"}, "spec": {"limits": [limit]}})
+    pod: Object = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "any"}}
+    pod["spec"] = {"containers": [{"name": "main", "image": "any", "resources": {"requests": {"memory": "4Gi"}}}]}
+    refused(world, pod, "memory limit of 1Gi")
+    world.apply(*(one_of_each(each, {"resources": {"requests": {"memory": "4Gi"}}}) for each in COMPONENTS))
+    all_told(world, "Rejected", "{words}: ", "must be less than or equal to", "set {field}.resources.limits.memory")
+
+
 def test_limit_range_of_claims_names_the_size(world: E2ENamespace, operator: OperatorProcess) -> None:
     limit = {"type": "PersistentVolumeClaim", "max": {"storage": "1Gi"}}
     world.apply({"apiVersion": "v1", "kind": "LimitRange", "metadata": {"name": "small"}, "spec": {"limits": [limit]}})

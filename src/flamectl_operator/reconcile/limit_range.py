@@ -1,4 +1,8 @@
-"""The remedy of a refusal by a LimitRange. The API server names no container, only the bound and the amount beyond it."""
+"""The remedies of a refusal by a LimitRange, and of one for the defaults that a LimitRange adds to a Pod.
+
+Of a bound the API server names the amount beyond it, and no container. Of resources that contradict each other it names the
+container, and not that a LimitRange has set one of them.
+"""
 
 from __future__ import annotations
 
@@ -21,6 +25,15 @@ _COMPLAINT = re.compile(
 #: The claim of a session manager or of an object cache.
 _CLAIM = re.compile(rf'persistentvolumeclaims "[^"]*-({SESSION_MANAGER}|{OBJECT_CACHE})(?:-\d+)?" ')
 _REMEDY = "change {}, or change the LimitRange"
+#: A request above the limit of its container, and a limit above that of the whole Pod. Both limits may be defaults.
+_ABOVE_LIMIT = re.compile(
+    r"spec\.(?:resources\.)?(?P<list>\w+)\[(?P<index>\d+)\](?:\.resources\.requests|\[(?P<of_pod>[\w./-]+)\]\.limits)"
+    r': Invalid value: "[^"]*": must be less than or equal to (?:(?P<resource>[\w./-]+) limit|pod limits) of '
+)
+#: A request or a limit of the whole Pod below those of its containers together, each of which may be a default.
+_BELOW_CONTAINERS = re.compile(
+    r'spec\.resources\.(requests|limits)\[([\w./-]+)\]: Invalid value: "[^"]*": must be greater than or equal to aggregate '
+)
 
 
 def limit_range_remedy(words: str, template: ComponentTemplate | None) -> str:
@@ -33,6 +46,27 @@ def limit_range_remedy(words: str, template: ComponentTemplate | None) -> str:
         return _REMEDY.format(claim_size(words))
     fields = dict.fromkeys(field for each in complaints for field in _fields(each, template))
     return _REMEDY.format(" and ".join(f"{field}.resources" for field in fields))
+
+
+def defaults_remedy(words: str, template: ComponentTemplate) -> str:
+    """Return what to do about resources that contradict each other because of one that the template does not set."""
+    spec, fields = template.manifest["spec"], dict[str, None]()
+    for each in _ABOVE_LIMIT.finditer(words):
+        resource, container = each["of_pod"] or each["resource"], entries(spec, each["list"])[int(each["index"]) :][:1]
+        fields |= _unset(template, container, "limits", resource)
+    for part, resource in _BELOW_CONTAINERS.findall(words):
+        fields |= _unset(template, entries(spec, "containers"), part, resource)
+    return f"set {' and '.join(fields)}, because a LimitRange or a webhook sets another one" if fields else ""
+
+
+def _unset(template: ComponentTemplate, containers: list[dict[str, Any]], part: str, resource: str) -> dict[str, None]:
+    """Return the fields of the containers that ask for none of a resource. A limit is also the request where there is none."""
+    parts = {part, "limits"}
+    return {
+        f"{template.container_field(each['name'])}.resources.{part}.{resource}": None
+        for each in containers
+        if not any(resource in as_object(as_object(each.get("resources")).get(name)) for name in parts)
+    }
 
 
 def claim_size(words: str) -> str:

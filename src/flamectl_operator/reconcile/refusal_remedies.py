@@ -13,7 +13,7 @@ from typing import Any
 from flamectl_operator.api.constants import SESSION_MANAGER
 from flamectl_operator.desired.pod_template import ComponentTemplate
 from flamectl_operator.desired.resource_asks import Kind, asked
-from flamectl_operator.reconcile.limit_range import claim_size, limit_range_remedy
+from flamectl_operator.reconcile.limit_range import claim_size, defaults_remedy, limit_range_remedy
 from flamectl_operator.reconcile.undecodable import undecodable_fields
 
 #: The reason of a refusal by a ResourceQuota.
@@ -70,8 +70,9 @@ def remedy(why: str, words: str, template: ComponentTemplate | None) -> str:
     if why == REJECTED:
         if "failed to allocate IP" in words:
             return _NO_ADDRESS
-        fields = undecodable_fields(words, template) if template is not None else ""
-        return f"correct {fields or 'the field'}"
+        if template is None:
+            return "correct the field"
+        return defaults_remedy(words, template) or f"correct {undecodable_fields(words, template) or 'the field'}"
     return limit_range_remedy(words, template) or _policy(words)
 
 

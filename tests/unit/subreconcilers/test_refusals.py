@@ -211,6 +211,61 @@ def test_refusal_by_a_limit_range_names_the_containers_beyond_the_bound(words: s
     assert str(refusal).endswith(f"({_limit_range_remedy(fields)})")
 
 
+ADDED = "because a LimitRange or a webhook sets another one"
+
+
+@pytest.mark.parametrize(
+    ("words", "fields"),
+    [
+        pytest.param(
+            'spec.containers[0].resources.requests: Invalid value: "2": must be less than or equal to cpu limit of 1',
+            f"{MAIN}.limits.cpu",
+            id="a default limit below the request",
+        ),
+        pytest.param(
+            'spec.containers[1].resources.requests: Invalid value: "2Gi": must be less than or equal to memory limit of 1Gi',
+            f"{SIDECAR}.limits.memory",
+            id="the same of a sidecar",
+        ),
+        pytest.param(
+            '[spec.containers[0].resources.requests: Invalid value: "2": must be less than or equal to cpu limit of 1, '
+            'spec.containers[0].resources.requests: Invalid value: "2Gi": must be less than or equal to memory limit of 1Gi]',
+            f"{MAIN}.limits.cpu and {MAIN}.limits.memory",
+            id="two resources",
+        ),
+        pytest.param(
+            'spec.resources.containers[0][cpu].limits: Invalid value: "3": must be less than or equal to pod limits of 2',
+            f"{MAIN}.limits.cpu",
+            id="a default limit above that of the whole Pod",
+        ),
+        pytest.param(
+            'spec.resources.requests[cpu]: Invalid value: "1": must be greater than or equal to '
+            "aggregate container requests of 3",
+            f"{SIDECAR}.requests.cpu",
+            id="default requests above that of the whole Pod",
+        ),
+    ],
+)
+def test_resources_that_a_limit_range_adds_are_told_with_the_field_that_sets_them(words: str, fields: str) -> None:
+    log = {"name": "log", "image": "x", "resources": {"requests": {"memory": "2Gi"}}}
+    resources = {"requests": {"cpu": 2, "memory": "2Gi"}}
+    changes = {"resources": resources, "podTemplate": {"spec": {"containers": [log]}}}
+    template = desired({"executorManager": changes}).group.template
+
+    refusal = RefusedError.of(InvalidError(422, "Invalid", f'Pod "x" is invalid: {words}'), template)
+
+    assert refusal.reason == "Rejected"
+    assert str(refusal).endswith(f"(set {fields}, {ADDED})")
+
+
+def test_request_above_the_limit_that_the_author_set_is_no_matter_of_a_limit_range() -> None:
+    words = 'spec.containers[1].resources.requests: Invalid value: "2": must be less than or equal to cpu limit of 1'
+    log = {"name": "log", "image": "x", "resources": {"requests": {"cpu": 2}, "limits": {"cpu": 1}}}
+    template = desired({"executorManager": {"podTemplate": {"spec": {"containers": [log]}}}}).group.template
+
+    assert str(RefusedError.of(InvalidError(422, "Invalid", words), template)).endswith("(correct the field)")
+
+
 POD = "spec.executorManager.podTemplate.spec.resources"
 
 
