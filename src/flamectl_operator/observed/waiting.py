@@ -5,6 +5,7 @@ All causes are facts of the Pod with the time at which they began, so that a mes
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from datetime import datetime
 
@@ -22,6 +23,8 @@ POD_NOT_READY = "PodNotReady"
 READY_TIMEOUT_SECONDS = 30.0
 
 _DEFAULT_SCHEDULER = "default-scheduler"
+#: The kubelet's words for a readiness gate whose condition is missing, or not true.
+_READINESS_GATE = re.compile(r'pod readiness gate ("[^"]+")')
 
 
 def waiting_since(pod: PodView) -> tuple[PodProblem, datetime] | None:
@@ -90,6 +93,9 @@ def _not_ready(pod: PodView) -> tuple[PodProblem, datetime] | None:
     sidecars = (each for each in pod.status.init_container_statuses if _is_sidecar(pod, each))
     unready = next((each for each in (*pod.status.container_statuses, *sidecars) if not each.ready), None)
     since = ready.last_transition_time
+    if unready is None and (gates := ", ".join(_READINESS_GATE.findall(ready.message))):
+        how = "its condition is not true; the Pod has not been ready since"
+        return _waits(POD_NOT_READY, f"readiness gate {gates}", how, since)
     if unready is None:
         return _waits(
             POD_NOT_READY, "", "its containers are ready, but its readiness gates are not; not ready since", since
@@ -101,8 +107,16 @@ def _not_ready(pod: PodView) -> tuple[PodProblem, datetime] | None:
 
 
 def _creating(pod: PodView, subject: str) -> tuple[PodProblem, datetime] | None:
-    how = f'node "{pod.spec.node_name}" has been preparing its image and volumes since'
-    return _waits(CONTAINER_CREATING, subject, how, _begun(pod))
+    what, since = "image and volumes", _begun(pod)
+    # The kubelet reports it before it pulls the first image.
+    if (prepared := condition(pod, "PodReadyToStartContainers")) is not None:
+        ready = prepared.status == "True"
+        what = "image" if ready else "volumes and network"
+        times = (since, prepared.last_transition_time if ready else None)
+        since = max((each for each in times if each is not None), default=None)
+    return _waits(
+        CONTAINER_CREATING, subject, f'node "{pod.spec.node_name}" has been preparing its {what} since', since
+    )
 
 
 def _begun(pod: PodView) -> datetime | None:

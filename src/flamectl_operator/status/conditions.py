@@ -19,7 +19,7 @@ from flamectl_operator.runtime.text import joined
 from flamectl_operator.status import reason as reasons
 from flamectl_operator.status.health import Health
 from flamectl_operator.status.notice import Notice
-from flamectl_operator.status.pod_problems import FAILING, MAX_GROUPS, WAITING, ProblemGroup, has_begun, named_pods
+from flamectl_operator.status.pod_problems import FAILING, MAX_GROUPS, NO_TROUBLE, ProblemGroup, has_begun, named_pods
 from flamectl_operator.status.reason import (
     HEALTHY,
     IDLE_SUSPENDED,
@@ -193,7 +193,7 @@ class ValidSpecConditions:
             message = joined(outcome.message for outcome in serious)
             return self.writer.make(ConditionType.DEGRADED, status=True, reason=serious[0].reason, message=message)
         health = self.health
-        standing = [] if health.healthy else [group for group in health.problems if group.reason not in WAITING]
+        standing = [] if health.healthy else [group for group in health.problems if group.reason not in NO_TROUBLE]
         found: list[FailureSummary | Notice | ProblemGroup] = [*health.recent, *standing]
         if found:
             found.sort(key=lambda each: reasons.rank(each.reason))

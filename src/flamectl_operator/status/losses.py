@@ -10,7 +10,9 @@ from flamectl_operator.observed.cluster import ObservedCluster
 from flamectl_operator.observed.component import Component
 from flamectl_operator.observed.executor import Executor
 from flamectl_operator.observed.object_cache import ObjectCache
+from flamectl_operator.observed.pod_problem import MAX_CAUSE
 from flamectl_operator.observed.released import lost_metadata
+from flamectl_operator.runtime.text import one_line
 
 #: The reason for each component.
 _REASONS: dict[type[Component], str] = {
@@ -23,6 +25,7 @@ _REASONS: dict[type[Component], str] = {
 _DISRUPTIONS = {
     "EvictionByEvictionAPI": "evicted through the API",
     "DeletionByTaintManager": "a taint of the node is not tolerated",
+    "DeletionByDeviceTaintManager": "a taint of a device is not tolerated",
     "DeletionByPodGC": "the node is gone",
     "PreemptionByScheduler": "a Pod of higher priority took the place",
     "TerminationByKubelet": "ended by the kubelet of the node",
@@ -83,8 +86,10 @@ def _why(earlier: Component, current: Component | None, lacks: str, *, several: 
     if lacks:
         return f"somebody removed {lacks}, and the Pod{'s run' if several else ' runs'} on"
     disruption = pods.condition(current.pod, "DisruptionTarget") if current is not None else None
-    if disruption is not None and disruption.status == "True" and disruption.reason in _DISRUPTIONS:
-        return _DISRUPTIONS[disruption.reason]
+    if disruption is not None and disruption.status == "True":
+        said = _DISRUPTIONS.get(disruption.reason) or one_line(disruption.message, MAX_CAUSE)
+        if said:
+            return said
     if pods.unreported(earlier.pod):
         return f'spec.nodeName names node "{earlier.pod.spec.node_name}", which may not exist'
     them, their = ("them", "their") if several else ("it", "its")

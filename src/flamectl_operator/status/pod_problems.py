@@ -27,11 +27,13 @@ from flamectl_operator.observed.waiting import (
     POD_NOT_READY,
     READY_TIMEOUT_SECONDS,
 )
-from flamectl_operator.status.reason import PODS_FAILING, UNSCHEDULABLE, rank
+from flamectl_operator.status.reason import PODS_FAILING, RECOVERING, UNSCHEDULABLE, rank
 from flamectl_operator.status.remedies import explained, still_explains
 
 #: Reasons of Pods that may recover by themselves, so that they do not degrade the FlameCluster.
 WAITING = frozenset({NOT_SCHEDULED, INIT_CONTAINER_WAITING, CONTAINER_CREATING, POD_NOT_READY})
+#: The same, and that of Pods whose node ended them.
+NO_TROUBLE = WAITING | {RECOVERING}
 #: Reasons of a Pod that are also a reason of the FlameCluster. Any other one is `PodsFailing`, or `Unschedulable`.
 _OWN_REASON = frozenset(
     {
@@ -162,7 +164,7 @@ def _unready(observed: ObservedCluster) -> Iterable[tuple[Component, PodProblem,
 def _group(
     members: Sequence[tuple[Component, PodProblem]], before: Sequence[UnhealthyPod], template: ComponentTemplate | None
 ) -> ProblemGroup:
-    component, first = members[0]
+    first = members[0][1]
     teller, chosen = next((member for member in members if member[1].cause), members[0])
     known = [(each, problem) for each, problem in members if problem.cause]
     kept = next(
@@ -173,7 +175,7 @@ def _group(
         components=tuple(each for each, _ in members),
         problem=chosen,
         message=kept if kept is not None else explained(teller, chosen, template),
-        reason=_reason(component, first),
+        reason=_reason(members),
     )
 
 
@@ -193,7 +195,11 @@ def _still_says(
     return bool(problem.subject) and (message == problem.subject or message.startswith(f"{problem.subject}: "))
 
 
-def _reason(component: Component, problem: PodProblem) -> str:
+def _reason(members: Sequence[tuple[Component, PodProblem]]) -> str:
+    failed = [each for each in members if not (each[0].terminal and pods.disrupted(each[0].pod))]
+    if not failed:
+        return RECOVERING
+    component, problem = failed[0]
     if pods.unreported(component.pod):
         return PODS_FAILING  # the backoff counts it as a failure, because its node may not exist
     if problem.reason in _OWN_REASON:

@@ -82,6 +82,7 @@ def test_executors_that_vanished_and_executors_that_terminate_are_two_events() -
         ("EvictionByEvictionAPI", "evicted through the API"),
         ("DeletionByTaintManager", "a taint of the node is not tolerated"),
         ("PreemptionByScheduler", "a Pod of higher priority took the place"),
+        ("DeletionByDeviceTaintManager", "a taint of a device is not tolerated"),
         ("Other", "somebody deleted it"),
     ],
 )
@@ -89,6 +90,13 @@ def test_loss_event_has_the_reason_of_the_disruption(reason: str, words: str) ->
     ((_, message),) = _events([EXECUTORS[0]], [_evicted(reason)])
 
     assert message.endswith(f"Cause: {words}. The operator replaces what is still wanted")
+
+
+def test_loss_event_has_the_words_of_a_disruption_that_the_operator_does_not_know() -> None:
+    disruption = condition("DisruptionTarget", "True", "DeletionByRepairer", "node-1 is being repaired\nby ticket 7")
+    ((_, message),) = _events([EXECUTORS[0]], [terminating(executor_pod(0, conditions=[disruption]))])
+
+    assert message.endswith("Cause: node-1 is being repaired by ticket 7. The operator replaces what is still wanted")
 
 
 @pytest.mark.parametrize(

@@ -48,9 +48,9 @@ NOT_FOUND = f'ImagePullFailed: image "{IMAGE}": not found (correct spec.executor
 
 
 def _status(
-    *pods: PodView, count: int = 5, before: FlameClusterStatus | None = None, now: datetime = NOW
+    *pods: PodView, count: int = 5, before: FlameClusterStatus | None = None, now: datetime = NOW, **changes: Any
 ) -> FlameClusterStatus:
-    wanted = effective(replicas(count))
+    wanted = effective(replicas(count) | changes)
     before = before or FlameClusterStatus(reason="Healthy", generations=Generations(reconciled=1))
     seen = observed(*pods, wanted=wanted)
     needs = cluster_plan(seen, wanted).needs
@@ -488,6 +488,80 @@ def test_container_that_a_pod_waits_for_is_named(
 
     assert status.reason == reason
     assert f"my-flame-executor-manager-0: {reason}: {said} 2025-06-01 " in str(status.message)
+
+
+@pytest.mark.parametrize(
+    ("network", "said"),
+    [
+        ("False", 'node "node-1" has been preparing its volumes and network since 2025-06-01 11:58:50 UTC'),
+        ("True", 'node "node-1" has been preparing its image since 2025-06-01 11:59:20 UTC'),
+    ],
+)
+def test_container_waits_for_its_image_only_after_the_pod_has_volumes_and_a_network(network: str, said: str) -> None:
+    conditions = [
+        condition("PodScheduled", "True", since=ago(70)),
+        condition("PodReadyToStartContainers", network, since=ago(40)),
+    ]
+    manager = session_manager(
+        "pending", conditions=conditions, containers=[waiting(SESSION_MANAGER, "ContainerCreating")]
+    )
+    status = _status(manager, count=0)
+
+    assert status.reason == "ContainerCreating"
+    assert f'ContainerCreating: container "session-manager": {said}' in str(status.message)
+
+
+@pytest.mark.parametrize("component", ["session manager", "object cache", "executor"])
+def test_pod_that_ended_because_its_node_shuts_down_is_replaced_and_does_not_fail(component: str) -> None:
+    target = condition("DisruptionTarget", "True", "TerminationByKubelet")
+    shut_down: dict[str, Any] = {"phase": "Failed", "reason": "Terminated", "conditions": [target]}
+    found = {
+        "session manager": [session_manager("failed", **shut_down), executor_pod(0)],
+        "object cache": [SM, executor_pod(0), object_cache_pod(0, "failed", **shut_down)],
+        "executor": [SM, executor_pod(0, "failed", **shut_down)],
+    }
+    status = _status(*found[component], count=1, objectCache={"image": "any"} if component == "object cache" else {})
+
+    assert status.reason == "Recovering"
+    assert _degraded(status) == ""
+
+
+def test_pod_that_failed_degrades_beside_one_whose_node_shuts_down() -> None:
+    target = condition("DisruptionTarget", "True", "DeletionByPodGC")
+    broken = executor_pod(1, "failed")
+    status = _status(SM, executor_pod(0, "failed", conditions=[target]), broken, count=2)
+
+    assert status.reason == "PodsFailing"
+
+
+@pytest.mark.parametrize(
+    ("message", "said"),
+    [
+        pytest.param(
+            'corresponding condition of pod readiness gate "lb.example.com/web" does not exist.',
+            'readiness gate "lb.example.com/web": its condition is not true; the Pod has not been ready since',
+            id="nobody has set the condition",
+        ),
+        pytest.param(
+            'the status of pod readiness gate "lb.example.com/web" is not "True", but False',
+            'readiness gate "lb.example.com/web": its condition is not true; the Pod has not been ready since',
+            id="the condition is false",
+        ),
+        pytest.param(
+            'corresponding condition of pod readiness gate "a" does not exist., the status of pod readiness gate "b" is not '
+            '"True", but Unknown',
+            'readiness gate "a", "b": its condition is not true; the Pod has not been ready since',
+            id="two gates",
+        ),
+    ],
+)
+def test_readiness_gate_that_a_pod_waits_for_is_named(message: str, said: str) -> None:
+    gated = condition("Ready", "False", "ReadinessGatesNotReady", message, since=ago(70))
+    found = executor_pod(0, conditions=[gated], init=[WAITED], containers=[running(EXECUTOR_MANAGER)])
+    status = _status(SM, found, count=1)
+
+    assert status.reason == "PodNotReady"
+    assert f"my-flame-executor-manager-0: PodNotReady: {said} 2025-06-01 " in str(status.message)
 
 
 # --- Pods that no scheduler looks at -----------------------------------------------------------------------------------
