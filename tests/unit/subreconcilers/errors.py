@@ -39,6 +39,10 @@ def invalid() -> InvalidError:
     return InvalidError(422, "Invalid", "spec.containers[0].image: Required value")
 
 
+def no_dry_run() -> BadRequestError:
+    return BadRequestError(400, "BadRequest", 'admission webhook "a.example.com" does not support dry run')
+
+
 def bad_request() -> BadRequestError:
     return BadRequestError(400, "BadRequest", 'strict decoding error: unknown field "spec.nodeSelectors"')
 

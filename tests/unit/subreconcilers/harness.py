@@ -46,6 +46,14 @@ def cache_name(ordinal: int) -> str:
     return names.object_cache_replica(OWNER.name, ordinal)
 
 
+#: Owners of objects that have a name that the cluster needs: a ReplicaSet, an earlier FlameCluster, and another one.
+SOMEBODY = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web", "uid": "web-uid", "controller": True}
+EARLIER = SOMEBODY | {
+    "apiVersion": "flame.xflops.io/v1alpha1", "kind": "FlameCluster", "name": OWNER.name, "uid": "earlier",
+}  # fmt: skip
+OTHER = EARLIER | {"name": "other", "uid": "other-uid"}
+
+
 class Recorded(EventRecorder):
     """Events as they were recorded, and not written."""
 
@@ -139,6 +147,11 @@ class StepHarness:
         """Create a foreign object with a name that the cluster needs."""
         spec = {"terminationGracePeriodSeconds": 30, "nodeName": "node-1"} if plural == "pods" else {}
         self.api.put(plural, {"metadata": {"name": name, "namespace": OWNER.namespace, **metadata}, "spec": spec})
+
+    def hang(self, name: str, **metadata: Any) -> None:
+        """A Pod has been terminating for an hour, by a clock that is far behind."""
+        marks = {"deletionTimestamp": "2025-06-01T11:00:00Z", "deletionGracePeriodSeconds": 10}
+        self.change("pods", name, {"metadata": marks | metadata})
 
     def unlabel(self, plural: str, name: str) -> None:
         """Remove the operator's label, so that no watch shows the object."""

@@ -14,9 +14,9 @@ from flamectl_operator.api.constants import DELETION_COST_ANNOTATION
 from flamectl_operator.kube.errors import ForbiddenError, KubernetesError, LockLostError
 from flamectl_operator.kube.resources import PODS
 from flamectl_operator.reconcile.stores import FLAME_CLUSTERS
-from tests.unit.builders import OWNER, controller_reference, replicas, rolling
+from tests.unit.builders import OWNER, replicas, rolling
 from tests.unit.subreconcilers.errors import broken, forbidden, lost, refusal_of, unreachable
-from tests.unit.subreconcilers.harness import LOCK_NAME, SM_NAME, StepHarness, converged, executor_name
+from tests.unit.subreconcilers.harness import EARLIER, LOCK_NAME, SM_NAME, StepHarness, converged, executor_name
 
 #: Changes of the spec or of the Pods after which a Pod has to be deleted.
 NEW_EXECUTORS = {"executorManager": {"image": "new"}}
@@ -89,8 +89,7 @@ async def test_lock_is_extended_before_deletions_after_half_of_its_time() -> Non
     await world.run_passes(8, ready=True, seconds=20)
 
     assert [write[0] for write in _lease_writes(world)] == ["create", *["patch"] * 3, "patch"]
-    lease = world.api.present("leases", LOCK_NAME)
-    assert lease["spec"]["leaseTransitions"] == 0
+    assert world.api.present("leases", LOCK_NAME)["spec"]["leaseTransitions"] == 0
 
 
 async def test_lock_is_extended_at_once_after_a_slow_read() -> None:
@@ -499,8 +498,7 @@ async def test_foreign_lease_is_reported_and_not_changed() -> None:
 
 async def test_lease_of_an_earlier_flame_cluster_is_awaited() -> None:
     world = await converged(replicas(3))
-    reference = controller_reference("earlier-uid")
-    metadata = {"name": LOCK_NAME, "namespace": "default", "ownerReferences": [_plain(reference)]}
+    metadata = {"name": LOCK_NAME, "namespace": "default", "ownerReferences": [EARLIER]}
     world.api.put("leases", {"metadata": metadata, "spec": {"holderIdentity": "us"}})
     world.edit(replicas(1))
 
@@ -508,16 +506,6 @@ async def test_lease_of_an_earlier_flame_cluster_is_awaited() -> None:
 
     assert world.deleted == []
     assert "of an earlier FlameCluster with this name still exists" in (world.status.message or "")
-
-
-def _plain(reference: Any) -> dict[str, Any]:
-    return {
-        "apiVersion": reference.api_version,
-        "kind": reference.kind,
-        "name": reference.name,
-        "uid": reference.uid,
-        "controller": True,
-    }
 
 
 # --- What can go wrong -------------------------------------------------------------------------------------------------
@@ -695,25 +683,18 @@ async def test_lock_that_is_renewed_for_ever_is_told_with_its_holder_and_the_way
     assert world.events.reasons.count("LockHeld") == 1
 
 
-async def test_lock_that_is_held_for_longer_than_any_operator_holds_it_is_told_at_once() -> None:
+@pytest.mark.parametrize(("seconds", "told"), [(300, False), (301, True)])
+async def test_lock_that_is_held_for_longer_than_any_operator_holds_it_is_told_at_once(
+    seconds: int, *, told: bool
+) -> None:
     world = await converged(replicas(3))
-    _hold(world, "nobody", leaseDurationSeconds=301)
+    _hold(world, "nobody", leaseDurationSeconds=seconds)
     world.edit(replicas(1))
 
     await world.run_pass()
 
     assert world.deleted == []
-    assert world.condition("Degraded")[:2] == ("True", "LockHeld")
-    assert '"nobody" holds the deletion lock' in world.condition("Degraded")[2]
-    assert "removes" not in world.condition("Progressing")[2]
-
-
-async def test_lock_that_is_held_for_as_long_as_an_operator_may_hold_it_is_not_told_at_once() -> None:
-    world = await converged(replicas(3))
-    _hold(world, "another-operator", leaseDurationSeconds=300)
-    world.edit(replicas(1))
-    await world.run_pass()
-    assert not _tells(world)
+    assert ('"nobody" holds the deletion lock' in world.condition("Degraded")[2]) == _tells(world) == told
 
 
 async def test_holder_with_another_name_each_time_causes_no_writes_of_the_status_and_one_line_of_the_log() -> None:

@@ -14,8 +14,7 @@ NEW_IMAGE = {"objectCache": {"image": "new"}}
 
 
 def _image(world: StepHarness, ordinal: int) -> str:
-    found = world.pod(cache_name(ordinal))
-    return str(found["spec"]["containers"][0]["image"])
+    return str(world.pod(cache_name(ordinal))["spec"]["containers"][0]["image"])
 
 
 async def test_missing_object_caches_are_created_and_counted() -> None:
@@ -29,17 +28,12 @@ async def test_missing_object_caches_are_created_and_counted() -> None:
 
 async def test_stuck_object_cache_is_force_deleted() -> None:
     world = await converged(cached())
-    world.change(
-        "pods",
-        cache_name(0),
-        {"metadata": {"deletionTimestamp": "2025-06-01T11:00:00Z", "deletionGracePeriodSeconds": 10}},
-    )
+    world.hang(cache_name(0))
     before = world.uid(cache_name(0))
     await world.run_pass()
 
     world.clock.elapsed = 70
-    await world.run_pass()
-    await world.run_pass()
+    await world.run_passes(2)
 
     assert world.uid(cache_name(0)) != before
     assert "Force-deleted" in str(world.events.told)
@@ -63,8 +57,7 @@ async def test_removed_labels_are_restored() -> None:
     await world.converge()
 
     assert world.uid(cache_name(0)) == before
-    found = world.pod(cache_name(0))
-    assert found["metadata"]["labels"]["flame.xflops.io/cluster"] == "my-flame"
+    assert world.pod(cache_name(0))["metadata"]["labels"]["flame.xflops.io/cluster"] == "my-flame"
 
 
 async def test_foreign_pod_of_the_name_is_reported_and_not_changed() -> None:
@@ -78,26 +71,19 @@ async def test_foreign_pod_of_the_name_is_reported_and_not_changed() -> None:
     assert ("delete", "pods", cache_name(0)) not in world.writes
 
 
+async def _replaced(world: StepHarness, ordinal: int = 0) -> str:
+    """Let the failed Pod be replaced and return the uid of its successor."""
+    await world.run_passes(2, ready=True)
+    return world.uid(cache_name(ordinal))
+
+
 async def test_object_cache_that_worked_for_a_while_is_replaced_at_once() -> None:
     world = await converged(cached())
     before = world.uid(cache_name(0))
     world.clock.elapsed = 3600
     world.set_pod(cache_name(0), "failed", since=later(3600))
 
-    await world.run_pass()
-    world.let_pods_become_ready()
-    await world.run_pass()
-
-    assert world.uid(cache_name(0)) != before
-
-
-async def _replaced(world: StepHarness, ordinal: int = 0) -> str:
-    """Let the failed Pod be replaced and return the uid of its successor."""
-    await world.run_pass()
-    world.let_pods_become_ready()
-    await world.run_pass()
-    world.let_pods_become_ready()
-    return world.uid(cache_name(ordinal))
+    assert await _replaced(world) != before
 
 
 async def test_object_caches_that_keep_failing_wait_longer_and_longer() -> None:
@@ -208,8 +194,7 @@ async def test_the_session_manager_comes_before_and_executors_after_the_object_c
 
     await world.run_passes(20, ready=True)
 
-    deleted = world.deleted
-    assert deleted.index(SM_NAME) < deleted.index(cache_name(0))
+    assert world.deleted.index(SM_NAME) < world.deleted.index(cache_name(0))
     assert world.condition("Ready")[0] == "True"
 
 
@@ -230,8 +215,7 @@ async def test_stale_executors_wait_for_the_object_caches() -> None:
 async def test_stale_executors_do_not_wait_for_an_unschedulable_object_cache() -> None:
     world = await converged(merged(cached(), replicas(1)))
     world.set_pod(cache_name(0), "unschedulable")
-    found = world.pod(cache_name(0))
-    del found["spec"]["nodeName"]
+    del world.pod(cache_name(0))["spec"]["nodeName"]
     world.edit({"executorManager": {"image": "new"}})
 
     await world.run_pass()

@@ -18,7 +18,6 @@ from tests.unit.subreconcilers.harness import StepHarness, converged
 NAME = "my-flame-client"
 WANTED: dict[str, Any] = {"clientConfig": {}}
 NOT_WANTED: dict[str, Any] = {"clientConfig": None}
-OTHER = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web", "uid": "web-uid", "controller": True}
 LABEL = {"flame.xflops.io/cluster": "my-flame"}
 
 

@@ -16,13 +16,8 @@ from flamectl_operator.reconcile.refusals import RefusedError
 from flamectl_operator.runtime.outcome import DONE, Kind, Outcome
 from flamectl_operator.subreconcilers.update_config_map import UpdateConfigMap
 from tests.unit.subreconcilers.errors import REFUSALS, conflict, refusal_of
-from tests.unit.subreconcilers.harness import CM_NAME, KEY, StepHarness, converged
+from tests.unit.subreconcilers.harness import CM_NAME, EARLIER, KEY, OTHER, SOMEBODY, StepHarness, converged
 
-EARLIER = {
-    "apiVersion": "flame.xflops.io/v1alpha1", "kind": "FlameCluster", "name": "my-flame", "uid": "earlier", "controller": True,
-}  # fmt: skip
-OTHER = EARLIER | {"name": "other", "uid": "other-uid"}
-SOMEBODY = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web", "uid": "web-uid", "controller": True}
 LABEL = {"flame.xflops.io/cluster": "my-flame"}
 
 

@@ -13,13 +13,12 @@ from flamectl_operator.reconcile.refusals import RefusedError
 from flamectl_operator.runtime.outcome import DONE, Kind, Outcome
 from flamectl_operator.subreconcilers.update_network_policy import UpdateNetworkPolicy
 from tests.unit.subreconcilers.errors import REFUSALS, broken, conflict, forbidden
-from tests.unit.subreconcilers.harness import StepHarness, converged
+from tests.unit.subreconcilers.harness import SOMEBODY, StepHarness, converged
 
 NAME = "my-flame-network-policy"
 CLIENT = {"podSelector": {"matchLabels": {"flame-client": "true"}}}
 WANTED: dict[str, Any] = {"networkPolicy": {"clients": [CLIENT]}}
 NOT_WANTED: dict[str, Any] = {"networkPolicy": None}
-OTHER = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web", "uid": "web-uid", "controller": True}
 LABEL = {"flame.xflops.io/cluster": "my-flame"}
 
 
@@ -121,7 +120,7 @@ async def test_a_refused_policy_is_an_error_and_the_cluster_comes_up(
 @pytest.mark.parametrize("wanted", [WANTED, NOT_WANTED])
 async def test_foreign_policy_of_its_name_is_not_changed(wanted: dict[str, Any]) -> None:
     world = StepHarness(wanted)
-    world.squat("networkpolicies", NAME, labels=LABEL, ownerReferences=[OTHER], uid="foreign")
+    world.squat("networkpolicies", NAME, labels=LABEL, ownerReferences=[SOMEBODY], uid="foreign")
     before = _found(world)
 
     outcome = await _step(world)
