@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, MutableMapping
 from contextlib import contextmanager
 from copy import deepcopy
-from typing import Any
+from typing import Any, TypeAlias
+
+#: The lines of a log, as structlog captures them.
+Log: TypeAlias = "list[MutableMapping[str, Any]]"
 
 
 def rfc_7386(target: Any, patch: Any) -> Any:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import TypeAlias
+
 from flamectl_operator.desired.pod_template import ComponentTemplate
 from flamectl_operator.kube.errors import (
     AlreadyExistsError,
@@ -18,6 +21,9 @@ from flamectl_operator.kube.errors import (
     TooManyRequestsError,
 )
 from flamectl_operator.reconcile.refusals import RefusedError
+
+#: What makes an error anew.
+Failure: TypeAlias = Callable[[], KubernetesError]
 
 
 def refusal_of(error: KubernetesError, template: ComponentTemplate | None = None) -> str:

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import pytest
 
-from flamectl_operator.desired import names
-from flamectl_operator.kube.errors import KubernetesError
 from flamectl_operator.reconcile.refusals import RefusedError
 from flamectl_operator.runtime.outcome import DONE, Outcome
 from flamectl_operator.subreconcilers.add_services import AddServices
-from tests.unit.builders import OWNER, cached, desired
-from tests.unit.subreconcilers.errors import REFUSALS, already_exists, conflict, forbidden
-from tests.unit.subreconcilers.harness import CACHE_NAME, CM_NAME, SM_NAME, StepHarness, cache_name, converged
+from tests.unit.builders import desired
+from tests.unit.subreconcilers.errors import REFUSALS, Failure, forbidden
+from tests.unit.subreconcilers.harness import CACHE_NAME, SM_NAME, StepHarness, converged
 
 BOTH = [SM_NAME, CACHE_NAME]
 
@@ -45,47 +42,10 @@ async def test_current_services_are_not_written() -> None:
     assert world.writes == []
 
 
-@pytest.mark.parametrize("name", BOTH)
-@pytest.mark.parametrize(
-    "edit",
-    [
-        pytest.param({"spec": {"selector": {"app": "web"}}}, id="selector"),
-        pytest.param({"spec": {"selector": {"more": "x"}}}, id="selects less"),
-        pytest.param({"spec": {"ports": [{"name": "web", "port": 80, "targetPort": 80}]}}, id="ports"),
-        pytest.param({"spec": {"type": "NodePort"}}, id="type"),
-        pytest.param({"metadata": {"labels": {"app.kubernetes.io/name": "x"}}}, id="label"),
-    ],
-)
-async def test_manual_edit_is_reverted_and_foreign_fields_are_kept(name: str, edit: dict[str, Any]) -> None:
-    world = await converged()
-    before = dict(_spec(world, name))
-    world.change("services", name, edit)
-    world.change("services", name, {"spec": {"clusterIP": "10.0.0.1"}, "metadata": {"annotations": {"note": "x"}}})
-
-    assert await _step(world) is DONE
-    assert _spec(world, name) == before | {"clusterIP": "10.0.0.1"}
-    found = world.api.present("services", name)
-    assert found["metadata"]["annotations"]["note"] == "x"
-    assert found["metadata"]["labels"]["app.kubernetes.io/name"] == "flame"
-
-
-@pytest.mark.parametrize(("taken", "other"), [(SM_NAME, CACHE_NAME), (CACHE_NAME, SM_NAME)])
-async def test_foreign_service_is_reported_and_does_not_block_other_steps(taken: str, other: str) -> None:
-    world = StepHarness()
-    world.squat("services", taken)
-
-    outcome = await _step(world)
-
-    assert outcome.reason == "ServiceConflict"
-    assert taken in outcome.message
-    assert _spec(world, taken) == {}
-    assert world.api.find("services", other) is not None
-
-
 @pytest.mark.parametrize(("error", "reason"), REFUSALS)
 @pytest.mark.parametrize(("refused", "other"), [(SM_NAME, CACHE_NAME), (CACHE_NAME, SM_NAME)])
 async def test_refused_service_does_not_prevent_the_other(
-    refused: str, other: str, error: Callable[[], KubernetesError], reason: str
+    refused: str, other: str, error: Failure, reason: str
 ) -> None:
     world = StepHarness()
     world.api.fail("create", "services", error(), name=refused)
@@ -95,23 +55,6 @@ async def test_refused_service_does_not_prevent_the_other(
 
     assert raised.value.reason == reason
     assert world.api.find("services", other) is not None
-
-
-async def test_name_conflict_with_a_vanished_service_is_rechecked_soon() -> None:
-    world = StepHarness()
-    world.api.fail("create", "services", already_exists(), name=SM_NAME)
-
-    outcome = await _step(world)
-
-    assert (outcome.reason, outcome.delay) == ("Changed", 0.25)
-
-
-async def test_conflict_is_not_an_error() -> None:
-    world = await converged()
-    world.change("services", SM_NAME, {"spec": {"type": "NodePort"}})
-    world.api.fail("patch", "services", conflict())
-
-    assert (await _step(world)).reason == "Changed"
 
 
 async def test_service_missing_at_its_repair_is_created_by_the_next_pass() -> None:
@@ -153,31 +96,6 @@ async def test_name_conflict_is_reported_when_the_other_service_is_refused() -> 
     _, _, message = world.condition("Degraded")
     assert SM_NAME in message
     assert str(forbidden()) in message
-
-
-@pytest.mark.parametrize(
-    ("changes", "plural", "name"),
-    [
-        ({}, "services", SM_NAME),
-        ({}, "configmaps", CM_NAME),
-        ({"networkPolicy": {}}, "networkpolicies", names.network_policy(OWNER.name)),
-        ({}, "pods", SM_NAME),
-        (cached(1), "pods", cache_name(0)),
-    ],
-)
-async def test_child_that_lost_its_owner_reference_is_told_from_a_foreign_one(
-    changes: dict[str, Any], plural: str, name: str
-) -> None:
-    world = await converged(changes)
-    owners = world.api.find(plural, name)["metadata"]["ownerReferences"]  # type: ignore[index]
-    world.change(plural, name, {"metadata": {"ownerReferences": []}})
-    await world.run_pass()
-
-    message = world.condition("Degraded")[2]
-    assert "it has no owner, but the labels of this FlameCluster (give it back its metadata.ownerReferences" in message
-    world.change(plural, name, {"metadata": {"ownerReferences": owners}})
-    await world.converge()
-    assert world.status.reason == "Healthy"
 
 
 async def test_webhook_that_takes_owner_references_off_is_named_at_the_creation() -> None:

@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 from pytest_mock import MockerFixture
 
-from flamectl_operator.kube.errors import KubernetesError
 from flamectl_operator.kube.resources import PODS
 from flamectl_operator.reconcile.outcomes import TAKEN_NAME_RECHECK_SECONDS
 from flamectl_operator.reconcile.refusals import RefusedError
@@ -17,17 +16,8 @@ from flamectl_operator.runtime.outcome import DONE, Outcome
 from flamectl_operator.subreconcilers.add_session_manager import AddSessionManager
 from flamectl_operator.subreconcilers.update_config_map import UpdateConfigMap
 from tests.unit.builders import OWNER, desired, later, replicas
-from tests.unit.subreconcilers.errors import (
-    REFUSALS,
-    already_exists,
-    broken,
-    conflict,
-    invalid,
-    lost,
-    quota,
-    refusal_of,
-)
-from tests.unit.subreconcilers.harness import CM_NAME, EARLIER, OTHER, SM_NAME, SOMEBODY, StepHarness, converged
+from tests.unit.subreconcilers.errors import REFUSALS, Failure, already_exists, broken, invalid, lost, quota, refusal_of
+from tests.unit.subreconcilers.harness import CM_NAME, SM_NAME, StepHarness, converged
 
 
 async def _step(world: StepHarness) -> Outcome:
@@ -87,30 +77,6 @@ async def test_session_manager_with_finalizer_is_force_deleted_once_and_awaited(
     assert "held by finalizer a/b" in (world.status.message or "")
 
 
-@pytest.mark.parametrize("labels", [{"flame.xflops.io/cluster": "my-flame"}, {}], ids=["visible", "invisible"])
-@pytest.mark.parametrize(
-    ("references", "reason"),
-    [
-        pytest.param([], "NameConflict", id="nobody's"),
-        pytest.param([SOMEBODY], "NameConflict", id="somebody's"),
-        pytest.param([OTHER], "NameConflict", id="another FlameCluster's"),
-        pytest.param([EARLIER], "NameNotFree", id="an earlier FlameCluster's"),
-    ],
-)
-async def test_foreign_pod_is_reported_and_not_changed(
-    labels: dict[str, str], references: list[dict[str, Any]], reason: str
-) -> None:
-    world = StepHarness()
-    world.squat("pods", SM_NAME, labels=labels, ownerReferences=references)
-    before = world.session_manager
-
-    outcome = await _step(world)
-
-    assert outcome.reason == reason
-    assert SM_NAME in outcome.message
-    assert world.session_manager == before
-
-
 @pytest.mark.parametrize("found", ["ours", "nobody's", "none"])
 async def test_unlabelled_session_manager_is_found_during_backoff(found: str) -> None:
     world = await converged()
@@ -163,7 +129,7 @@ async def test_repeatedly_removed_label_is_restored_with_a_pause(mocker: MockerF
 
 @pytest.mark.parametrize("error", [*(error for error, _ in REFUSALS), lost])
 async def test_removed_label_is_restored_though_creates_are_refused_or_their_answer_is_lost(
-    error: Callable[[], KubernetesError],
+    error: Failure,
 ) -> None:
     """An exhausted quota hides that the name is taken, and no watch event ever shows the unlabelled Pod."""
     world = await converged()
@@ -206,7 +172,7 @@ async def test_removed_selector_label_is_restored(*, stale: bool) -> None:
 
 
 @pytest.mark.parametrize(("error", "reason"), REFUSALS)
-async def test_refusal_is_raised_with_the_servers_text(error: Callable[[], KubernetesError], reason: str) -> None:
+async def test_refusal_is_raised_with_the_servers_text(error: Failure, reason: str) -> None:
     world = StepHarness()
     world.api.fail("create", "pods", error())
 
@@ -217,7 +183,7 @@ async def test_refusal_is_raised_with_the_servers_text(error: Callable[[], Kuber
 
 
 @pytest.mark.parametrize("error", [lost, quota, already_exists], ids=["lost", "refused", "taken"])
-async def test_pod_deleted_during_a_create_does_not_count(error: Callable[[], KubernetesError]) -> None:
+async def test_pod_deleted_during_a_create_does_not_count(error: Failure) -> None:
     """Another operator restored the label and deleted the Pod; the watch has shown only the label."""
     world = await converged(replicas(0))
     found = world.pod(SM_NAME)
@@ -235,23 +201,6 @@ async def test_pod_deleted_during_a_create_does_not_count(error: Callable[[], Ku
 
     assert world.stores.pods.get(OWNER.namespace, SM_NAME) is None
     assert world.status.state == "Pending"
-
-
-async def test_conflict_in_a_repair_is_not_an_error() -> None:
-    world = await converged()
-    world.change("pods", SM_NAME, {"metadata": {"labels": {"app": "web"}}})
-    world.api.fail("patch", "pods", conflict())
-
-    assert (await _step(world)).reason == "Changed"
-
-
-async def test_name_conflict_with_a_vanished_pod_is_rechecked_soon() -> None:
-    world = StepHarness()
-    world.api.fail("create", "pods", already_exists(), name=SM_NAME)
-
-    outcome = await _step(world)
-
-    assert (outcome.reason, outcome.delay) == ("Changed", 0.25)
 
 
 async def test_session_manager_of_another_process_is_adopted() -> None:
@@ -324,7 +273,7 @@ async def test_reverted_repair_is_reported_once() -> None:
 
 
 @pytest.mark.parametrize("error", [broken, lost])
-async def test_failed_forced_deletion_is_retried(error: Callable[[], KubernetesError]) -> None:
+async def test_failed_forced_deletion_is_retried(error: Failure) -> None:
     world = await converged()
     world.hang(SM_NAME)
     before = world.uid(SM_NAME)

@@ -11,11 +11,11 @@ import pytest
 from structlog.testing import capture_logs
 
 from flamectl_operator.api.constants import DELETION_COST_ANNOTATION
-from flamectl_operator.kube.errors import ForbiddenError, KubernetesError, LockLostError
+from flamectl_operator.kube.errors import ForbiddenError, LockLostError
 from flamectl_operator.kube.resources import PODS
 from flamectl_operator.reconcile.stores import FLAME_CLUSTERS
 from tests.unit.builders import OWNER, replicas, rolling
-from tests.unit.subreconcilers.errors import broken, forbidden, lost, refusal_of, unreachable
+from tests.unit.subreconcilers.errors import Failure, broken, forbidden, lost, refusal_of, unreachable
 from tests.unit.subreconcilers.harness import EARLIER, LOCK_NAME, SM_NAME, StepHarness, converged, executor_name
 
 #: Changes of the spec or of the Pods after which a Pod has to be deleted.
@@ -512,7 +512,7 @@ async def test_lease_of_an_earlier_flame_cluster_is_awaited() -> None:
 
 
 @pytest.mark.parametrize("error", [lost, broken])
-async def test_lease_write_with_a_lost_answer_is_read_before_use(error: Callable[[], KubernetesError]) -> None:
+async def test_lease_write_with_a_lost_answer_is_read_before_use(error: Failure) -> None:
     """Another operator was faster and the write failed, but its answer was lost."""
     world = await converged(replicas(3))
     world.edit(replicas(1))

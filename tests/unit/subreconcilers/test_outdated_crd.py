@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, MutableMapping
 from typing import Any
 
 import pytest
 from pytest_mock import MockerFixture
 
-from flamectl_operator.kube.errors import KubernetesError
 from flamectl_operator.reconcile.status_writer import CRD_RECHECK_SECONDS
 from tests.unit.builders import replicas
-from tests.unit.subreconcilers.errors import broken, conflict
+from tests.unit.subreconcilers.errors import Failure, broken, conflict
 from tests.unit.subreconcilers.harness import KEY, StepHarness
+from tests.unit.support import Log
 
 #: The durable fields: nothing may be done unless all of these are stored.
 PROMISES = ["executorManager.nextId", "executorManager.attemptId", "observedGeneration", "sessionManager.revision"]
@@ -20,7 +19,7 @@ PROMISES = ["executorManager.nextId", "executorManager.attemptId", "observedGene
 HLD = ("state", "message", "configGeneration", "sessionManager", "executorManager")
 
 
-def told(log: list[MutableMapping[str, Any]]) -> list[list[str]]:
+def told(log: Log) -> list[list[str]]:
     return [line["fields_not_stored"] for line in log if "fields_not_stored" in line]
 
 
@@ -53,7 +52,7 @@ async def test_crd_without_durable_fields_stops_the_operator_with_a_reason(field
 
 
 @pytest.mark.parametrize("hld", [True, False], ids=["the HLD's", "a little older"])
-async def test_outdated_crd_prevents_all_changes(log: list[MutableMapping[str, Any]], *, hld: bool) -> None:
+async def test_outdated_crd_prevents_all_changes(log: Log, *, hld: bool) -> None:
     world = StepHarness(replicas(2))
     of_the_hld(world)
     world.api.unknown = world.api.unknown if hld else ("executorManager.nextId",)
@@ -81,7 +80,7 @@ async def test_updated_crd_starts_the_work(*, hld: bool) -> None:
     assert stored(world)["message"] == "All components healthy"
 
 
-async def test_missing_non_durable_field_is_logged_once(log: list[MutableMapping[str, Any]]) -> None:
+async def test_missing_non_durable_field_is_logged_once(log: Log) -> None:
     world = StepHarness(replicas(2))
     world.api.unknown = ("generations", "executorManager.selector")
     await world.converge()
@@ -95,9 +94,7 @@ async def test_missing_non_durable_field_is_logged_once(log: list[MutableMapping
 
 
 @pytest.mark.parametrize("error", [broken, conflict])
-async def test_outdated_crd_is_reported_after_a_failed_status_write(
-    error: Callable[[], KubernetesError], mocker: MockerFixture
-) -> None:
+async def test_outdated_crd_is_reported_after_a_failed_status_write(error: Failure, mocker: MockerFixture) -> None:
     world = StepHarness(replicas(2))
     world.api.unknown = ("executorManager.nextId",)
     write, writes = world.api.replace_status, list[int]()

@@ -16,7 +16,7 @@ from flamectl_operator.api.constants import (
     SESSION_MANAGER_ANNOTATION,
     SESSION_STORE_ANNOTATION,
 )
-from flamectl_operator.kube.errors import ForbiddenError, KubernetesError
+from flamectl_operator.kube.errors import ForbiddenError
 from flamectl_operator.kube.resources import CLAIMS, PODS
 from flamectl_operator.reconcile.refusals import RefusedError, never_admits
 from flamectl_operator.subreconcilers.replace_stale_pods import ReplaceStalePods
@@ -24,6 +24,7 @@ from tests.unit.builders import NOW, container_id, desired, executor_template, m
 from tests.unit.builders import text as rfc3339
 from tests.unit.subreconcilers.errors import (
     REFUSALS,
+    Failure,
     bad_request,
     broken,
     forbidden,
@@ -285,9 +286,7 @@ REFUSING = [(error, reason) for error, reason in REFUSALS if reason != "QuotaExc
 
 
 @pytest.mark.parametrize(("error", "reason"), REFUSING)
-async def test_session_manager_stays_when_its_replacement_would_be_refused(
-    error: Callable[[], KubernetesError], reason: str
-) -> None:
+async def test_session_manager_stays_when_its_replacement_would_be_refused(error: Failure, reason: str) -> None:
     world = await converged(replicas(1))
     before = world.uid(SM_NAME)
     world.edit(NEW_SESSION_MANAGER)
@@ -342,9 +341,7 @@ async def test_session_manager_stays_when_replacements_of_executors_would_be_ref
 
 
 @pytest.mark.parametrize(("error", "reason"), REFUSING)
-async def test_executors_stay_when_their_replacements_would_be_refused(
-    error: Callable[[], KubernetesError], reason: str
-) -> None:
+async def test_executors_stay_when_their_replacements_would_be_refused(error: Failure, reason: str) -> None:
     world = await converged(replicas(2, type="Recreate"))
     world.edit(NEW_EXECUTORS)
     world.api.fail("dry run", "pods", error(), times=3)
@@ -411,7 +408,7 @@ async def test_accepted_template_is_not_dry_run_again() -> None:
 
 
 @pytest.mark.parametrize("error", [lost, broken, overloaded], ids=["no answer", "500", "429"])
-async def test_failed_dry_run_is_repeated(error: Callable[[], KubernetesError]) -> None:
+async def test_failed_dry_run_is_repeated(error: Failure) -> None:
     world = await converged(replicas(1))
     world.edit(NEW_SESSION_MANAGER)
     world.api.fail("dry run", "pods", error())
@@ -425,7 +422,7 @@ async def test_failed_dry_run_is_repeated(error: Callable[[], KubernetesError]) 
 
 
 @pytest.mark.parametrize("error", [lost, broken, overloaded], ids=["no answer", "500", "429"])
-async def test_failed_dry_run_keeps_only_stale_pods(error: Callable[[], KubernetesError]) -> None:
+async def test_failed_dry_run_keeps_only_stale_pods(error: Failure) -> None:
     world = await converged(replicas(2))
     world.edit(NEW_EXECUTORS)
     world.set_executor(1, "waiting")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
 from functools import partial
 from itertools import pairwise
 from typing import Any
@@ -13,7 +12,6 @@ from pytest_mock import MockerFixture
 
 from flamectl_operator.api.constants import CLUSTER_LABEL, SESSION_MANAGER_ANNOTATION
 from flamectl_operator.desired import names
-from flamectl_operator.kube.errors import KubernetesError
 from flamectl_operator.kube.resources import PODS
 from flamectl_operator.kube.views import parse_time
 from flamectl_operator.observed.released import RELEASED_RECHECK_SECONDS
@@ -31,6 +29,7 @@ from flamectl_operator.subreconcilers.update_config_map import UpdateConfigMap
 from tests.unit.builders import OWNER, desired, executor, executor_template, merged, replicas
 from tests.unit.subreconcilers.errors import (
     REFUSALS,
+    Failure,
     broken,
     conflict,
     forbidden,
@@ -113,7 +112,7 @@ async def test_creates_over_the_limit_of_a_pass_follow_at_once_in_later_passes()
 
 
 @pytest.mark.parametrize(("error", "reason"), REFUSALS)
-async def test_slow_start_stops_at_the_first_refusal(error: Callable[[], KubernetesError], reason: str) -> None:
+async def test_slow_start_stops_at_the_first_refusal(error: Failure, reason: str) -> None:
     world = StepHarness(replicas(100))
     run = await _prepared(world)
     world.api.fail("create", "pods", error(), times=100)
@@ -222,7 +221,7 @@ async def test_permanent_refusal_of_the_session_manager_does_not_block_executors
 
 
 @pytest.mark.parametrize("error", [overloaded, unreachable, not_found], ids=["429", "no connection", "404"])
-async def test_id_of_a_create_that_certainly_failed_is_used_again(error: Callable[[], KubernetesError]) -> None:
+async def test_id_of_a_create_that_certainly_failed_is_used_again(error: Failure) -> None:
     world = StepHarness(replicas(1))
     world.api.fail("create", "pods", error(), name=executor_name(0))
 
@@ -234,7 +233,7 @@ async def test_id_of_a_create_that_certainly_failed_is_used_again(error: Callabl
 
 
 @pytest.mark.parametrize("error", [lost, broken], ids=["no answer", "500"])
-async def test_id_of_a_create_with_unknown_outcome_is_not_reused(error: Callable[[], KubernetesError]) -> None:
+async def test_id_of_a_create_with_unknown_outcome_is_not_reused(error: Failure) -> None:
     world = StepHarness(replicas(1))
     world.api.fail("create", "pods", error(), name=executor_name(0))
 
@@ -245,7 +244,7 @@ async def test_id_of_a_create_with_unknown_outcome_is_not_reused(error: Callable
 
 
 @pytest.mark.parametrize("error", [lost, broken], ids=["no answer", "500"])
-async def test_executor_created_with_a_lost_answer_is_counted(error: Callable[[], KubernetesError]) -> None:
+async def test_executor_created_with_a_lost_answer_is_counted(error: Failure) -> None:
     world = StepHarness(replicas(2))
     world.api.fail("create", "pods", error(), name=executor_name(0), applied=True)
 

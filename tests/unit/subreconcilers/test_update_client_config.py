@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -12,13 +11,12 @@ from flamectl_operator.kube.errors import KubernetesError
 from flamectl_operator.reconcile.refusals import RefusedError
 from flamectl_operator.runtime.outcome import DONE, Kind, Outcome
 from flamectl_operator.subreconcilers.update_client_config import UpdateClientConfig
-from tests.unit.subreconcilers.errors import REFUSALS, broken, conflict
+from tests.unit.subreconcilers.errors import REFUSALS, Failure, broken, conflict
 from tests.unit.subreconcilers.harness import StepHarness, converged
 
 NAME = "my-flame-client"
 WANTED: dict[str, Any] = {"clientConfig": {}}
 NOT_WANTED: dict[str, Any] = {"clientConfig": None}
-LABEL = {"flame.xflops.io/cluster": "my-flame"}
 
 
 async def _step(world: StepHarness) -> Outcome:
@@ -29,35 +27,12 @@ def _found(world: StepHarness) -> dict[str, Any]:
     return world.api.present("configmaps", NAME)
 
 
-def _writes(world: StepHarness) -> list[tuple[str, str, str]]:
-    return [write for write in world.writes if write[1] == "configmaps"]
-
-
 async def test_missing_client_config_is_created() -> None:
     world = StepHarness(WANTED)
 
     assert await _step(world) is DONE
     assert yaml.safe_load(_found(world)["data"]["flame.yaml"])["current-context"] == "my-flame"
     assert world.events.reasons == ["ConfigMapCreated"]
-
-
-@pytest.mark.parametrize(
-    "edit",
-    [
-        pytest.param({"data": {"flame.yaml": "edited"}}, id="edited"),
-        pytest.param({"data": {"more": "x"}}, id="a key too many"),
-        pytest.param({"metadata": {"labels": {"app.kubernetes.io/name": "x"}}}, id="label"),
-    ],
-)
-async def test_manual_edit_is_reverted(edit: dict[str, Any]) -> None:
-    world = await converged(WANTED)
-    before = _found(world)
-    world.change("configmaps", NAME, edit)
-
-    await world.run_pass()
-
-    assert _found(world)["data"] == before["data"]
-    assert _found(world)["metadata"]["labels"] == before["metadata"]["labels"]
 
 
 async def test_client_config_is_deleted_when_removed_from_the_spec() -> None:
@@ -103,7 +78,7 @@ async def test_client_config_that_changed_meanwhile_is_read_again() -> None:
 
 
 @pytest.mark.parametrize(("refusal", "reason"), REFUSALS)
-async def test_a_refused_deletion_is_an_error(refusal: Callable[[], KubernetesError], reason: str) -> None:
+async def test_a_refused_deletion_is_an_error(refusal: Failure, reason: str) -> None:
     world = await converged(WANTED)
     world.edit(NOT_WANTED)
     world.api.fail("delete", "configmaps", refusal())

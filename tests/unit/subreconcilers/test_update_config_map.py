@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -10,15 +9,10 @@ import yaml
 from pytest_mock import MockerFixture
 
 from flamectl_operator.api.constants import CLUSTER_LABEL, CONFIG_HASH_ANNOTATION
-from flamectl_operator.kube.errors import KubernetesError
 from flamectl_operator.reconcile.outcomes import TAKEN_NAME_RECHECK_SECONDS
-from flamectl_operator.reconcile.refusals import RefusedError
-from flamectl_operator.runtime.outcome import DONE, Kind, Outcome
+from flamectl_operator.runtime.outcome import DONE, Outcome
 from flamectl_operator.subreconcilers.update_config_map import UpdateConfigMap
-from tests.unit.subreconcilers.errors import REFUSALS, conflict, refusal_of
-from tests.unit.subreconcilers.harness import CM_NAME, EARLIER, KEY, OTHER, SOMEBODY, StepHarness, converged
-
-LABEL = {"flame.xflops.io/cluster": "my-flame"}
+from tests.unit.subreconcilers.harness import CM_NAME, KEY, StepHarness, converged
 
 
 async def _step(world: StepHarness) -> Outcome:
@@ -47,29 +41,6 @@ async def test_spec_change_is_written_and_increments_the_generation() -> None:
     assert _config(world)["metadata"]["annotations"]["flame.xflops.io/config-generation"] == "2"
 
 
-@pytest.mark.parametrize(
-    "edit",
-    [
-        pytest.param({"data": {"flame-cluster.yaml": "edited"}}, id="edited"),
-        pytest.param({"data": {"more": "x"}}, id="a key too many"),
-        pytest.param({"metadata": {"annotations": {"flame.xflops.io/config-hash": "x"}}}, id="annotation"),
-        pytest.param({"metadata": {"labels": {"app.kubernetes.io/name": "x"}}}, id="label"),
-    ],
-)
-async def test_manual_edit_is_reverted_without_a_new_generation(edit: dict[str, Any]) -> None:
-    world = await converged()
-    before = _config(world)
-    world.change("configmaps", CM_NAME, edit)
-
-    await world.run_pass()
-
-    after = _config(world)
-    assert after["data"] == before["data"]
-    assert after["metadata"]["annotations"] == before["metadata"]["annotations"]
-    assert after["metadata"]["labels"] == before["metadata"]["labels"]
-    assert world.status.config_generation == 1
-
-
 @pytest.mark.parametrize("number", [2**63 - 1, -1])
 async def test_generation_at_its_maximum_counts_as_lost(number: int) -> None:
     world = await converged()
@@ -93,33 +64,6 @@ async def test_invalid_generation_is_ignored(number: str) -> None:
     assert result.errors == ()
     assert world.status.config_generation == 1
     assert _config(world)["metadata"]["annotations"]["flame.xflops.io/config-generation"] == "1"
-
-
-@pytest.mark.parametrize("labels", [LABEL, {}], ids=["visible to the watch", "invisible"])
-@pytest.mark.parametrize(
-    ("references", "reason", "words"),
-    [
-        pytest.param([], "NameConflict", "has no owner", id="nobody's"),
-        pytest.param([SOMEBODY], "NameConflict", "is controlled by ReplicaSet web", id="somebody's"),
-        pytest.param([OTHER], "NameConflict", "is controlled by FlameCluster other", id="another FlameCluster's"),
-        pytest.param([EARLIER], "NameNotFree", "earlier FlameCluster", id="an earlier FlameCluster's"),
-    ],
-)
-async def test_foreign_config_map_is_reported_and_not_changed(
-    labels: dict[str, str], references: list[dict[str, Any]], reason: str, words: str
-) -> None:
-    world = StepHarness()
-    world.squat("configmaps", CM_NAME, labels=labels, ownerReferences=references)
-    before = _config(world)
-
-    outcome = await _step(world)
-
-    assert outcome.kind is Kind.WAIT
-    assert outcome.reason == reason
-    assert words in outcome.message
-    assert CM_NAME in outcome.message
-    assert outcome.delay == 15
-    assert _config(world) == before
 
 
 async def test_terminating_config_map_is_awaited() -> None:
@@ -173,31 +117,6 @@ async def test_replaced_immutable_config_map_is_not_deleted() -> None:
 
     assert "ownerReferences" not in _config(world)["metadata"]
     assert "ConfigMapDeleted" not in world.events.reasons
-
-
-@pytest.mark.parametrize(("error", "reason"), REFUSALS)
-@pytest.mark.parametrize("verb", ["create", "patch"])
-async def test_refusal_is_raised_with_the_servers_text(
-    verb: str, error: Callable[[], KubernetesError], reason: str
-) -> None:
-    world = StepHarness() if verb == "create" else await converged()
-    world.edit({"objectCache": {"storage": "/data/x"}})
-    world.api.fail(verb, "configmaps", error())
-
-    with pytest.raises(RefusedError, match=r".") as raised:
-        await _step(world)
-
-    assert (raised.value.reason, str(raised.value)) == (reason, refusal_of(error()))
-
-
-async def test_conflict_is_not_an_error() -> None:
-    world = await converged()
-    world.edit({"objectCache": {"storage": "/data/x"}})
-    world.api.fail("patch", "configmaps", conflict())
-
-    outcome = await _step(world)
-
-    assert (outcome.kind, outcome.reason, outcome.message) == (Kind.WAIT, "Changed", "")
 
 
 async def test_concurrent_edit_is_not_overwritten() -> None:

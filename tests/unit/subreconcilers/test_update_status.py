@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import pytest
 from pytest_mock import MockerFixture
 
 from flamectl_operator.kube.cache.changes import Change
-from flamectl_operator.kube.errors import KubernetesError
 from flamectl_operator.kube.resources import PODS
 from flamectl_operator.reconcile.refusals import RefusedError
 from flamectl_operator.runtime.outcome import Result
 from flamectl_operator.subreconcilers.update_status import UpdateStatus
 from tests.unit.builders import desired, replicas
-from tests.unit.subreconcilers.errors import broken, conflict, forbidden, lost, quota, refusal_of
+from tests.unit.subreconcilers.errors import Failure, broken, conflict, forbidden, lost, quota, refusal_of
 from tests.unit.subreconcilers.harness import KEY, SM_NAME, StepHarness, converged, executor_name
 
 
@@ -147,7 +145,7 @@ async def test_ids_from_before_a_failure_counted_while_paused_are_not_used() -> 
 
 
 @pytest.mark.parametrize("error", [conflict, broken, lost, forbidden], ids=["409", "500", "no answer", "403"])
-async def test_pass_writes_nothing_else_without_its_durable_fields(error: Callable[[], KubernetesError]) -> None:
+async def test_pass_writes_nothing_else_without_its_durable_fields(error: Failure) -> None:
     world = StepHarness(replicas(3))
     world.api.fail("status", "flameclusters", error())
 
