@@ -5,14 +5,14 @@ A busy machine therefore changes no result: neither a timeout nor a measured dur
 
 from __future__ import annotations
 
-from collections.abc import Iterator, MutableMapping
-from typing import Any
+from collections.abc import Iterator
 
 import pytest
 import structlog
 
 from flamectl_operator.runtime.logs import set_level
 from tests.unit.runtime.virtual_time import pytest_asyncio_loop_factories
+from tests.unit.support import Log
 
 __all__ = ["pytest_asyncio_loop_factories"]
 
@@ -26,7 +26,7 @@ def quiet() -> Iterator[None]:
 
 
 @pytest.fixture
-def log() -> Iterator[list[MutableMapping[str, Any]]]:
+def log() -> Iterator[Log]:
     """The lines that are logged while the test runs."""
     with structlog.testing.capture_logs() as lines:
         yield lines

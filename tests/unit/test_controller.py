@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import msgspec
@@ -13,7 +13,6 @@ import structlog
 from flamectl_operator import controller as controller_module
 from flamectl_operator.api.status import find
 from flamectl_operator.desired.cluster import DesiredCluster
-from flamectl_operator.kube.errors import KubernetesError
 from flamectl_operator.kube.http import wire
 from flamectl_operator.observed.flame_cluster import FlameClusterView
 from flamectl_operator.reconcile.base import Subreconciler
@@ -25,7 +24,7 @@ from flamectl_operator.runtime.workflow import Always, If, InOrder, Stage
 from flamectl_operator.subreconcilers import PIPELINE
 from flamectl_operator.subreconcilers.update_status import OpenStatus
 from tests.unit.builders import NOW, OWNER, desired, executor_template, merged, raw_spec, replicas, session_template
-from tests.unit.subreconcilers.errors import broken, conflict, forbidden, not_found, refusal_of
+from tests.unit.subreconcilers.errors import Failure, broken, conflict, forbidden, not_found, refusal_of
 from tests.unit.subreconcilers.harness import CACHE_NAME, KEY, SM_NAME, StepHarness, converged
 
 pytestmark = pytest.mark.usefixtures("quiet")
@@ -452,9 +451,7 @@ async def test_telemetry_receives_the_outcome_of_each_step(monkeypatch: pytest.M
     ],
 )
 @pytest.mark.parametrize("error", [conflict, not_found])
-async def test_conflicts_are_reported_with_their_step(
-    verb: str, plural: str, step: str, error: Callable[[], KubernetesError]
-) -> None:
+async def test_conflicts_are_reported_with_their_step(verb: str, plural: str, step: str, error: Failure) -> None:
     world = await converged(replicas(2))
     world.change("services", SM_NAME, {"spec": {"type": "NodePort"}})
     world.edit(replicas(1))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable, Coroutine, MutableMapping
+from collections.abc import Callable, Coroutine
 from random import Random
 from typing import Any, TypeVar
 
@@ -33,6 +33,7 @@ from tests.unit.notes import Notes
 from tests.unit.runtime.virtual_time import VirtualClock, VirtualTimeLoop
 from tests.unit.subreconcilers.errors import broken, quota
 from tests.unit.subreconcilers.fake_api import FakeApi
+from tests.unit.support import Log
 
 T = TypeVar("T", bound=KubernetesObject)
 LABEL = "flame.xflops.io/cluster"
@@ -231,6 +232,11 @@ def _make_ready(api: FakeApi) -> None:
     for pod in api.all("pods"):
         status = {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]}
         api.put("pods", pod | {"spec": pod["spec"] | {"nodeName": "n"}, "status": status})
+
+
+async def _for(operator: Operator, seconds: float) -> None:
+    """Run the operator for a while."""
+    await _during(operator, lambda: asyncio.sleep(seconds))
 
 
 async def _during(operator: Operator, script: Callable[[], Coroutine[Any, Any, None]]) -> None:
@@ -464,11 +470,7 @@ async def test_quota_refusal_is_retried_with_backoff_up_to_a_minute() -> None:
     passes = _passes(operator)
 
     _put_cluster(api, "first", 3)
-
-    async def script() -> None:
-        await asyncio.sleep(600)
-
-    await _during(operator, script)
+    await _for(operator, 600)
     assert notes.crashes == 0
     assert 10 <= len(passes) <= 40
     assert passes[-1] - passes[-2] <= 75
@@ -576,11 +578,7 @@ async def test_unexpected_exception_in_a_pass_is_reported_as_a_crash_and_affects
         return await original(key)
 
     operator._controller.reconcile = reconcile  # type: ignore[method-assign]
-
-    async def script() -> None:
-        await asyncio.sleep(5)
-
-    await _during(operator, script)
+    await _for(operator, 5)
     assert _executors(api, "good") == 2
     assert 1 < crashes < 6, "it is retried, with backoff"
     assert notes.crashes == len([each for each, _ in notes.passes if each == "error"]) == crashes
@@ -608,11 +606,7 @@ async def test_deeply_nested_spec_affects_no_other_cluster() -> None:
     operator, api = _operator(api=DeepApi(VirtualClock()))
     _put_cluster(api, "deep")
     _put_cluster(api, "good")
-
-    async def script() -> None:
-        await asyncio.sleep(5)
-
-    await _during(operator, script)
+    await _for(operator, 5)
     assert _executors(api, "good") == 2
 
 
@@ -664,7 +658,7 @@ async def test_telemetry_receives_result_and_duration_of_each_pass(result: Resul
 # --- Its log -----------------------------------------------------------------------------------------------------------
 
 
-async def _log_of(script: Callable[[FakeApi], Coroutine[Any, Any, None]]) -> list[MutableMapping[str, Any]]:
+async def _log_of(script: Callable[[FakeApi], Coroutine[Any, Any, None]]) -> Log:
     """Return the log of an operator while a script runs, with the values that are bound to its tasks."""
     with structlog.testing.capture_logs(processors=[add_context]) as lines:
         operator, api = _operator()

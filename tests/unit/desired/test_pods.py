@@ -33,6 +33,12 @@ def _mounts(container: dict[str, Any]) -> dict[str, str]:
     return {mount["mountPath"]: mount["name"] for mount in container["volumeMounts"]}
 
 
+def _own(name: str, **fields: Any) -> dict[str, Any]:
+    """Fields of a podTemplate: something for a container of the operator's."""
+    part = "initContainers" if name == "wait-for-session-manager" else "containers"
+    return {part: [{"name": name, **fields}]}
+
+
 def _named(entries: list[dict[str, Any]], name: str) -> dict[str, Any]:
     [entry] = [entry for entry in entries if entry["name"] == name]
     return entry

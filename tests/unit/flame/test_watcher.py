@@ -69,22 +69,32 @@ class Setting:
         self.changes: list[Key] = []
         self.targets: list[Target] = []
         self.watcher = Watcher(self._connect, VirtualClock(), Random(0), self.changes.append)
+        self._keys: set[Key] = set()
 
     def _connect(self, target: Target) -> Manager:
         self.targets.append(target)
         return self.manager
 
-    async def known(self) -> None:
-        """Follow the session manager of a busy cluster until its first answer."""
-        self.watcher.follow(KEY, TARGET, busy=True)
-        await asyncio.sleep(1)
+    def follow(self, key: Key, target: Target | None, *, busy: bool) -> None:
+        """Follow a session manager until the end of the test."""
+        self._keys.add(key)
+        self.watcher.follow(key, target, busy=busy)
+
+    async def known(self, seconds: float = 1, target: Target = TARGET) -> None:
+        """Follow the session manager of a busy cluster for some seconds, in which it answers."""
+        self.follow(KEY, target, busy=True)
+        await asyncio.sleep(seconds)
+
+    def end(self) -> None:
+        for key in self._keys:
+            self.watcher.forget(key)
 
 
 @pytest.fixture
 async def setting() -> AsyncIterator[Setting]:
     setting = Setting()
     yield setting
-    setting.watcher.forget(KEY)
+    setting.end()
 
 
 def _periods(manager: Manager) -> list[float]:
@@ -98,10 +108,9 @@ def test_unfollowed_cluster_has_no_knowledge() -> None:
 
 @pytest.mark.parametrize(("busy", "shortest", "longest"), [(True, 2, 2.4), (False, 30, 36)])
 async def test_session_manager_of_a_busy_cluster_is_asked_more_often(
-    *, busy: bool, shortest: float, longest: float
+    setting: Setting, *, busy: bool, shortest: float, longest: float
 ) -> None:
-    setting = Setting()
-    setting.watcher.follow(KEY, TARGET, busy=busy)
+    setting.follow(KEY, TARGET, busy=busy)
     await asyncio.sleep(200)
     setting.watcher.forget(KEY)
     periods = _periods(setting.manager)
@@ -111,7 +120,7 @@ async def test_session_manager_of_a_busy_cluster_is_asked_more_often(
 
 
 async def test_first_answer_is_reported_and_equal_answers_are_not(setting: Setting) -> None:
-    setting.watcher.follow(KEY, TARGET, busy=True)
+    setting.follow(KEY, TARGET, busy=True)
     assert setting.watcher.knowledge(KEY).phase is Phase.ASKING
     await asyncio.sleep(20)
     assert setting.changes == [KEY]
@@ -174,25 +183,23 @@ async def test_silent_session_manager_is_unknown_when_its_answer_is_too_old(sett
     assert setting.watcher.knowledge(KEY).phase is Phase.UNKNOWN
 
 
-async def test_new_incarnation_of_the_session_manager_drops_earlier_answers() -> None:
-    setting = Setting()
+async def test_new_incarnation_of_the_session_manager_drops_earlier_answers(setting: Setting) -> None:
     await setting.known()
-    setting.watcher.follow(KEY, Target("host", 8080, "incarnation-2"), busy=True)
+    setting.follow(KEY, Target("host", 8080, "incarnation-2"), busy=True)
     known = setting.watcher.knowledge(KEY)
     assert (known.phase, known.incarnation, known.snapshot) == (Phase.ASKING, "incarnation-2", None)
     await asyncio.sleep(0.1)
     assert setting.manager.closed == 1
-    setting.watcher.follow(KEY, None, busy=False)
+    setting.follow(KEY, None, busy=False)
     assert setting.watcher.knowledge(KEY).phase is Phase.OFF
     asked = len(setting.manager.asked)
     await asyncio.sleep(100)
     assert len(setting.manager.asked) == asked
 
 
-async def test_last_answer_is_left_for_a_while_after_nobody_asks_any_more() -> None:
-    setting = Setting()
+async def test_last_answer_is_left_for_a_while_after_nobody_asks_any_more(setting: Setting) -> None:
     await setting.known()
-    setting.watcher.follow(KEY, None, busy=False)
+    setting.follow(KEY, None, busy=False)
     known = setting.watcher.knowledge(KEY)
     assert (known.phase, known.incarnation, known.snapshot, known.left) == (Phase.OFF, TARGET.incarnation, None, EMPTY)
     await asyncio.sleep(BELIEVED)
@@ -207,14 +214,14 @@ async def test_names_of_the_first_answer_are_kept_until_another_incarnation_is_a
     setting.manager.answer = FlameError("Unreachable", "connection refused")
     await asyncio.sleep(2 * BELIEVED)
     assert setting.watcher.knowledge(KEY).first == frozenset({"first"})
-    setting.watcher.follow(KEY, None, busy=False)
+    setting.follow(KEY, None, busy=False)
     assert setting.watcher.knowledge(KEY).first == frozenset({"first"})
-    setting.watcher.follow(KEY, replace(TARGET, incarnation="incarnation-2"), busy=True)
+    setting.follow(KEY, replace(TARGET, incarnation="incarnation-2"), busy=True)
     assert setting.watcher.knowledge(KEY).first is None
 
 
 async def test_request_to_ask_now_shortens_the_wait_and_is_bounded(setting: Setting) -> None:
-    setting.watcher.follow(KEY, TARGET, busy=False)
+    setting.follow(KEY, TARGET, busy=False)
     await asyncio.sleep(1)
     before = len(setting.manager.asked)
     for _ in range(100):
@@ -226,7 +233,7 @@ async def test_request_to_ask_now_shortens_the_wait_and_is_bounded(setting: Sett
 async def test_watcher_ends_although_a_closed_connection_fails_the_call_under_way() -> None:
     setting = Setting()
     setting.manager.takes = 1.0
-    setting.watcher.follow(KEY, TARGET, busy=False)
+    setting.follow(KEY, TARGET, busy=False)
     running = asyncio.create_task(setting.watcher.run())
     await asyncio.sleep(0.5)
 
@@ -237,25 +244,21 @@ async def test_watcher_ends_although_a_closed_connection_fails_the_call_under_wa
 
 
 async def test_connection_is_closed_between_slow_polls_and_kept_between_quick_ones(setting: Setting) -> None:
-    setting.watcher.follow(KEY, TARGET, busy=True)
-    await asyncio.sleep(20)
+    await setting.known(20)
     assert setting.manager.closed == 0
-    setting.watcher.follow(KEY, TARGET, busy=False)
+    setting.follow(KEY, TARGET, busy=False)
     await asyncio.sleep(10)
     assert setting.manager.closed == 1
 
 
 @pytest.mark.parametrize(("namespaces", "most"), [(1, 16), (3, 32)])
-async def test_number_of_concurrent_questions_is_limited(namespaces: int, most: int) -> None:
-    setting = Setting()
+async def test_number_of_concurrent_questions_is_limited(setting: Setting, namespaces: int, most: int) -> None:
     setting.manager.takes = 1.0
     keys = [(f"namespace-{number % namespaces}", str(number)) for number in range(90)]
     for key in keys:
-        setting.watcher.follow(key, TARGET, busy=True)
+        setting.follow(key, TARGET, busy=True)
     await asyncio.sleep(30)
     assert setting.manager.most == most
-    for key in keys:
-        setting.watcher.forget(key)
 
 
 async def test_session_manager_is_asked_in_time_beside_hundreds_of_another_namespace_that_answer_slowly() -> None:
@@ -277,21 +280,18 @@ async def test_session_manager_whose_answers_are_too_large_is_asked_every_ten_mi
     setting: Setting,
 ) -> None:
     setting.manager.answer = FlameError(TOO_LARGE, "it has more than 12 MiB")
-    setting.watcher.follow(KEY, TARGET, busy=True)
-    await asyncio.sleep(7200)
+    await setting.known(7200)
     assert _periods(setting.manager)[0] <= 10
     assert 600 <= _periods(setting.manager)[-1] <= 720
 
 
-async def test_large_answers_of_all_session_managers_are_kept_up_to_a_limit() -> None:
-    setting, keys = Setting(), [("default", str(number)) for number in range(4)]
+async def test_large_answers_of_all_session_managers_are_kept_up_to_a_limit(setting: Setting) -> None:
+    keys = [("default", str(number)) for number in range(4)]
     setting.manager.answer = replace(EMPTY, size=6 * 2**20)
     for key in keys:
-        setting.watcher.follow(key, TARGET, busy=True)
+        setting.follow(key, TARGET, busy=True)
     await asyncio.sleep(1)
     assert sorted(setting.watcher.knowledge(key).cause for key in keys) == ["", "", TOO_LARGE, TOO_LARGE]
-    for key in keys:
-        setting.watcher.forget(key)
 
 
 async def test_large_answers_of_one_namespace_leave_another_one_its_share() -> None:
@@ -318,17 +318,18 @@ async def test_large_answers_of_one_namespace_leave_another_one_its_share() -> N
         watcher.forget(key)
 
 
-async def test_namespace_that_keeps_most_gives_up_answers_of_session_managers_that_nobody_asks_any_more() -> None:
-    setting, keys = Setting(), [("tenant", str(number)) for number in range(3)]
+async def test_namespace_that_keeps_most_gives_up_answers_of_session_managers_that_nobody_asks_any_more(
+    setting: Setting,
+) -> None:
+    keys = [("tenant", str(number)) for number in range(3)]
     setting.manager.answer = _long_names()
     for key in keys:
-        setting.watcher.follow(key, TARGET, busy=True)
+        setting.follow(key, TARGET, busy=True)
         await asyncio.sleep(1)
-        setting.watcher.follow(key, None, busy=False)
+        setting.follow(key, None, busy=False)
     await setting.known()
     assert setting.watcher.knowledge(KEY).phase is Phase.KNOWN
     assert sum(setting.watcher.knowledge(key).size for key in (*keys, KEY)) <= MAX_KEPT
-    setting.watcher.forget(KEY)
 
 
 def _long_names() -> SessionManagerSnapshot:
@@ -336,11 +337,11 @@ def _long_names() -> SessionManagerSnapshot:
     return SessionManagerSnapshot({f"{number}".ljust(2**20, "x"): NodeState.READY for number in range(5)})
 
 
-async def test_names_of_first_answers_count_for_the_limit_when_later_answers_are_small() -> None:
-    setting, keys = Setting(), [("default", str(number)) for number in range(4)]
+async def test_names_of_first_answers_count_for_the_limit_when_later_answers_are_small(setting: Setting) -> None:
+    keys = [("default", str(number)) for number in range(4)]
     for key in keys:
         setting.manager.answer = _long_names()
-        setting.watcher.follow(key, TARGET, busy=True)
+        setting.follow(key, TARGET, busy=True)
         await asyncio.sleep(1)
         setting.manager.answer = EMPTY
         await asyncio.sleep(40)
@@ -348,17 +349,17 @@ async def test_names_of_first_answers_count_for_the_limit_when_later_answers_are
     setting.manager.answer = _long_names()
     await setting.known()
     assert setting.watcher.knowledge(KEY).cause == TOO_LARGE
-    for key in (*keys, KEY):
-        setting.watcher.forget(key)
 
 
-async def test_names_and_answers_of_session_managers_that_nobody_asks_any_more_count_for_the_limit() -> None:
-    setting, keys = Setting(), [("default", str(number)) for number in range(4)]
+async def test_names_and_answers_of_session_managers_that_nobody_asks_any_more_count_for_the_limit(
+    setting: Setting,
+) -> None:
+    keys = [("default", str(number)) for number in range(4)]
     for key in keys:
         setting.manager.answer = _long_names()
-        setting.watcher.follow(key, TARGET, busy=True)
+        setting.follow(key, TARGET, busy=True)
         await asyncio.sleep(1)
-        setting.watcher.follow(key, None, busy=False)
+        setting.follow(key, None, busy=False)
     await setting.known()
     assert setting.watcher.knowledge(KEY).cause == TOO_LARGE
     # A FlameCluster that is gone leaves its memory to the others.
@@ -366,7 +367,6 @@ async def test_names_and_answers_of_session_managers_that_nobody_asks_any_more_c
         setting.watcher.forget(key)
     await asyncio.sleep(700)
     assert setting.watcher.knowledge(KEY).cause == ""
-    setting.watcher.forget(KEY)
 
 
 async def test_unexpected_error_of_a_client_keeps_its_poller(setting: Setting) -> None:
@@ -403,8 +403,7 @@ async def test_unready_node_keeps_the_time_of_its_first_unready_state(setting: S
 
 async def test_node_that_is_missing_from_the_table_keeps_the_time_of_its_absence_for_a_while(setting: Setting) -> None:
     setting.manager.answer = SessionManagerSnapshot({"n": NodeState.READY, "other": NodeState.READY})
-    setting.watcher.follow(KEY, TARGET, busy=True)
-    await asyncio.sleep(10)
+    await setting.known(10)
     last = setting.watcher.knowledge(KEY).said_at
     setting.manager.answer = SessionManagerSnapshot({"other": NodeState.READY})
     await asyncio.sleep(BELIEVED - 15)
@@ -417,7 +416,7 @@ async def test_node_that_is_missing_from_the_table_keeps_the_time_of_its_absence
 
 async def test_node_that_comes_back_to_the_table_counts_as_ready_again(setting: Setting) -> None:
     setting.manager.answer = SessionManagerSnapshot({"n": NodeState.READY})
-    setting.watcher.follow(KEY, TARGET, busy=True)
+    setting.follow(KEY, TARGET, busy=True)
     for nodes in ({"n": NodeState.READY}, {}, {"n": NodeState.READY}):
         setting.manager.answer = SessionManagerSnapshot(nodes)
         await asyncio.sleep(10)
@@ -425,8 +424,7 @@ async def test_node_that_comes_back_to_the_table_counts_as_ready_again(setting: 
 
 
 async def test_session_manager_that_answers_again_after_nothing_was_known_is_known_since_then(setting: Setting) -> None:
-    setting.watcher.follow(KEY, TARGET, busy=True)
-    await asyncio.sleep(10)
+    await setting.known(10)
     before = setting.watcher.knowledge(KEY).known_since
     setting.manager.answer = FlameError("Unreachable", "it is down")
     await asyncio.sleep(BELIEVED / 2)
@@ -454,9 +452,8 @@ async def test_another_server_with_the_same_incarnation_ends_the_connection_and_
     setting: Setting,
 ) -> None:
     first = replace(TARGET, server="uid-1")
-    setting.watcher.follow(KEY, first, busy=True)
-    await asyncio.sleep(1)
-    setting.watcher.follow(KEY, replace(first, server="uid-2"), busy=True)
+    await setting.known(target=first)
+    setting.follow(KEY, replace(first, server="uid-2"), busy=True)
     assert setting.watcher.knowledge(KEY).phase is Phase.ASKING
     await asyncio.sleep(0.1)
     assert setting.manager.closed == 1
@@ -466,19 +463,17 @@ async def test_another_server_with_the_same_incarnation_ends_the_connection_and_
 async def test_server_that_is_gone_is_asked_no_more_and_another_one_is(
     setting: Setting, gone: str, phase: Phase
 ) -> None:
-    setting.watcher.follow(KEY, replace(TARGET, server="uid-1"), busy=True)
-    await asyncio.sleep(1)
+    await setting.known(target=replace(TARGET, server="uid-1"))
     setting.watcher.leave(KEY, gone)
     assert setting.watcher.knowledge(KEY).phase is phase
     assert (setting.watcher.session_manager(KEY) is None) == (phase is Phase.OFF)
 
 
-async def test_two_session_managers_at_one_address_are_not_asked_until_one_is_gone() -> None:
-    setting, other = Setting(), ("other", "a")
-    setting.watcher.follow(KEY, replace(TARGET, server="uid-1"), busy=True)
-    await asyncio.sleep(1)
+async def test_two_session_managers_at_one_address_are_not_asked_until_one_is_gone(setting: Setting) -> None:
+    other = ("other", "a")
+    await setting.known(target=replace(TARGET, server="uid-1"))
     asked = len(setting.manager.asked)
-    setting.watcher.follow(other, replace(TARGET, server="uid-2"), busy=True)
+    setting.follow(other, replace(TARGET, server="uid-2"), busy=True)
     assert (setting.watcher.session_manager(KEY), setting.watcher.session_manager(other)) == (None, None)
     await asyncio.sleep(100)
     assert len(setting.manager.asked) == asked
@@ -487,14 +482,12 @@ async def test_two_session_managers_at_one_address_are_not_asked_until_one_is_go
     setting.watcher.forget(other)
     await asyncio.sleep(40)
     assert setting.watcher.knowledge(KEY).phase is Phase.KNOWN
-    setting.watcher.forget(KEY)
 
 
-async def test_shorter_period_applies_at_once_and_keeps_what_is_known() -> None:
-    setting = Setting()
-    setting.watcher.follow(KEY, TARGET, busy=False)
+async def test_shorter_period_applies_at_once_and_keeps_what_is_known(setting: Setting) -> None:
+    setting.follow(KEY, TARGET, busy=False)
     await asyncio.sleep(10)
-    setting.watcher.follow(KEY, replace(TARGET, period=5.0), busy=False)
+    setting.follow(KEY, replace(TARGET, period=5.0), busy=False)
     assert setting.watcher.knowledge(KEY).phase is Phase.KNOWN
     await asyncio.sleep(1)
     assert len(setting.manager.asked) == 2

@@ -53,37 +53,41 @@ class RecordingTransport:
         return call
 
 
-@pytest.fixture
-def transport() -> RecordingTransport:
-    return RecordingTransport()
+class RecordedClient(ApiServerClient):
+    """A client with the transport that records its requests."""
+
+    def __init__(self, **options: Any) -> None:
+        self.transport = RecordingTransport()
+        super().__init__(self.transport, **options)
 
 
 @pytest.fixture
-def client(transport: RecordingTransport) -> ApiServerClient:
-    return ApiServerClient(transport, timeout=3)
+def client() -> RecordedClient:
+    return RecordedClient(timeout=3)
 
 
 @pytest.mark.parametrize(("strict", "query"), [(False, {}), (True, {"fieldValidation": "Strict"})])
-async def test_create(
-    client: ApiServerClient, transport: RecordingTransport, *, strict: bool, query: dict[str, str] | None
-) -> None:
+async def test_create(client: RecordedClient, *, strict: bool, query: dict[str, str] | None) -> None:
     assert (await client.create(PODS, "ns", {"kind": "Pod"}, strict=strict)).name == "a"
-    assert transport.call["method"] == "POST"
-    assert transport.call["path"] == "/api/v1/namespaces/ns/pods"
-    assert transport.call["query"] == query
-    assert transport.call["body"] == b'{"kind":"Pod"}'
+    assert client.transport.call["method"] == "POST"
+    assert client.transport.call["path"] == "/api/v1/namespaces/ns/pods"
+    assert client.transport.call["query"] == query
+    assert client.transport.call["body"] == b'{"kind":"Pod"}'
 
 
-async def test_delete_names_the_object_by_its_uid(client: ApiServerClient, transport: RecordingTransport) -> None:
+async def test_delete_names_the_object_by_its_uid(client: RecordedClient) -> None:
     assert await client.delete(PODS, "ns", "a", uid="u") is not None
-    assert (transport.call["method"], transport.call["path"]) == ("DELETE", "/api/v1/namespaces/ns/pods/a")
+    assert (client.transport.call["method"], client.transport.call["path"]) == (
+        "DELETE",
+        "/api/v1/namespaces/ns/pods/a",
+    )
     options = {"apiVersion": "v1", "kind": "DeleteOptions", "preconditions": {"uid": "u"}}
-    assert msgspec.json.decode(transport.call["body"]) == options
+    assert msgspec.json.decode(client.transport.call["body"]) == options
 
 
-async def test_delete_with_all_options(client: ApiServerClient, transport: RecordingTransport) -> None:
+async def test_delete_with_all_options(client: RecordedClient) -> None:
     await client.delete(PODS, "ns", "a", uid="u", resource_version="7", grace_period_seconds=0)
-    assert msgspec.json.decode(transport.call["body"]) == {
+    assert msgspec.json.decode(client.transport.call["body"]) == {
         "apiVersion": "v1",
         "kind": "DeleteOptions",
         "preconditions": {"uid": "u", "resourceVersion": "7"},
@@ -91,46 +95,42 @@ async def test_delete_with_all_options(client: ApiServerClient, transport: Recor
     }
 
 
-async def test_delete_answered_with_a_status_returns_no_object(
-    client: ApiServerClient, transport: RecordingTransport
-) -> None:
-    transport.answer = {"kind": "Status", "status": "Success", "metadata": {}, "details": {"uid": "u"}}
+async def test_delete_answered_with_a_status_returns_no_object(client: RecordedClient) -> None:
+    client.transport.answer = {"kind": "Status", "status": "Success", "metadata": {}, "details": {"uid": "u"}}
     assert await client.delete(PODS, "ns", "a", uid="u") is None
 
 
-async def test_a_delete_without_a_uid_is_refused(client: ApiServerClient, transport: RecordingTransport) -> None:
+async def test_a_delete_without_a_uid_is_refused(client: RecordedClient) -> None:
     with pytest.raises(ValueError, match="foreign object"):
         await client.delete(PODS, "ns", "a", uid="")
-    assert transport.calls == []
+    assert client.transport.calls == []
 
 
-async def test_first_page_of_a_list_has_items_version_and_token(
-    client: ApiServerClient, transport: RecordingTransport
-) -> None:
+async def test_first_page_of_a_list_has_items_version_and_token(client: RecordedClient) -> None:
     known = {"uid": "u", "resourceVersion": "7"}
     items = [{"metadata": {"name": "a"} | known}, {"metadata": {"name": "b"} | known, "status": {"phase": "Running"}}]
-    transport.answer = {"metadata": {"resourceVersion": "9", "continue": "more"}, "items": items}
+    client.transport.answer = {"metadata": {"resourceVersion": "9", "continue": "more"}, "items": items}
     page = await client.list_page(PODS, None, label_selector="app=x", limit=2)
     assert [item.name for item in page.items] == ["a", "b"]
     assert page.items[1].status.phase == "Running"
     assert (page.resource_version, page.continue_token) == ("9", "more")
-    assert transport.call["path"] == "/api/v1/pods"
-    assert transport.call["query"] == {"limit": "2", "labelSelector": "app=x"}
+    assert client.transport.call["path"] == "/api/v1/pods"
+    assert client.transport.call["query"] == {"limit": "2", "labelSelector": "app=x"}
 
 
 @pytest.mark.parametrize(("limit", "most"), [(500, MAX_PAGE_SIZE), (2, MAX_PAGE_SIZE), (1, MAX_ANSWER_SIZE)])
 async def test_page_may_be_small_and_a_single_object_as_large_as_any(
-    client: ApiServerClient, transport: RecordingTransport, mocker: MockerFixture, limit: int, most: int
+    client: RecordedClient, mocker: MockerFixture, limit: int, most: int
 ) -> None:
     answer = msgspec.json.encode({"metadata": {"resourceVersion": "9"}, "items": []})
-    request = mocker.patch.object(transport, "send", return_value=answer)
+    request = mocker.patch.object(client.transport, "send", return_value=answer)
     page = await client.list_page(PODS, "ns", limit=limit)
     assert request.call_args.args[0].max_size == most
     assert page.size == len(answer)
 
 
 async def test_list_of_large_objects_arrives_in_pages_of_a_few_mib(
-    client: ApiServerClient, transport: RecordingTransport, mocker: MockerFixture
+    client: RecordedClient, mocker: MockerFixture
 ) -> None:
     number, read = 1000, []
 
@@ -148,7 +148,7 @@ async def test_list_of_large_objects_arrives_in_pages_of_a_few_mib(
         read.append(len(encoded))
         return encoded
 
-    mocker.patch.object(transport, "send", answer)
+    mocker.patch.object(client.transport, "send", answer)
     names = [item.name async for page in list_pages(client, PODS, "ns") for item in page.items]
     assert names == [f"{each}" for each in range(number)]
     assert max(read) <= 4 * 2**20
@@ -165,10 +165,8 @@ async def test_list_of_large_objects_arrives_in_pages_of_a_few_mib(
         b'{"kind":"Pod","metadata":{"name":"a","uid":"\xff"}}',
     ],
 )
-async def test_truncated_or_invalid_response_is_undecodable(
-    client: ApiServerClient, transport: RecordingTransport, answer: bytes
-) -> None:
-    transport.answer = answer
+async def test_truncated_or_invalid_response_is_undecodable(client: RecordedClient, answer: bytes) -> None:
+    client.transport.answer = answer
     with pytest.raises(UndecodableError):
         await client.get(PODS, "ns", "a")
 
@@ -177,11 +175,11 @@ def test_write_with_an_undecodable_response_has_an_unknown_outcome() -> None:
     assert UndecodableError("cut off").outcome_unknown
 
 
-async def test_too_deeply_nested_object_is_read_without_its_deepest_values(
-    client: ApiServerClient, transport: RecordingTransport
-) -> None:
+async def test_too_deeply_nested_object_is_read_without_its_deepest_values(client: RecordedClient) -> None:
     deep = b'{"a":' * 10_000 + b"1" + b"}" * 10_000
-    transport.answer = msgspec.Raw(b'{"kind":"Pod","spec":{"affinity":%s},"metadata":{"name":"a","uid":"u"}}' % deep)
+    client.transport.answer = msgspec.Raw(
+        b'{"kind":"Pod","spec":{"affinity":%s},"metadata":{"name":"a","uid":"u"}}' % deep
+    )
     assert (await client.get(PODS, "ns", "a")).name == "a"
 
 
@@ -197,11 +195,9 @@ async def watch(client: ApiServerClient) -> list[WatchEvent[Any]]:
         return [event async for event in events]
 
 
-async def test_a_watch_asks_for_bookmarks_and_decodes_each_line(
-    client: ApiServerClient, transport: RecordingTransport
-) -> None:
+async def test_a_watch_asks_for_bookmarks_and_decodes_each_line(client: RecordedClient) -> None:
     metadata = {"name": "a", "uid": "u", "resourceVersion": "7"}
-    transport.lines = [
+    client.transport.lines = [
         event("ADDED", {"metadata": metadata, "data": {"k": "v"}}),
         event("MODIFIED", {"metadata": metadata}),
         event("DELETED", {"metadata": metadata}),
@@ -211,7 +207,7 @@ async def test_a_watch_asks_for_bookmarks_and_decodes_each_line(
     assert [event.type.value for event in events] == ["ADDED", "MODIFIED", "DELETED", "BOOKMARK"]
     assert events[0].object.data == {"k": "v"}
     assert events[3].object.metadata.resource_version == "12"
-    assert transport.call == {
+    assert client.transport.call == {
         "path": "/api/v1/namespaces/ns/configmaps",
         "query": {
             "watch": "true",
@@ -222,13 +218,14 @@ async def test_a_watch_asks_for_bookmarks_and_decodes_each_line(
         },
         "read_timeout": 90,
     }
-    assert transport.streams_open == 0
+    assert client.transport.streams_open == 0
 
 
-async def test_list_with_an_object_without_identity_is_undecodable(
-    client: ApiServerClient, transport: RecordingTransport
-) -> None:
-    transport.answer = {"metadata": {"resourceVersion": "9"}, "items": [{"metadata": {"name": "a"}}, {"metadata": 5}]}
+async def test_list_with_an_object_without_identity_is_undecodable(client: RecordedClient) -> None:
+    client.transport.answer = {
+        "metadata": {"resourceVersion": "9"},
+        "items": [{"metadata": {"name": "a"}}, {"metadata": 5}],
+    }
     with pytest.raises(UndecodableError, match="cannot be decoded"):
         await client.list_page(CONFIG_MAPS, "ns")
 
@@ -243,10 +240,8 @@ async def test_list_with_an_object_without_identity_is_undecodable(
         {"metadata": {"resourceVersion": "9"}, "items": [{"metadata": {"name": "a", "uid": "u"}}]},
     ],
 )
-async def test_answer_that_is_no_list_is_undecodable(
-    client: ApiServerClient, transport: RecordingTransport, answer: Any
-) -> None:
-    transport.answer = answer
+async def test_answer_that_is_no_list_is_undecodable(client: RecordedClient, answer: Any) -> None:
+    client.transport.answer = answer
     with pytest.raises(UndecodableError):
         await client.list_page(PODS, "ns")
 
@@ -280,20 +275,18 @@ CASES = [
 
 @pytest.mark.parametrize(("verb", "answer"), CASES)
 async def test_answer_that_is_not_the_object_leaves_the_outcome_unknown(
-    client: ApiServerClient, transport: RecordingTransport, verb: str, answer: dict[str, Any]
+    client: RecordedClient, verb: str, answer: dict[str, Any]
 ) -> None:
-    transport.answer = answer
+    client.transport.answer = answer
     with pytest.raises(UndecodableError, match=r"the answer of the API server is not") as caught:
         await REQUESTS[verb](client)
     assert caught.value.outcome_unknown
 
 
-async def test_bookmark_of_pods_is_read_although_its_pod_has_no_list_of_containers(
-    client: ApiServerClient, transport: RecordingTransport
-) -> None:
+async def test_bookmark_of_pods_is_read_although_its_pod_has_no_list_of_containers(client: RecordedClient) -> None:
     """The API server sends an empty Pod, and Go writes an empty list that must not be left out as null."""
     metadata = {"resourceVersion": "12", "creationTimestamp": None}
-    transport.lines = [event("BOOKMARK", {"metadata": metadata, "spec": {"containers": None}, "status": {}})]
+    client.transport.lines = [event("BOOKMARK", {"metadata": metadata, "spec": {"containers": None}, "status": {}})]
     events = client.watch(PODS, "ns", resource_version="5", timeout_seconds=300, read_timeout=90)
     async with aclosing(events):
         found = [(each.type.value, each.object.metadata.resource_version) async for each in events]
@@ -312,37 +305,35 @@ async def test_bookmark_of_pods_is_read_although_its_pod_has_no_list_of_containe
         event("BOOKMARK", {}),
     ],
 )
-async def test_invalid_watch_line_is_undecodable(
-    client: ApiServerClient, transport: RecordingTransport, line: bytes
-) -> None:
-    transport.lines = [line]
+async def test_invalid_watch_line_is_undecodable(client: RecordedClient, line: bytes) -> None:
+    client.transport.lines = [line]
     with pytest.raises(UndecodableError):
         await watch(client)
 
 
-async def test_only_writes_are_guarded(transport: RecordingTransport) -> None:
+async def test_only_writes_are_guarded() -> None:
     def guard() -> None: ...
 
-    client = ApiServerClient(transport, guard=guard)
+    client = RecordedClient(guard=guard)
     await client.create(PODS, "ns", {})
     await client.dry_run_create(PODS, "ns", {})
     await client.replace_status(PODS, "ns", "a", {})
     await client.merge_patch(PODS, "ns", "a", {})
     await client.delete(PODS, "ns", "a", uid="u")
-    assert [call.get("guard") for call in transport.calls] == [guard] * 5
-    transport.calls.clear()
+    assert [call.get("guard") for call in client.transport.calls] == [guard] * 5
+    client.transport.calls.clear()
     await client.get(PODS, "ns", "a")
-    assert transport.call.get("guard") is None
+    assert client.transport.call.get("guard") is None
 
 
-async def test_deletion_may_have_its_own_guard(transport: RecordingTransport) -> None:
+async def test_deletion_may_have_its_own_guard() -> None:
     asked: list[str] = []
     own = functools.partial(asked.append, "own")
-    await ApiServerClient(transport).delete(PODS, "ns", "a", uid="u", guard=own)
-    assert transport.call["guard"] is own
-    transport.calls.clear()
-
-    client = ApiServerClient(transport, guard=functools.partial(asked.append, "the client's"))
+    client = RecordedClient()
     await client.delete(PODS, "ns", "a", uid="u", guard=own)
-    transport.call["guard"]()
+    assert client.transport.call["guard"] is own
+
+    client = RecordedClient(guard=functools.partial(asked.append, "the client's"))
+    await client.delete(PODS, "ns", "a", uid="u", guard=own)
+    client.transport.call["guard"]()
     assert asked == ["the client's", "own"]

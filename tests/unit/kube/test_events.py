@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, MutableMapping
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from datetime import timedelta
@@ -22,6 +22,7 @@ from flamectl_operator.kube.views import KubernetesObject
 from flamectl_operator.runtime.server_clock import CONFIRM_AFTER, CONFIRM_BY, ServerClock
 from flamectl_operator.runtime.text import LONGEST_MESSAGE
 from tests.unit.runtime.virtual_time import START, VirtualClock
+from tests.unit.support import Log
 
 ABOUT = ObjectReference("flame.xflops.io/v1alpha1", "FlameCluster", "default", "my-flame", "uid-1")
 
@@ -61,7 +62,7 @@ def client() -> EventClient:
 
 
 @pytest.fixture
-def recorder(client: EventClient, log: list[MutableMapping[str, Any]]) -> EventRecorder:
+def recorder(client: EventClient, log: Log) -> EventRecorder:
     return EventRecorder(client, "flamectl-operator", "pod-1", VirtualClock())  # type: ignore[arg-type]
 
 
@@ -268,7 +269,7 @@ async def test_events_of_one_namespace_neither_displace_nor_delay_those_of_anoth
 async def test_a_failure_is_logged_and_the_next_event_is_written(
     client: EventClient,
     recorder: EventRecorder,
-    log: list[MutableMapping[str, Any]],
+    log: Log,
     error: KubernetesError,
     level: str,
 ) -> None:
@@ -318,9 +319,7 @@ async def test_flush_waits_for_all_that_was_recorded(client: EventClient, record
         assert reasons(client) == ["A", "B", "C"]
 
 
-async def test_flush_gives_up_when_its_time_is_over(
-    client: EventClient, recorder: EventRecorder, log: list[MutableMapping[str, Any]]
-) -> None:
+async def test_flush_gives_up_when_its_time_is_over(client: EventClient, recorder: EventRecorder, log: Log) -> None:
     client.duration = 60
     async with running(recorder):
         recorder.event(ABOUT, "Normal", "A", "")

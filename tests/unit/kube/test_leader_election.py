@@ -118,8 +118,12 @@ class Scene:
         return spec
 
     def held_by(self, holder: str) -> None:
-        spec = {"holderIdentity": holder, "leaseDurationSeconds": 15, "leaseTransitions": 3}
-        self.api.put("leases", LEASE | {"metadata": {"name": "operator", "namespace": "system"}, "spec": spec})
+        self.put({"holderIdentity": holder, "leaseDurationSeconds": 15, "leaseTransitions": 3})
+
+    def put(self, spec: dict[str, Any] | None) -> None:
+        """Somebody writes the Lease."""
+        metadata = {"name": "operator", "namespace": "system"}
+        self.api.put("leases", LEASE | {"metadata": metadata} | ({} if spec is None else {"spec": spec}))
 
     def blank(self, **rest: Any) -> None:
         """Clear the name of the holder, as a user does to force a failover."""
@@ -324,8 +328,7 @@ async def test_foreign_lease_expires_by_our_own_clock(scene: Scene) -> None:
 
 
 async def test_a_longer_duration_of_the_holder_counts(scene: Scene) -> None:
-    spec = {"holderIdentity": "other", "leaseDurationSeconds": 40}
-    scene.api.put("leases", LEASE | {"metadata": {"name": "operator", "namespace": "system"}, "spec": spec})
+    scene.put({"holderIdentity": "other", "leaseDurationSeconds": 40})
     assert await scene.until_leading(scene.start("process")) >= 40
 
 
@@ -360,7 +363,7 @@ async def test_lease_with_a_cleared_holder_is_awaited(scene: Scene, *, wiped: bo
     await first.killed()
     await asyncio.sleep(5)
     if wiped:
-        scene.api.put("leases", LEASE | {"metadata": {"name": "operator", "namespace": "system"}, "spec": {}})
+        scene.put({})
     else:
         scene.blank()
     assert 15 <= await scene.until_leading(second) <= 15 + 2 * 2.4
@@ -368,8 +371,7 @@ async def test_lease_with_a_cleared_holder_is_awaited(scene: Scene, *, wiped: bo
 
 @pytest.mark.parametrize("spec", [None, {}, {"holderIdentity": ""}, {"holderIdentity": "", "leaseDurationSeconds": 15}])
 async def test_lease_without_any_holder_is_free(scene: Scene, spec: dict[str, Any] | None) -> None:
-    metadata = {"name": "operator", "namespace": "system"}
-    scene.api.put("leases", LEASE | {"metadata": metadata} | ({} if spec is None else {"spec": spec}))
+    scene.put(spec)
     assert await scene.until_leading(scene.start("process")) < 1
 
 

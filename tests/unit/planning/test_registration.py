@@ -19,12 +19,11 @@ from flamectl_operator.planning.parts import DrainReason
 from flamectl_operator.planning.registration import NOT_REGISTERED, of_no_use, superseded
 from flamectl_operator.planning.replacement_backoff import ReplacementBackoff
 from flamectl_operator.planning.unregistered import overdue, unregistered
-from flamectl_operator.runtime.clock_reading import ClockReading
 from flamectl_operator.settings.model import FlameSettings
 from tests.unit.builders import (
     BOOTTIME,
     INCARNATION,
-    NOW,
+    MOMENT,
     OWNER,
     ago,
     cluster_plan,
@@ -53,21 +52,17 @@ def _seen(*, ago: float, node_ahead: float) -> ObservedCluster:
 
 
 def _overdue(seen: ObservedCluster) -> tuple[Executor, ...]:
-    now = ClockReading(NOW, BOOTTIME)
-    return overdue(unregistered(seen, seen.group, _SETTINGS, now), now)
+    return overdue(unregistered(seen, seen.group, _SETTINGS, MOMENT), MOMENT)
 
 
+@pytest.mark.parametrize(("seconds", "late"), [(110, False), (121, True)])
 @pytest.mark.parametrize("node_ahead", [-3600, 0, 3600])
-def test_executor_has_its_time_to_register_whatever_the_clock_of_its_node_says(node_ahead: float) -> None:
-    seen = _seen(ago=110, node_ahead=node_ahead)
-    assert _overdue(seen) == ()
+def test_executor_is_overdue_when_this_process_has_seen_it_run_for_the_whole_time_whatever_its_node_says(
+    node_ahead: float, seconds: float, *, late: bool
+) -> None:
+    seen = _seen(ago=seconds, node_ahead=node_ahead)
 
-
-@pytest.mark.parametrize("node_ahead", [-3600, 0, 3600])
-def test_executor_is_overdue_when_this_process_has_seen_it_run_for_the_whole_time(node_ahead: float) -> None:
-    seen = _seen(ago=121, node_ahead=node_ahead)
-
-    assert _overdue(seen) == seen.group.live
+    assert _overdue(seen) == (seen.group.live if late else ())
 
 
 def test_executor_does_not_register_although_processes_of_an_earlier_one_of_its_name_have_left_their_sessions() -> None:
@@ -180,7 +175,7 @@ def test_scale_down_leaves_registered_executors_that_must_stay_while_others_may_
     seen = ObservedCluster.of(OWNER, replace(seen.views, flame=flame), BOOTTIME, seen)
     limits = {"maxUnavailable": 0, "maxSurge": 1}
     wanted = effective(replicas(2, type=strategy, rollingUpdate=limits))
-    plan = cluster_plan(seen, wanted, ClockReading(NOW, BOOTTIME)).scale
+    plan = cluster_plan(seen, wanted).scale
 
     assert {each.name for each in plan.removes} == {executor_pod(each).name for each in taken}
     assert [each.reason for each in plan.waits] == [NOT_REGISTERED] * (not taken)
@@ -213,9 +208,7 @@ def test_stale_executors_that_do_not_register_are_replaced_although_the_image_of
     broken = [executor_pod(each, "crashing") for each in (3, 4)]
     pods = [*(executor_pod(each, revision="old") for each in (0, 1, 2)), *broken]
     seen, wanted = _answered(*pods, registered=[0], seen=121), effective(rolling(4, 1, 1))
-    plan = cluster_plan(
-        seen, wanted, ClockReading(NOW, BOOTTIME), accepted=frozenset({wanted.desired.group.template.rendered})
-    )
+    plan = cluster_plan(seen, wanted)
     assert [each.name for each in plan.scale.removes] == [pods[1].name]
 
 
@@ -226,9 +219,7 @@ def test_registered_executors_whose_sidecar_fails_take_no_place_of_executors_tha
     pods = [*failing, *others, *(executor_pod(each, "waiting") for each in (6, 7))]
     seen, wanted = _answered(*pods, registered=range(5), seen=121), effective(rolling(8, 2, 0))
     assert _overdue(seen) == (seen.group.live[5],)
-    plan = cluster_plan(
-        seen, wanted, ClockReading(NOW, BOOTTIME), accepted=frozenset({wanted.desired.group.template.rendered})
-    )
+    plan = cluster_plan(seen, wanted)
     assert plan.scale.delete_unregistered == ()
 
 
@@ -242,9 +233,7 @@ def test_marked_executor_that_must_serve_on_takes_no_place_of_executors_that_may
     seen = _answered(*pods, registered=[0, 1, 2, 4] if held else [0, 1, 2], seen=121)
     revision = pods[2].annotations[REVISION_ANNOTATION]
     wanted = effective(rolling(5, 1, 0), executor_backoff=ReplacementBackoff(revision, failures=1, attempt_id=5))
-    plan = cluster_plan(
-        seen, wanted, ClockReading(NOW, BOOTTIME), accepted=frozenset({wanted.desired.group.template.rendered})
-    )
+    plan = cluster_plan(seen, wanted)
     assert [each.executor_id for each in plan.scale.delete_unregistered] == taken
 
 
@@ -262,9 +251,7 @@ def test_stale_executors_that_do_not_serve_are_replaced_one_by_one_when_their_ti
     flame = replace(seen.flame, not_ready_since={executor_pod(each).name: BOOTTIME - seconds for each in useless})
     seen = ObservedCluster.of(OWNER, replace(seen.views, flame=flame), BOOTTIME, seen)
     wanted = effective(rolling(count, 1, 0))
-    plan = cluster_plan(
-        seen, wanted, ClockReading(NOW, BOOTTIME), accepted=frozenset({wanted.desired.group.template.rendered})
-    )
+    plan = cluster_plan(seen, wanted)
 
     assert [each.name for each in plan.scale.removes] == [executor_pod(each).name for each in useless[:taken]]
 
@@ -273,9 +260,7 @@ def test_executor_that_began_to_run_long_after_its_creation_and_does_not_registe
     late = executor_pod(1, since=ago(3000), written=ago(500))
     seen = _answered(executor_pod(0), late, registered=[0], seen=500)
     wanted = effective(rolling(2, 1, 0), executor_backoff=ReplacementBackoff(late.annotations[REVISION_ANNOTATION]))
-    plan = cluster_plan(
-        seen, wanted, ClockReading(NOW, BOOTTIME), accepted=frozenset({wanted.desired.group.template.rendered})
-    )
+    plan = cluster_plan(seen, wanted)
 
     assert [each.name for each in plan.scale.removes] == [late.name]
 
@@ -285,6 +270,6 @@ def test_answer_that_is_still_believed_keeps_the_budget_although_the_last_questi
     seen = _answered(*pods, registered=[0, 1])
     seen = ObservedCluster.of(OWNER, replace(seen.views, flame=replace(seen.flame, failing=True)), BOOTTIME, seen)
     wanted = effective(rolling(3, 1, 0))
-    rollout = cluster_plan(seen, wanted, accepted=frozenset({wanted.desired.group.template.rendered})).rollout
+    rollout = cluster_plan(seen, wanted).rollout
     assert not rollout.delete
     assert not rollout.drain

@@ -73,9 +73,7 @@ def test_surge_is_unchanged_while_the_session_manager_is_not_ready(surging: int,
     wanted = effective(rolling(4, 0, 2))
     pods = [*ALL_STALE, *(executor_pod(4 + number, "starting") for number in range(surging))]
 
-    plan = cluster_plan(
-        observed(session_manager("starting"), *pods, wanted=wanted), wanted, MOMENT, max_creates=500
-    ).scale
+    plan = cluster_plan(observed(session_manager("starting"), *pods, wanted=wanted), wanted).scale
 
     assert (plan.target, plan.create, len(plan.delete)) == (target, 0, max(0, 4 + surging - target))
 
@@ -164,6 +162,12 @@ def test_unready_stale_executors_go_while_replacements_fail() -> None:
             [*ALL_STALE, executor_pod(4, "failed", revision=OLD)],
             [3],
             id="what is over is not replaced",
+        ),
+        pytest.param(
+            rolling(4, 1, 0),
+            [*(executor_pod(n, incarnation="earlier.0") for n in range(3)), executor_pod(3, revision=OLD)],
+            [0, 1, 2],
+            id="those lost with the session manager use no budget",
         ),
     ],
 )
@@ -276,96 +280,53 @@ def test_executors_make_room_for_an_unschedulable_session_manager(
     ]
     wanted = effective(changes)
     seen = observed(*([manager] if manager is not None else []), *found, wanted=wanted, first_seen_ago=600)
-    plan = cluster_plan(_refused(seen) if quota_blocked else seen, wanted, MOMENT).rollout
+    plan = cluster_plan(_refused(seen) if quota_blocked else seen, wanted).rollout
 
     assert _deleted(plan) == gone
     assert {why for _, why in plan.delete} <= {"the session manager needs their room"}
     assert [deferral.reason for deferral in plan.waits] == ["WaitingForSessionManager"]
 
 
-@pytest.mark.parametrize(
-    ("why", "gone"),
-    [
-        pytest.param(": 20 Insufficient cpu.", [0, 1], id="cpu"),
-        pytest.param(": 1 Too many pods, 19 node(s) had untolerated taint(s).", [0, 1], id="Pods of one node"),
-        pytest.param(": 3 Insufficient memory, 17 node(s) had volume node affinity conflict.", [0, 1], id="memory"),
-        pytest.param(": 20 node(s) didn't match pod anti-affinity rules.", [0, 1], id="executors may stand in the way"),
-        pytest.param(": 1 node(s) were unschedulable, 19 node(s) had volume node affinity conflict.", [], id="drain"),
-        pytest.param(": 20 node(s) didn't match Pod's node affinity/selector.", [], id="no node has the label"),
-        pytest.param(": 20 node(s) had untolerated taint(s).", [], id="taint"),
-        pytest.param(": 20 node(s) didn't match PersistentVolume's node affinity.", [], id="volume on another node"),
-        pytest.param(": pod has unbound immediate PersistentVolumeClaims. not found", [], id="no volume"),
-        pytest.param(': persistentvolumeclaim "x" bound to non-existent persistentvolume "y".', [], id="lost"),
-    ],
-)
-def test_executors_make_no_room_that_does_not_help_the_session_manager(why: str, gone: list[int]) -> None:
-    helps = "No preemption victims found for incoming pod" if gone else "Preemption is not helpful for scheduling"
-    preemption = f" preemption: 0/20 nodes are available: 20 {helps}."
-    wanted = effective(replicas(2))
-    found = [executor_pod(0, incarnation="earlier.0"), executor_pod(1, "waiting", incarnation=INCARNATION)]
-    seen = observed(_unscheduled(600, why=why + preemption), *found, wanted=wanted, first_seen_ago=600)
-
-    assert _deleted(cluster_plan(seen, wanted, MOMENT).rollout) == gone
+HELPS = "20 No preemption victims found for incoming pod"
+USELESS = "20 Preemption is not helpful for scheduling"
+ONE_HELPS = "1 No preemption victims found for incoming pod, 19 Preemption is not helpful for scheduling"
 
 
 @pytest.mark.parametrize(
-    "why",
+    ("why", "preemption", "gone"),
     [
-        pytest.param(
-            "node(s) unavailable due to PersistentVolumeClaim with ReadWriteOncePod access mode already in-use by another pod",
-            id="another Pod has the claim",
-        ),
-        pytest.param(
-            "node has pod using PersistentVolumeClaim with the same name and ReadWriteOncePod access mode",
-            id="another Pod has the claim, in older words",
-        ),
-        pytest.param("node(s) had no available disk", id="another Pod has the disk"),
-        pytest.param("csi.example.com CSI driver is not installed on the node", id="no driver"),
+        pytest.param("20 Insufficient cpu.", HELPS, True, id="cpu"),
+        pytest.param("1 Too many pods, 19 node(s) had untolerated taint(s).", HELPS, True, id="Pods of one node"),
+        pytest.param("3 Insufficient memory, 17 node(s) had volume node affinity conflict.", HELPS, True, id="memory"),
+        pytest.param("20 node(s) didn't match pod anti-affinity rules.", HELPS, True, id="executors may be in the way"),
+        pytest.param("1 node(s) were unschedulable, 19 node(s) had volume node affinity conflict.", USELESS, False, id="drain"),
+        pytest.param("20 node(s) didn't match Pod's node affinity/selector.", USELESS, False, id="no node has the label"),
+        pytest.param("20 node(s) had untolerated taint(s).", USELESS, False, id="taint"),
+        pytest.param("20 node(s) didn't match PersistentVolume's node affinity.", USELESS, False, id="volume on another node"),
+        pytest.param("pod has unbound immediate PersistentVolumeClaims. not found", USELESS, False, id="no volume"),
+        pytest.param('persistentvolumeclaim "x" bound to non-existent persistentvolume "y".', USELESS, False, id="lost"),
+        pytest.param("20 node(s) unavailable due to PersistentVolumeClaim with ReadWriteOncePod access mode already in-use by another pod.",
+            HELPS, False, id="another Pod has the claim"),
+        pytest.param("20 node has pod using PersistentVolumeClaim with the same name and ReadWriteOncePod access mode.",
+            HELPS, False, id="another Pod has the claim, in older words"),
+        pytest.param("20 node(s) had no available disk.", HELPS, False, id="another Pod has the disk"),
+        pytest.param("20 csi.example.com CSI driver is not installed on the node.", HELPS, False, id="no driver"),
+        pytest.param("20 Insufficient cpu.", USELESS, False, id="no node is so large"),
+        pytest.param("20 Insufficient cpu. no new claims to deallocate,", USELESS, False, id="the same in newer words"),
+        pytest.param("20 Insufficient cpu.", ONE_HELPS, True, id="one node is so large"),
+        pytest.param("20 cannot allocate all claims.", USELESS, True, id="executors may hold the devices"),
+        pytest.param("20 Insufficient cpu. preemption: not eligible due to preemptionPolicy=Never.", "", True, id="unknown"),
     ],
-)
-def test_executors_make_no_room_although_the_scheduler_looked_for_pods_to_preempt(why: str) -> None:
-    said = f": 20 {why}. preemption: 0/20 nodes are available: 20 No preemption victims found for incoming pod."
+)  # fmt: skip
+def test_executors_make_room_only_where_that_helps_the_session_manager(
+    why: str, preemption: str, *, gone: bool
+) -> None:
+    said = f": {why}" + (f" preemption: 0/20 nodes are available: {preemption}." if preemption else "")
     wanted = effective(replicas(2))
     found = [executor_pod(0, incarnation="earlier.0"), executor_pod(1, "waiting", incarnation=INCARNATION)]
     seen = observed(_unscheduled(600, why=said), *found, wanted=wanted, first_seen_ago=600)
 
-    assert _deleted(cluster_plan(seen, wanted, MOMENT).rollout) == []
-
-
-@pytest.mark.parametrize(
-    ("why", "gone"),
-    [
-        pytest.param(
-            ": 20 Insufficient cpu. preemption: 0/20 nodes are available: {all}.", [], id="no node is so large"
-        ),
-        pytest.param(
-            ": 20 Insufficient cpu. no new claims to deallocate, preemption: 0/20 nodes are available: {all}.",
-            [],
-            id="no node is so large, in newer words",
-        ),
-        pytest.param(
-            ": 20 Insufficient cpu. preemption: 0/20 nodes are available: 1 No preemption victims found for incoming pod, "
-            "19 Preemption is not helpful for scheduling.",
-            [0, 1],
-            id="one node is",
-        ),
-        pytest.param(
-            ": 20 cannot allocate all claims. preemption: 0/20 nodes are available: {all}.",
-            [0, 1],
-            id="executors may hold the devices",
-        ),
-        pytest.param(
-            ": 20 Insufficient cpu. preemption: not eligible due to preemptionPolicy=Never.", [0, 1], id="unknown"
-        ),
-    ],
-)
-def test_executors_make_no_room_for_a_session_manager_that_is_larger_than_each_node(why: str, gone: list[int]) -> None:
-    said = why.format(all="20 Preemption is not helpful for scheduling")
-    wanted = effective(replicas(2))
-    found = [executor_pod(0, incarnation="earlier.0"), executor_pod(1, "waiting", incarnation=INCARNATION)]
-    seen = observed(_unscheduled(600, why=said), *found, wanted=wanted, first_seen_ago=600)
-
-    assert _deleted(cluster_plan(seen, wanted, MOMENT).rollout) == gone
+    assert _deleted(cluster_plan(seen, wanted).rollout) == ([0, 1] if gone else [])
 
 
 @pytest.mark.parametrize(
@@ -396,18 +357,18 @@ def test_executors_make_no_room_for_a_session_manager_that_a_quota_never_admits(
     assert plan.scale.create == 0
 
 
-def test_executors_make_no_room_while_the_session_manager_waits_for_its_claim() -> None:
-    claim = {"storage": "fs:///var/lib/flame/session", "persistence": {"size": "1Gi"}}
-    wanted = effective({**replicas(1), "sessionManager": claim})
-    refused = _refused(observed(executor_pod(0, incarnation=""), wanted=wanted))
-    assert _deleted(cluster_plan(refused, wanted, MOMENT).rollout) == []
+_CLAIM = {"sessionManager": {"storage": "fs:///var/lib/flame/session", "persistence": {"size": "1Gi"}}}
+_LATER = replace(effective().session_manager_backoff, failures=9, next_attempt=MOMENT.wall + timedelta(seconds=3))
 
 
-def test_executors_make_no_room_while_the_session_manager_backs_off() -> None:
-    back_off = replace(effective().session_manager_backoff, failures=9, next_attempt=MOMENT.wall + timedelta(seconds=3))
-    wanted = effective(replicas(1), session_manager_backoff=back_off)
+@pytest.mark.parametrize(
+    "wanted",
+    [effective(replicas(1) | _CLAIM), effective(replicas(1), session_manager_backoff=_LATER)],
+    ids=["waits for its claim", "backs off"],
+)
+def test_executors_make_no_room_for_a_session_manager_that_is_not_due(wanted: EffectiveSpec) -> None:
     refused = _refused(observed(executor_pod(0, incarnation=""), wanted=wanted))
-    assert _deleted(cluster_plan(refused, wanted, MOMENT).rollout) == []
+    assert _deleted(cluster_plan(refused, wanted).rollout) == []
 
 
 @pytest.mark.parametrize(
@@ -420,7 +381,7 @@ def test_executors_make_no_room_while_the_session_manager_backs_off() -> None:
 def test_plan_waits_for_the_time_when_waiting_executors_make_room(manager: PodView, first_seen_ago: float) -> None:
     wanted = effective(replicas(1))
     seen = observed(manager, executor_pod(0, "waiting"), wanted=wanted, first_seen_ago=first_seen_ago)
-    plan = cluster_plan(seen, wanted, MOMENT).rollout
+    plan = cluster_plan(seen, wanted).rollout
 
     assert plan.delete == ()
     assert [deferral.delay for deferral in plan.waits] == [40]
@@ -460,27 +421,18 @@ def test_executors_of_an_earlier_session_manager_are_deleted_at_once(changes: di
     assert {why for _, why in plan.delete} == {"started under an earlier session manager"}
 
 
-def test_waiting_stale_executor_is_replaced_and_not_rebound() -> None:
-    plan = _rollout(
-        effective(rolling(2, 1, 0)), executor_pod(0, "waiting", incarnation="earlier", revision=OLD), executor_pod(1)
-    )
+@pytest.mark.parametrize(
+    ("changes", "deleted", "rebound"),
+    [(rolling(2, 1, 0), [0], 0), (replicas(2, type="OnDelete"), [], 1)],
+    ids=["replaced", "kept by the strategy"],
+)
+def test_waiting_stale_executor_is_rebound_unless_it_is_replaced(
+    changes: dict[str, Any], deleted: list[int], rebound: int
+) -> None:
+    stale = executor_pod(0, "waiting", incarnation="earlier", revision=OLD)
+    plan = _rollout(effective(changes), stale, executor_pod(1))
 
-    assert (_deleted(plan), plan.rebind) == ([0], ())
-
-
-def test_waiting_stale_executor_kept_by_the_strategy_is_rebound() -> None:
-    plan = _rollout(
-        effective(replicas(1, type="OnDelete")), executor_pod(0, "waiting", incarnation="earlier", revision=OLD)
-    )
-
-    assert (_deleted(plan), len(plan.rebind)) == ([], 1)
-
-
-def test_executors_lost_with_the_session_manager_use_no_rollout_budget() -> None:
-    """Three executors must go anyway. The fourth one is stale and the last that serves."""
-    pods = [*(executor_pod(n, incarnation="earlier.0") for n in range(3)), executor_pod(3, revision=OLD)]
-
-    assert _deleted(_rollout(effective(rolling(4, 1, 0)), *pods)) == [0, 1, 2]
+    assert (_deleted(plan), len(plan.rebind)) == (deleted, rebound)
 
 
 # --- Many passes -------------------------------------------------------------------------------------------------------
@@ -516,11 +468,11 @@ class Fleet:
 
     def run_pass(self) -> None:
         """ScaleExecutors, then ReplaceStalePods, which sees what the first one did."""
-        plan = cluster_plan(self._observed(), self.wanted, MOMENT, max_creates=500).scale
+        plan = cluster_plan(self._observed(), self.wanted).scale
         self._delete([executor.executor_id for executor in (*plan.delete_terminal, *plan.delete)])
         for _ in range(plan.create):
             self.add("unscheduled")
-        rollout = cluster_plan(self._observed(), self.wanted, MOMENT).rollout
+        rollout = cluster_plan(self._observed(), self.wanted).rollout
         self._delete([executor.executor_id for executor, _ in rollout.delete])
 
     def _observed(self) -> Any:
@@ -680,7 +632,7 @@ def test_executor_without_a_valid_mark_is_replaced_by_surge_where_none_may_be_mi
     early = executor_pod(0, incarnation="", **_started(EXECUTOR_MANAGER, 300))
     others = [executor_pod(n, **_started(EXECUTOR_MANAGER, 100)) for n in range(1, 4 + surging)]
     wanted = effective(rolling(4, 0, 2))
-    plan = cluster_plan(observed(_manager(), early, *others, wanted=wanted), wanted, MOMENT, max_creates=500)
+    plan = cluster_plan(observed(_manager(), early, *others, wanted=wanted), wanted)
     assert plan.scale.create == 1 - surging
     assert _deleted(plan.rollout) == deleted
 

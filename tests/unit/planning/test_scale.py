@@ -6,7 +6,7 @@ import functools
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from datetime import datetime
-from typing import Any, Literal
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -27,6 +27,7 @@ from tests.unit.builders import (
     MOMENT,
     NOW,
     SETTINGS,
+    PodState,
     ago,
     cluster_plan,
     config_map_view,
@@ -43,7 +44,6 @@ from tests.unit.builders import (
     terminating,
 )
 
-LIMIT = 500
 GRACE = SETTINGS.termination_grace_period_seconds
 
 
@@ -51,8 +51,8 @@ def _ids(executors: Iterable[Executor]) -> list[int]:
     return [each.executor_id for each in executors]
 
 
-def _plan(wanted: EffectiveSpec, *pods: PodView, limit: int = LIMIT) -> ScalePlan:
-    return cluster_plan(observed(session_manager(), *pods, wanted=wanted), wanted, MOMENT, max_creates=limit).scale
+def _plan(wanted: EffectiveSpec, *pods: PodView) -> ScalePlan:
+    return cluster_plan(observed(session_manager(), *pods, wanted=wanted), wanted, MOMENT).scale
 
 
 def _pods(count: int, state: Any = "ready", **changes: Any) -> list[PodView]:
@@ -106,9 +106,7 @@ def test_a_suspended_cluster_loses_all_executors() -> None:
 )
 def test_no_executor_is_created_before_the_config_map_is_current(config_map: Any) -> None:
     wanted = effective(replicas(3))
-    plan = cluster_plan(
-        observed(session_manager(), wanted=wanted, config_map=config_map), wanted, MOMENT, max_creates=LIMIT
-    ).scale
+    plan = cluster_plan(observed(session_manager(), wanted=wanted, config_map=config_map), wanted).scale
 
     assert plan.create == 0
     assert [deferral.reason for deferral in plan.waits] == ["ConfigMapNotReady"]
@@ -123,7 +121,7 @@ def test_replacements_wait_while_they_keep_failing() -> None:
     [deferral] = plan.waits
     assert (deferral.reason, deferral.delay) == ("BackOff", 20)
     assert "3 times" in deferral.message
-    assert cluster_plan(observed(wanted=wanted), wanted, MOMENT, max_creates=LIMIT).ids_needed == 0
+    assert cluster_plan(observed(wanted=wanted), wanted).ids_needed == 0
 
 
 def _managers_attempts(until: datetime) -> ReplacementBackoff:
@@ -148,7 +146,7 @@ def test_executors_leave_quota_for_the_session_manager(
 ) -> None:
     wanted = effective(replicas(3), session_manager_backoff=_managers_attempts(next_attempt))
     pods = [manager] if manager is not None else []
-    plan = cluster_plan(observed(*pods, wanted=wanted), wanted, MOMENT, max_creates=LIMIT).scale
+    plan = cluster_plan(observed(*pods, wanted=wanted), wanted).scale
 
     assert plan.create == made
     assert [deferral.delay for deferral in plan.waits] == ([] if made else [look_again])
@@ -203,15 +201,7 @@ def _cost(value: str) -> dict[str, str]:
     return {DELETION_COST_ANNOTATION: value}
 
 
-STATES: list[Literal["unscheduled", "unschedulable", "pending", "waiting", "starting", "ready", "crashing"]] = [
-    "unscheduled",
-    "unschedulable",
-    "pending",
-    "waiting",
-    "starting",
-    "ready",
-    "crashing",
-]
+STATES: list[PodState] = ["unscheduled", "unschedulable", "pending", "waiting", "starting", "ready", "crashing"]
 
 
 @st.composite
@@ -256,9 +246,7 @@ def test_scaling_down_never_costs_a_ready_executor_while_another_could_go(
     given_: Sequence[Executor], count: int
 ) -> None:
     wanted = effective(replicas(count, type="OnDelete"))
-    plan = cluster_plan(
-        observed(*(each.pod for each in given_), wanted=wanted), wanted, MOMENT, max_creates=LIMIT
-    ).scale
+    plan = cluster_plan(observed(*(each.pod for each in given_), wanted=wanted), wanted).scale
     kept = [each for each in given_ if each.executor_id not in _ids(plan.delete)]
 
     assert len(kept) == min(count, len(given_))
@@ -379,15 +367,18 @@ def test_recreate_does_not_wait_for_ever_for_a_lost_node() -> None:
         session_manager(), terminating(executor_pod(0, revision="old")), wanted=wanted, first_seen_ago=GRACE + 60
     )
 
-    assert cluster_plan(found, wanted, MOMENT, max_creates=LIMIT).scale.create == 3
+    assert cluster_plan(found, wanted).scale.create == 3
 
 
-def test_recreate_does_not_wait_for_executors_of_the_current_revision() -> None:
-    assert _plan(effective(RECREATE), terminating(executor_pod(0))).create == 3
-
-
-def test_recreate_does_not_wait_for_terminal_old_executors() -> None:
-    assert _plan(effective(RECREATE), executor_pod(0, "failed", revision="old", since=ago(1))).create == 3
+@pytest.mark.parametrize(
+    "pod",
+    [
+        pytest.param(terminating(executor_pod(0)), id="of the current revision"),
+        pytest.param(executor_pod(0, "failed", revision="old", since=ago(1)), id="terminal and old"),
+    ],
+)
+def test_recreate_waits_for_no_executor_that_cannot_run_beside_new_ones(pod: PodView) -> None:
+    assert _plan(effective(RECREATE), pod).create == 3
 
 
 def test_other_strategies_do_not_wait_for_old_executors() -> None:
@@ -405,8 +396,6 @@ def test_other_strategies_do_not_wait_for_old_executors() -> None:
 def test_recreate_creates_no_executor_beside_an_old_one(manager: PodView) -> None:
     """An edit changes the image and scales up, or an old executor dies during the rollout."""
     wanted = effective(RECREATE)
-    plan = cluster_plan(
-        observed(manager, *_pods(1, revision="old"), wanted=wanted), wanted, MOMENT, max_creates=LIMIT
-    ).scale
+    plan = cluster_plan(observed(manager, *_pods(1, revision="old"), wanted=wanted), wanted).scale
 
     assert plan.create == 0

@@ -14,7 +14,6 @@ from flamectl_operator.planning.parts import SessionManagerAction, SessionManage
 from flamectl_operator.planning.patches import session_manager_repair
 from flamectl_operator.planning.replacement_backoff import ReplacementBackoff
 from tests.unit.builders import (
-    MOMENT,
     NOW,
     SETTINGS,
     ago,
@@ -42,7 +41,7 @@ COUNTED = ReplacementBackoff(REVISION, failures=1, last_failure="sm-uid")
 
 def _plan(*pods: PodView, wanted: EffectiveSpec | None = None, **changes: Any) -> SessionManagerPlan:
     wanted = wanted or effective()
-    return cluster_plan(observed(*pods, wanted=wanted, **changes), wanted, MOMENT).session_manager
+    return cluster_plan(observed(*pods, wanted=wanted, **changes), wanted).session_manager
 
 
 def test_missing_session_manager_is_created() -> None:

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator, MutableMapping
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 import structlog
@@ -27,6 +26,7 @@ from tests.unit.builders import NOW
 from tests.unit.runtime.virtual_time import VirtualClock, VirtualTimeLoop
 from tests.unit.subreconcilers.fake_api import FakeApi, ManualClock
 from tests.unit.subreconcilers.harness import Recorded
+from tests.unit.support import Log
 
 NAMESPACE = "flamectl-system"
 FORBIDDEN = ForbiddenError(403, "Forbidden", "you may not")
@@ -60,7 +60,7 @@ class Setup:
 
 
 @pytest.fixture
-def logs() -> Iterator[list[MutableMapping[str, Any]]]:
+def logs() -> Iterator[Log]:
     with structlog.testing.capture_logs() as lines:
         yield lines
 
@@ -92,7 +92,7 @@ async def test_missing_config_map_is_created_and_the_defaults_apply() -> None:
     assert setup.api.find("configmaps", CONFIG_MAP, NAMESPACE) is not None
 
 
-async def test_foreign_config_map_is_reported_and_the_defaults_apply(logs: list[MutableMapping[str, Any]]) -> None:
+async def test_foreign_config_map_is_reported_and_the_defaults_apply(logs: Log) -> None:
     setup = Setup()
     setup.api.put("configmaps", {"metadata": {"name": CONFIG_MAP, "namespace": NAMESPACE}, "data": {"x": "y"}})
     await setup.live.load()
@@ -127,7 +127,7 @@ async def test_unreachable_api_server_at_the_start_is_an_error_that_can_be_retri
 # --- A good edit -------------------------------------------------------------------------------------------------------
 
 
-async def test_edit_takes_effect_and_is_reported(logs: list[MutableMapping[str, Any]]) -> None:
+async def test_edit_takes_effect_and_is_reported(logs: Log) -> None:
     setup = Setup()
     await setup.begin()
     await setup.change("flame: {initImage: x}\nlogging: {level: debug}")
@@ -141,7 +141,7 @@ async def test_edit_takes_effect_and_is_reported(logs: list[MutableMapping[str, 
     assert [line["event"] for line in logs] == ["settings changed"]
 
 
-async def test_setting_that_needs_a_restart_is_reported_once(logs: list[MutableMapping[str, Any]]) -> None:
+async def test_setting_that_needs_a_restart_is_reported_once(logs: Log) -> None:
     setup = Setup()
     await setup.begin()
     await setup.change("controller: {workers: 3, namespaces: [a]}")
@@ -181,9 +181,7 @@ BAD = [
 
 
 @pytest.mark.parametrize(("text", "words"), BAD)
-async def test_a_bad_edit_changes_nothing_and_is_reported_once(
-    text: str, words: str, logs: list[MutableMapping[str, Any]]
-) -> None:
+async def test_a_bad_edit_changes_nothing_and_is_reported_once(text: str, words: str, logs: Log) -> None:
     setup = Setup()
     await setup.begin("flame: {initImage: good}\ncontroller: {maxCreatesPerPass: 5}")
     for _ in range(3):

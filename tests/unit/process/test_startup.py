@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import MutableMapping
 from itertools import pairwise
 from random import Random
 from typing import Any
@@ -32,6 +31,7 @@ from flamectl_operator.settings.layers import SettingsError
 from tests.unit.builders import NOW
 from tests.unit.subreconcilers.errors import broken
 from tests.unit.subreconcilers.fake_api import FakeApi, ManualClock
+from tests.unit.support import Log
 
 NO_CRD = NotFoundError(404, "NotFound", "nope")
 REFUSED = ConnectionFailedError("refused")
@@ -55,7 +55,7 @@ def clock() -> Clock:
 
 
 @pytest.fixture
-def startup(log: list[MutableMapping[str, Any]], clock: Clock) -> StartUp:
+def startup(log: Log, clock: Clock) -> StartUp:
     return StartUp(clock, Random(1))
 
 
@@ -70,7 +70,7 @@ def failing(*errors: Exception) -> Step:
     return step
 
 
-def said(log: list[MutableMapping[str, Any]]) -> list[str]:
+def said(log: Log) -> list[str]:
     return [line["waiting_for"] for line in log if line["log_level"] == "warning"]
 
 
@@ -90,7 +90,7 @@ def said(log: list[MutableMapping[str, Any]]) -> list[str]:
     ],
 )
 async def test_missing_prerequisite_is_reported_with_its_remedy(
-    startup: StartUp, log: list[MutableMapping[str, Any]], error: Exception, words: str
+    startup: StartUp, log: Log, error: Exception, words: str
 ) -> None:
     await startup.take(failing(error, error, error))
 
@@ -99,7 +99,7 @@ async def test_missing_prerequisite_is_reported_with_its_remedy(
     assert log[-1]["event"] == "the prerequisite is met"
 
 
-async def test_each_cause_is_logged_once(startup: StartUp, log: list[MutableMapping[str, Any]]) -> None:
+async def test_each_cause_is_logged_once(startup: StartUp, log: Log) -> None:
     timed_out = ConnectionFailedError("timed out")
     await startup.take(failing(REFUSED, timed_out, REFUSED, NO_CRD, NO_CRD), failing(NO_CRD))
 
@@ -113,9 +113,7 @@ async def test_attempts_become_rarer_and_never_stop(startup: StartUp, clock: Clo
     assert all(RETRY_LIMIT <= pause <= RETRY_LIMIT * 1.5 for pause in clock.sleeps[5:])
 
 
-async def test_hanging_attempt_times_out(
-    startup: StartUp, log: list[MutableMapping[str, Any]], monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_hanging_attempt_times_out(startup: StartUp, log: Log, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(startup_module, "ATTEMPT_TIMEOUT", 0.01)
     attempts = 0
 

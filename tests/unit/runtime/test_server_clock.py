@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, MutableMapping
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from typing import Any
 
 import pytest
 from structlog.testing import capture_logs
 
 from flamectl_operator.runtime.clock_reading import ALWAYS, ClockReading
 from flamectl_operator.runtime.server_clock import CONFIRM_AFTER, TOLERANCE, ServerClock
+from tests.unit.support import Log
 
 START = datetime(2026, 1, 1, 12, tzinfo=UTC)
 
@@ -74,12 +74,12 @@ class Machine:
 
 
 @pytest.fixture(name="log")
-def log_fixture() -> Iterator[list[MutableMapping[str, Any]]]:
+def log_fixture() -> Iterator[Log]:
     with capture_logs() as entries:
         yield entries
 
 
-def _jumps(log: list[MutableMapping[str, Any]]) -> list[tuple[str, float]]:
+def _jumps(log: Log) -> list[tuple[str, float]]:
     return [(entry["event"], entry["seconds"]) for entry in log]
 
 
@@ -114,9 +114,7 @@ def test_answer_that_took_long_does_not_move_the_time() -> None:
 
 
 @pytest.mark.parametrize("fast", [0.9, 1.1, 1.9])
-def test_clock_that_runs_at_another_speed_is_corrected_by_each_answer(
-    fast: float, log: list[MutableMapping[str, Any]]
-) -> None:
+def test_clock_that_runs_at_another_speed_is_corrected_by_each_answer(fast: float, log: Log) -> None:
     machine = Machine(fast=fast)
     machine.live(600)
     assert abs(machine.error()) < 3
@@ -131,9 +129,7 @@ def test_fast_clock_with_rare_answers_makes_no_wait_begin_anew() -> None:
 
 
 @pytest.mark.parametrize("jump", [3600.0, -3600.0, 11.0])
-def test_jump_of_this_machines_clock_is_logged_and_changes_nothing(
-    jump: float, log: list[MutableMapping[str, Any]]
-) -> None:
+def test_jump_of_this_machines_clock_is_logged_and_changes_nothing(jump: float, log: Log) -> None:
     machine = Machine()
     machine.live(20)
     machine.ahead = jump
@@ -144,9 +140,7 @@ def test_jump_of_this_machines_clock_is_logged_and_changes_nothing(
 
 
 @pytest.mark.parametrize("jump", [3600.0, -3600.0])
-def test_jump_of_the_servers_clock_is_followed_once_it_lasts_and_is_logged(
-    jump: float, log: list[MutableMapping[str, Any]]
-) -> None:
+def test_jump_of_the_servers_clock_is_followed_once_it_lasts_and_is_logged(jump: float, log: Log) -> None:
     machine = Machine()
     times: list[datetime] = []
     machine.clock.subscribe(lambda: times.append(machine.clock.now()))
@@ -200,7 +194,7 @@ def test_jump_back_after_a_jump_ahead_leaves_no_wait_in_the_future() -> None:
 
 @pytest.mark.parametrize(("ahead", "doubted"), [(TOLERANCE - 1, False), (660.0, True), (-660.0, True)])
 def test_process_that_finds_clocks_that_differ_believes_no_time_from_before(
-    *, ahead: float, doubted: bool, log: list[MutableMapping[str, Any]]
+    *, ahead: float, doubted: bool, log: Log
 ) -> None:
     machine = Machine(ahead=ahead)
     machine.live(60)

@@ -7,7 +7,6 @@ import base64
 import shutil
 import sys
 import tempfile
-from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 from types import SimpleNamespace
@@ -32,35 +31,44 @@ REAL_TIME = True  # exec plugins are processes
 Config = dict[str, Any]
 
 
-@pytest.fixture
-def config() -> Config:
-    """A kubeconfig that works."""
-    return {
-        "apiVersion": "v1",
-        "kind": "Config",
-        "current-context": "here",
-        "contexts": [
-            {"name": "here", "context": {"cluster": "c", "user": "u"}},
-            {"name": "there", "context": {"cluster": "d", "user": "u"}},
-        ],
-        "clusters": [
-            {"name": "c", "cluster": {"server": "https://here.test:6443/"}},
-            {"name": "d", "cluster": {"server": "https://there.test:6443", "tls-server-name": "kubernetes"}},
-        ],
-        "users": [{"name": "u", "user": {"token": "secret"}}],
-    }
+class Kubeconfig:
+    """A kubeconfig that works, until a test changes it.
+
+    Args:
+        path: Where it is written.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.content: Config = {
+            "apiVersion": "v1",
+            "kind": "Config",
+            "current-context": "here",
+            "contexts": [
+                {"name": "here", "context": {"cluster": "c", "user": "u"}},
+                {"name": "there", "context": {"cluster": "d", "user": "u"}},
+            ],
+            "clusters": [
+                {"name": "c", "cluster": {"server": "https://here.test:6443/"}},
+                {"name": "d", "cluster": {"server": "https://there.test:6443", "tls-server-name": "kubernetes"}},
+            ],
+            "users": [{"name": "u", "user": {"token": "secret"}}],
+        }
+        self.cluster: Config = self.content["clusters"][0]["cluster"]
+
+    def user(self, fields: Config) -> None:
+        """Set the credentials of the user."""
+        self.content["users"][0]["user"] = fields
+
+    def write(self, content: str | None = None) -> Path:
+        """Write this kubeconfig, or something else, and return the path."""
+        self.path.write_text(yaml.safe_dump(self.content) if content is None else content)
+        return self.path
 
 
 @pytest.fixture
-def write(tmp_path: Path) -> Callable[[object], Path]:
-    """Write a kubeconfig and return its path."""
-
-    def write(content: object) -> Path:
-        path = tmp_path / "config"
-        path.write_text(content if isinstance(content, str) else yaml.safe_dump(content))
-        return path
-
-    return write
+def kubeconfig(tmp_path: Path) -> Kubeconfig:
+    return Kubeconfig(tmp_path / "config")
 
 
 async def load(path: Path, context: str | None = None) -> Credentials:
@@ -86,23 +94,21 @@ def token(loaded: Credentials) -> str:
 # Configurations that work
 
 
-async def test_kubeconfig_gives_address_and_token(config: Config, write: Callable[[object], Path]) -> None:
-    loaded = await load(write(config))
+async def test_kubeconfig_gives_address_and_token(kubeconfig: Kubeconfig) -> None:
+    loaded = await load(kubeconfig.write())
     assert loaded.api_client.configuration.host == "https://here.test:6443"
     assert token(loaded) == "Bearer secret"
     assert loaded.expires_at is None
 
 
-async def test_server_without_tls_needs_no_credentials(config: Config, write: Callable[[object], Path]) -> None:
-    config["clusters"][0]["cluster"]["server"] = "http://127.0.0.1:8001"
-    config["users"][0]["user"] = {}
-    assert (await load(write(config))).api_client.configuration.api_key == {}
+async def test_server_without_tls_needs_no_credentials(kubeconfig: Kubeconfig) -> None:
+    kubeconfig.cluster["server"] = "http://127.0.0.1:8001"
+    kubeconfig.user({})
+    assert (await load(kubeconfig.write())).api_client.configuration.api_key == {}
 
 
-async def test_environment_names_the_default_kubeconfig(
-    config: Config, write: Callable[[object], Path], tmp_path: Path
-) -> None:
-    path = write(config)
+async def test_environment_names_the_default_kubeconfig(kubeconfig: Kubeconfig, tmp_path: Path) -> None:
+    path = kubeconfig.write()
     one = await load_credentials(None, None, {"KUBECONFIG": f"{tmp_path / 'missing'}:{path}"})
     (tmp_path / ".kube").mkdir()
     path.rename(tmp_path / ".kube" / "config")
@@ -112,7 +118,7 @@ async def test_environment_names_the_default_kubeconfig(
         await loaded.api_client.close()  # type: ignore[no-untyped-call]
 
 
-async def test_connecting_sends_nothing(config: Config, write: Callable[[object], Path]) -> None:
+async def test_connecting_sends_nothing(kubeconfig: Kubeconfig) -> None:
     arrived: list[str] = []
 
     async def answer(request: web.Request) -> web.Response:
@@ -122,28 +128,28 @@ async def test_connecting_sends_nothing(config: Config, write: Callable[[object]
     application = web.Application()
     application.router.add_route("*", "/{path:.*}", answer)
     async with TestServer(application) as server:
-        config["clusters"][0]["cluster"]["server"] = str(server.make_url("/"))
-        transport = await connect(write(config))
+        kubeconfig.cluster["server"] = str(server.make_url("/"))
+        transport = await connect(kubeconfig.write())
         await transport.send(Request("GET", "/the-first-one"))
         await transport.close()
     assert arrived == ["/the-first-one"]
 
 
 async def test_inline_certificates_and_keys_leave_no_files(
-    config: Config, write: Callable[[object], Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    kubeconfig: Kubeconfig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     temporary = tmp_path / "temporary"
     temporary.mkdir()
     monkeypatch.setattr(tempfile, "tempdir", str(temporary))
-    config["clusters"][0]["cluster"]["certificate-authority-data"] = encoded(AUTHORITY)
-    config["users"][0]["user"] = {"client-certificate-data": encoded(LOCALHOST), "client-key-data": encoded(KEY)}
+    kubeconfig.cluster["certificate-authority-data"] = encoded(AUTHORITY)
+    kubeconfig.user({"client-certificate-data": encoded(LOCALHOST), "client-key-data": encoded(KEY)})
     # Twice the same: nothing is left to be relied upon.
-    fingerprints = {(await load(write(config))).fingerprint for _ in range(2)}
+    fingerprints = {(await load(kubeconfig.write())).fingerprint for _ in range(2)}
     assert len(fingerprints) == 1
     assert list(temporary.iterdir()) == []
 
-    config["users"][0]["user"]["client-key-data"] = encoded("no key")
-    assert "is not usable" in await refusal(write(config))
+    kubeconfig.content["users"][0]["user"]["client-key-data"] = encoded("no key")
+    assert "is not usable" in await refusal(kubeconfig.write())
     assert list(temporary.iterdir()) == []
 
 
@@ -176,9 +182,9 @@ async def test_file_with_a_name_that_no_file_can_have_is_refused(
 
 @pytest.mark.parametrize("method", ["stat", "read_text"], ids=["its directory", "the file"])
 async def test_file_that_must_not_be_read_is_named(
-    config: Config, write: Callable[[object], Path], monkeypatch: pytest.MonkeyPatch, method: str
+    kubeconfig: Kubeconfig, monkeypatch: pytest.MonkeyPatch, method: str
 ) -> None:
-    path = write(config)
+    path = kubeconfig.write()
 
     def denied(*_: object, **__: object) -> None:
         raise PermissionError(13, "Permission denied", str(path))
@@ -205,18 +211,22 @@ async def test_file_that_must_not_be_read_is_named(
         ("a: " + "[" * 20_000, "is not YAML"),
     ],
 )
-async def test_file_without_a_kubeconfig_is_refused(content: str, words: str, write: Callable[[object], Path]) -> None:
-    assert words in await refusal(write(content))
+async def test_file_without_a_kubeconfig_is_refused(content: str, words: str, kubeconfig: Kubeconfig) -> None:
+    assert words in await refusal(kubeconfig.write(content))
 
 
-async def test_unknown_context_is_named(config: Config, write: Callable[[object], Path]) -> None:
-    message = await refusal(write(config), "nowhere")
+async def test_unknown_context_is_named(kubeconfig: Kubeconfig) -> None:
+    message = await refusal(kubeconfig.write(), "nowhere")
     assert message.endswith(": --context nowhere: there is no such context, only here, there")
 
-    config["current-context"] = "gone"
-    assert (await refusal(write(config))).endswith(": current-context gone: there is no such context, only here, there")
-    del config["current-context"]
-    assert (await refusal(write(config))).endswith(": it has no current-context; choose one by --context: here, there")
+    kubeconfig.content["current-context"] = "gone"
+    assert (await refusal(kubeconfig.write())).endswith(
+        ": current-context gone: there is no such context, only here, there"
+    )
+    del kubeconfig.content["current-context"]
+    assert (await refusal(kubeconfig.write())).endswith(
+        ": it has no current-context; choose one by --context: here, there"
+    )
 
 
 USER, CLUSTER, CONTEXT = ("users", "user"), ("clusters", "cluster"), ("contexts", "context")
@@ -259,11 +269,11 @@ NO_CERTIFICATE = base64.b64encode(b"no certificate").decode()
     ],
 )
 async def test_kubeconfig_that_cannot_work_is_refused(
-    config: Config, write: Callable[[object], Path], tmp_path: Path, entry: tuple[str, str], value: Config, words: str
+    kubeconfig: Kubeconfig, tmp_path: Path, entry: tuple[str, str], value: Config, words: str
 ) -> None:
     (tmp_path / "empty").write_text("\n")
-    config[entry[0]][0][entry[1]] = value
-    assert words in await refusal(write(config))
+    kubeconfig.content[entry[0]][0][entry[1]] = value
+    assert words in await refusal(kubeconfig.write())
 
 
 # Secrets
@@ -285,11 +295,9 @@ PASSWORD = "s3cr3t"  # what no message may contain
     ],
     ids=["an identity provider", "a plugin"],
 )
-async def test_incomplete_entry_is_not_quoted(
-    config: Config, write: Callable[[object], Path], user: Config, words: str
-) -> None:
-    config["users"][0]["user"] = user
-    message = await refusal(write(config))
+async def test_incomplete_entry_is_not_quoted(kubeconfig: Kubeconfig, user: Config, words: str) -> None:
+    kubeconfig.user(user)
+    message = await refusal(kubeconfig.write())
     assert words in message
     assert PASSWORD not in message
 
@@ -306,43 +314,39 @@ async def test_incomplete_entry_is_not_quoted(
         f"password: 2001-99-99 # {PASSWORD}",
     ],
 )
-async def test_invalid_yaml_is_located_and_not_quoted(write: Callable[[object], Path], line: str) -> None:
-    message = await refusal(write(f"users:\n- name: u\n  user:\n    {line}\n"))
+async def test_invalid_yaml_is_located_and_not_quoted(kubeconfig: Kubeconfig, line: str) -> None:
+    message = await refusal(kubeconfig.write(f"users:\n- name: u\n  user:\n    {line}\n"))
     assert "is not YAML: " in message
     assert PASSWORD not in message
     assert "(line " in message or "date" in message
 
 
 async def test_file_replaced_during_the_load_is_not_quoted(
-    config: Config, write: Callable[[object], Path], monkeypatch: pytest.MonkeyPatch
+    kubeconfig: Kubeconfig, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    path = write(config)
+    path = kubeconfig.write()
 
     def replace(*_: object) -> None:
-        write(f"password: *{PASSWORD}")
+        kubeconfig.write(f"password: *{PASSWORD}")
 
     monkeypatch.setattr(credentials, "check_kubeconfig", replace)
     message = await refusal(path)
     assert "is not YAML: found undefined alias (line 1, column 11)" in message
 
 
-async def test_invalid_server_address_is_named_without_its_password(
-    config: Config, write: Callable[[object], Path]
-) -> None:
-    config["clusters"][0]["cluster"]["server"] = f"https://user:{PASSWORD}@here.test:99999"
-    message = await refusal(write(config))
+async def test_invalid_server_address_is_named_without_its_password(kubeconfig: Kubeconfig) -> None:
+    kubeconfig.cluster["server"] = f"https://user:{PASSWORD}@here.test:99999"
+    message = await refusal(kubeconfig.write())
     assert "'here.test:99999' is not an http or https address" in message
     assert PASSWORD not in message
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
-async def test_identity_provider_with_an_invalid_address_is_reported(
-    config: Config, write: Callable[[object], Path]
-) -> None:
+async def test_identity_provider_with_an_invalid_address_is_reported(kubeconfig: Kubeconfig) -> None:
     provider = {"client-id": "c", "client-secret": "s", "refresh-token": "r"}
     provider["idp-issuer-url"] = f"http://user:{PASSWORD}@here.test:99999"
-    config["users"][0]["user"] = {"auth-provider": {"name": "oidc", "config": provider}}
-    message = await refusal(write(config))
+    kubeconfig.user({"auth-provider": {"name": "oidc", "config": provider}})
+    message = await refusal(kubeconfig.write())
     assert "cannot be reached: an address that is not valid" in message
     assert PASSWORD not in message
 
@@ -358,29 +362,27 @@ BAD_PROXIES = [
 
 
 @pytest.mark.parametrize(("proxy", "words"), BAD_PROXIES)
-async def test_unusable_proxy_of_the_kubeconfig_is_refused(
-    config: Config, write: Callable[[object], Path], proxy: str, words: str
-) -> None:
-    config["clusters"][0]["cluster"]["proxy-url"] = proxy
+async def test_unusable_proxy_of_the_kubeconfig_is_refused(kubeconfig: Kubeconfig, proxy: str, words: str) -> None:
+    kubeconfig.cluster["proxy-url"] = proxy
     with pytest.raises(ConfigurationError, match=f"proxy-url of the kubeconfig .* cannot be used: .*{words}") as caught:
-        await connect(write(config))
+        await connect(kubeconfig.write())
     assert PASSWORD not in str(caught.value)
 
 
 async def test_unusable_proxy_of_the_environment_is_refused(
-    config: Config, write: Callable[[object], Path], monkeypatch: pytest.MonkeyPatch
+    kubeconfig: Kubeconfig, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("HTTPS_PROXY", f"http://user:{PASSWORD}@proxy.test:99999")
     monkeypatch.delenv("https_proxy", raising=False)
     monkeypatch.delenv("no_proxy", raising=False)
     monkeypatch.delenv("NO_PROXY", raising=False)
     with pytest.raises(ConfigurationError, match=r"proxy of the environment .* cannot be used") as caught:
-        await connect(write(config))
+        await connect(kubeconfig.write())
     assert PASSWORD not in str(caught.value)
 
     # Where the kubeconfig names another, nobody goes through it.
-    config["clusters"][0]["cluster"]["proxy-url"] = "http://proxy.test:3128"
-    transport = await connect(write(config))
+    kubeconfig.cluster["proxy-url"] = "http://proxy.test:3128"
+    transport = await connect(kubeconfig.write())
     await transport.close()
 
 
@@ -400,12 +402,10 @@ print(json.dumps({"apiVersion": "client.authentication.k8s.io/v1", "kind": "Exec
 """
 
 
-async def test_plugin_gives_a_token_with_its_expiry(
-    config: Config, write: Callable[[object], Path], tmp_path: Path
-) -> None:
+async def test_plugin_gives_a_token_with_its_expiry(kubeconfig: Kubeconfig, tmp_path: Path) -> None:
     status = '{"token": "from-plugin", "expirationTimestamp": "2030-01-01T00:00:00Z"}'
-    config["users"][0]["user"] = plugin(tmp_path, ANSWER % status)
-    loaded = await load(write(config))
+    kubeconfig.user(plugin(tmp_path, ANSWER % status))
+    loaded = await load(kubeconfig.write())
     assert token(loaded) == "Bearer from-plugin"
     assert loaded.expires_at == datetime(2030, 1, 1, tzinfo=UTC)
 
@@ -423,32 +423,29 @@ async def test_plugin_gives_a_token_with_its_expiry(
     ],
 )
 async def test_failed_plugin_is_quoted(
-    config: Config,
-    write: Callable[[object], Path],
+    kubeconfig: Kubeconfig,
     tmp_path: Path,
     script: str,
     words: str,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    config["users"][0]["user"] = plugin(tmp_path, script)
-    assert words in await refusal(write(config))
+    kubeconfig.user(plugin(tmp_path, script))
+    assert words in await refusal(kubeconfig.write())
     assert caplog.messages == []
 
 
 @pytest.mark.parametrize("time", ["0001-01-01T00:00:00Z", "9999-12-31T23:59:59-12:00"])
 async def test_expiry_at_the_limits_of_time_counts_as_unknown(
-    config: Config, write: Callable[[object], Path], tmp_path: Path, time: str
+    kubeconfig: Kubeconfig, tmp_path: Path, time: str
 ) -> None:
     status = {"token": "a", "expirationTimestamp": time}
-    config["users"][0]["user"] = plugin(tmp_path, ANSWER % repr(status))
-    assert (await load(write(config))).expires_at is None
+    kubeconfig.user(plugin(tmp_path, ANSWER % repr(status)))
+    assert (await load(kubeconfig.write())).expires_at is None
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
 @pytest.mark.parametrize("listens", [True, False], ids=["hangs up", "is away"])
-async def test_failed_identity_provider_is_reported(
-    config: Config, write: Callable[[object], Path], *, listens: bool
-) -> None:
+async def test_failed_identity_provider_is_reported(kubeconfig: Kubeconfig, *, listens: bool) -> None:
     async def hang_up(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         writer.close()
 
@@ -457,8 +454,8 @@ async def test_failed_identity_provider_is_reported(
         if not listens:
             server.close()
         provider = {"client-id": "c", "client-secret": "s", "idp-issuer-url": issuer, "refresh-token": "r"}
-        config["users"][0]["user"] = {"auth-provider": {"name": "oidc", "config": provider}}
-        assert "the identity provider cannot be reached" in await refusal(write(config))
+        kubeconfig.user({"auth-provider": {"name": "oidc", "config": provider}})
+        assert "the identity provider cannot be reached" in await refusal(kubeconfig.write())
 
 
 #: It tells that it runs by a connection, which ends with it.
@@ -470,7 +467,7 @@ socket.create_connection(("127.0.0.1", %d)).recv(1)
 
 @pytest.mark.parametrize("how", ["cancelled", "timed out"])
 async def test_plugin_that_hangs_is_ended_with_the_load(
-    config: Config, write: Callable[[object], Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, how: str
+    kubeconfig: Kubeconfig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, how: str
 ) -> None:
     runs, ended = asyncio.Event(), asyncio.Event()
 
@@ -481,10 +478,10 @@ async def test_plugin_that_hangs_is_ended_with_the_load(
         writer.close()
 
     async with await asyncio.start_server(hear, "127.0.0.1") as server:
-        config["users"][0]["user"] = plugin(tmp_path, HANGING % server.sockets[0].getsockname()[1])
+        kubeconfig.user(plugin(tmp_path, HANGING % server.sockets[0].getsockname()[1]))
         limit = asyncio.timeout(None)  # the plugin must have started before its time is over
         monkeypatch.setattr(credentials, "asyncio", SimpleNamespace(**vars(asyncio) | {"timeout": lambda _: limit}))
-        loading = asyncio.create_task(load(write(config)))
+        loading = asyncio.create_task(load(kubeconfig.write()))
         await runs.wait()
         if how == "cancelled":
             loading.cancel()
@@ -496,15 +493,13 @@ async def test_plugin_that_hangs_is_ended_with_the_load(
             await ended.wait()
 
 
-async def test_hanging_plugin_times_out(
-    config: Config, write: Callable[[object], Path], monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_hanging_plugin_times_out(kubeconfig: Kubeconfig, monkeypatch: pytest.MonkeyPatch) -> None:
     async def hang(**_: object) -> None:
         await asyncio.sleep(60)
 
     monkeypatch.setattr(credentials, "LOAD_TIMEOUT", 0.01)
     monkeypatch.setattr(credentials, "load_kube_config", hang)
-    assert "no credentials after" in await refusal(write(config))
+    assert "no credentials after" in await refusal(kubeconfig.write())
 
 
 # In a cluster

@@ -122,6 +122,19 @@ class Scene:
         finally:
             await transport.close()
 
+    async def send(self, method: str = "GET", path: str = "/x", **options: Any) -> bytes:
+        """Send one request over a transport of its own."""
+        async with self.transport() as transport:
+            return await transport.send(Request(method, path, **options))
+
+    def answer_with(self, **response: Any) -> None:
+        """Answer each request with this response."""
+
+        async def handler(_request: web.Request) -> web.StreamResponse:
+            return web.Response(**response)
+
+        self.handler = handler
+
     def answers(self) -> list[tuple[str, int | None]]:
         """Method and code of all attempts that were told of; all at the same server."""
         assert {host for _, host, _ in self.notes.answers} <= {self.address.partition("://")[2]}
@@ -182,17 +195,13 @@ async def test_status_becomes_the_error_of_its_reason(scene: Scene) -> None:
         return web.json_response(status, status=409)
 
     scene.handler = handler
-    async with scene.transport() as transport:
-        with pytest.raises(AlreadyExistsError, match='pods "a" already exists'):
-            await transport.send(Request("POST", "/x", body=b"{}"))
+    with pytest.raises(AlreadyExistsError, match='pods "a" already exists'):
+        await scene.send("POST", "/x", body=b"{}")
 
 
 @pytest.mark.parametrize(("header", "seconds"), [("7", 7), ("Wed, 01 Jan 2025 00:00:20 GMT", 20)])
 async def test_retry_after_is_on_the_error(scene: Scene, header: str, seconds: float) -> None:
-    async def handler(_: web.Request) -> web.StreamResponse:
-        return web.Response(status=429, headers={"Retry-After": header})
-
-    scene.handler = handler
+    scene.answer_with(status=429, headers={"Retry-After": header})
     async with scene.transport() as transport:
         with pytest.raises(TooManyRequestsError) as caught:
             await transport.send(Request("GET", "/x"))
@@ -253,9 +262,8 @@ async def test_guard_runs_after_the_connection_is_established(scene: Scene) -> N
 
 
 async def test_request_without_a_body_cannot_be_guarded(scene: Scene) -> None:
-    async with scene.transport() as transport:
-        with pytest.raises(ValueError, match="without a body"):
-            await transport.send(Request("GET", "/x", guard=lambda: None))
+    with pytest.raises(ValueError, match="without a body"):
+        await scene.send("GET", "/x", guard=lambda: None)
 
 
 # Failures of the way
@@ -263,9 +271,8 @@ async def test_request_without_a_body_cannot_be_guarded(scene: Scene) -> None:
 
 async def test_server_without_tls_is_a_failed_connection(scene: Scene) -> None:
     scene.address = scene.address.replace("http://", "https://")
-    async with scene.transport() as transport:
-        with pytest.raises(ConnectionFailedError):
-            await transport.send(Request("GET", "/x"))
+    with pytest.raises(ConnectionFailedError):
+        await scene.send()
 
 
 class Names:
@@ -296,9 +303,7 @@ async def test_unresolved_name_is_a_failed_connection_until_it_resolves(scene: S
     names.known = False
     async with scene.transport() as transport:
         for _ in range(2):
-            with pytest.raises(
-                ConnectionFailedError, match=r"api.example.test:\d+: Temporary failure in name resolution"
-            ):
+            with pytest.raises(ConnectionFailedError, match=r"api.example.test:\d+: Temporary failure in name resol"):
                 await transport.send(Request("POST", "/x", body=b"{}"))
         names.known = True
         assert await transport.send(Request("POST", "/x", body=b"{}")) == b"answer"
@@ -708,8 +713,7 @@ async def test_proxy_of_the_environment_may_have_name_and_password(
 ) -> None:
     environment.setenv("HTTP_PROXY", scene.address.replace("http://", "http://me:secret@"))
     scene.address = "http://api.example.test"
-    async with scene.transport() as transport:
-        assert await transport.send(Request("GET", "/x")) == b"answer"
+    assert await scene.send() == b"answer"
     assert scene.requests[0].headers["Host"] == "api.example.test"
     assert scene.requests[0].headers["Proxy-Authorization"].startswith("Basic ")
     assert scene.tokens() == ["Bearer token-1"]
@@ -718,8 +722,7 @@ async def test_proxy_of_the_environment_may_have_name_and_password(
 async def test_no_proxy_of_the_environment_is_respected(scene: Scene, environment: pytest.MonkeyPatch) -> None:
     environment.setenv("HTTP_PROXY", "http://127.0.0.1:1")
     environment.setenv("NO_PROXY", "example.test,127.0.0.1")
-    async with scene.transport() as transport:
-        assert await transport.send(Request("GET", "/x")) == b"answer"
+    assert await scene.send() == b"answer"
 
 
 @pytest.mark.parametrize(
@@ -772,8 +775,7 @@ async def test_netrc_does_not_replace_the_token(scene: Scene, environment: pytes
     netrc.write_text("default login me password secret\n", encoding="ascii")
     netrc.chmod(0o600)
     environment.setenv("NETRC", str(netrc))
-    async with scene.transport() as transport:
-        assert await transport.send(Request("GET", "/x")) == b"answer"
+    assert await scene.send() == b"answer"
     assert scene.tokens() == ["Bearer token-1"]
 
 
@@ -800,9 +802,8 @@ async def test_closed_connection_has_an_unknown_outcome_and_is_reported_without_
         return web.Response()
 
     scene.handler = handler
-    async with scene.transport() as transport:
-        with pytest.raises(ConnectionLostError):
-            await transport.send(Request("POST", "/x", body=b"{}"))
+    with pytest.raises(ConnectionLostError):
+        await scene.send("POST", "/x", body=b"{}")
     assert scene.answers() == [("POST", None)]
     assert len(scene.notes.requests) == 1
 
@@ -811,9 +812,8 @@ async def test_guarded_request_that_was_not_sent_is_not_reported(scene: Scene) -
     def guard() -> None:
         raise NotLeadingError("no longer")
 
-    async with scene.transport() as transport:
-        with pytest.raises(NotLeadingError):
-            await transport.send(Request("POST", "/x", body=b"{}", guard=guard))
+    with pytest.raises(NotLeadingError):
+        await scene.send("POST", "/x", body=b"{}", guard=guard)
     assert scene.answers() == []
 
 
@@ -860,10 +860,7 @@ async def test_each_attempt_records_progress(scene: Scene) -> None:
     ],
 )
 async def test_successful_responses_tell_the_time(scene: Scene, header: str, status: int, time: datetime) -> None:
-    async def handler(_request: web.Request) -> web.Response:
-        return web.Response(status=status, headers={"Date": header})
-
-    scene.handler = handler
+    scene.answer_with(status=status, headers={"Date": header})
     async with scene.transport() as transport:
         with suppress(ApiError):
             await transport.send(Request("GET", "/"))
@@ -871,10 +868,7 @@ async def test_successful_responses_tell_the_time(scene: Scene, header: str, sta
 
 
 async def test_head_of_a_watch_tells_the_time(scene: Scene) -> None:
-    async def handler(_request: web.Request) -> web.Response:
-        return web.Response(body=b"{}", headers={"Date": "Wed, 01 Jan 2025 01:00:00 GMT"})
-
-    scene.handler = handler
+    scene.answer_with(body=b"{}", headers={"Date": "Wed, 01 Jan 2025 01:00:00 GMT"})
     async with scene.transport() as transport, transport.stream("/", read_timeout=9) as lines:
         assert [line async for line in lines] == [b"{}"]
     assert scene.server_clock.now() == datetime(2025, 1, 1, 1, 0, 0, 500000, tzinfo=UTC)

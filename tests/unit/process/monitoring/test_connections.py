@@ -106,12 +106,27 @@ async def connect() -> AsyncIterator[Clients]:
 NODE, OTHER = "127.0.0.1", "127.0.0.2"
 
 
+class Limits:
+    """Sets limits of connections for one test."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self._monkeypatch = monkeypatch
+
+    def __call__(self, **limits: float) -> None:
+        for name, value in limits.items():
+            self._monkeypatch.setattr(connections, name, value)
+
+
+@pytest.fixture
+def limit(monkeypatch: pytest.MonkeyPatch) -> Limits:
+    return Limits(monkeypatch)
+
+
 @pytest.fixture(params=[1, 30], ids=["one address", "many addresses"])
-def flooding(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+def flooding(request: pytest.FixtureRequest, limit: Limits) -> list[str]:
     """The addresses from which the connections of a flood come, in turns."""
     addresses: int = request.param
-    monkeypatch.setattr(connections, "MAX_CONNECTIONS", 64)
-    monkeypatch.setattr(connections, "MAX_RATE", 1000)
+    limit(MAX_CONNECTIONS=64, MAX_RATE=1000)
     return [f"127.0.1.{1 + number % addresses}" for number in range(200)]
 
 
@@ -134,20 +149,18 @@ async def test_new_connection_of_the_node_is_answered_while_others_hold_all_conn
 
 
 async def test_address_that_connects_most_often_is_refused_in_a_flood_and_another_is_not(
-    connect: Clients, monkeypatch: pytest.MonkeyPatch
+    connect: Clients, limit: Limits
 ) -> None:
-    monkeypatch.setattr(connections, "MAX_RATE", 4)
-    monkeypatch.setattr(connections, "CALM", 1)
+    limit(MAX_RATE=4, CALM=1)
     flood = [await connect(OTHER) for _ in range(30)]
     assert await flood[-1].closed()
     assert await (await connect(NODE)).ask() == b"HTTP/1.1 200 OK"
 
 
 async def test_addresses_that_sent_no_request_get_few_connections_in_a_flood_from_hundreds_of_addresses(
-    connect: Clients, monkeypatch: pytest.MonkeyPatch
+    connect: Clients, limit: Limits
 ) -> None:
-    monkeypatch.setattr(connections, "MAX_RATE", 4)
-    monkeypatch.setattr(connections, "MAX_REFUSED", 10_000)
+    limit(MAX_RATE=4, MAX_REFUSED=10_000)
     prober = await connect(NODE)
     assert await prober.ask() == b"HTTP/1.1 200 OK"
     flood = [await connect(f"127.0.1.{1 + number // 6}") for number in range(600)]
@@ -159,11 +172,9 @@ async def test_addresses_that_sent_no_request_get_few_connections_in_a_flood_fro
 
 @pytest.mark.skipif(sys.platform != "linux", reason="Linux' kernel refuses them")
 async def test_kernel_refuses_the_address_of_a_flood_for_a_while_and_not_the_nodes(
-    connect: Clients, monkeypatch: pytest.MonkeyPatch
+    connect: Clients, limit: Limits
 ) -> None:
-    monkeypatch.setattr(connections, "MAX_RATE", 4)
-    monkeypatch.setattr(connections, "MAX_REFUSED", 16)
-    monkeypatch.setattr(connections, "TURNED_AWAY", 1)
+    limit(MAX_RATE=4, MAX_REFUSED=16, TURNED_AWAY=1)
     prober = await connect(NODE)
     while connect.attempt(OTHER):
         assert await prober.ask() == b"HTTP/1.1 200 OK"
@@ -172,12 +183,8 @@ async def test_kernel_refuses_the_address_of_a_flood_for_a_while_and_not_the_nod
     assert await (await connect(OTHER)).ask() == b"HTTP/1.1 200 OK"  # the kernel repeats the attempt
 
 
-async def test_address_that_connected_too_often_is_answered_after_it_was_quiet(
-    connect: Clients, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(connections, "MAX_RATE", 4)
-    monkeypatch.setattr(connections, "CALM", 1)
-    monkeypatch.setattr(connections, "HEAD_TIMEOUT", 3.0)
+async def test_address_that_connected_too_often_is_answered_after_it_was_quiet(connect: Clients, limit: Limits) -> None:
+    limit(MAX_RATE=4, CALM=1, HEAD_TIMEOUT=3.0)
     for _ in range(30):
         await connect(OTHER)
     assert await (await connect(NODE)).closed()  # after three seconds, in which the other one is quiet
@@ -185,9 +192,9 @@ async def test_address_that_connected_too_often_is_answered_after_it_was_quiet(
 
 
 async def test_new_address_replaces_the_oldest_connection_when_no_address_has_two(
-    connect: Clients, monkeypatch: pytest.MonkeyPatch
+    connect: Clients, limit: Limits
 ) -> None:
-    monkeypatch.setattr(connections, "MAX_CONNECTIONS", 4)
+    limit(MAX_CONNECTIONS=4)
     first, *others = [await connect(f"127.0.1.{number}") for number in range(1, 5)]
     prober = await connect(NODE)
     assert await prober.ask() == b"HTTP/1.1 200 OK"
@@ -195,11 +202,8 @@ async def test_new_address_replaces_the_oldest_connection_when_no_address_has_tw
     assert all([await each.ask() == b"HTTP/1.1 200 OK" for each in others])
 
 
-async def test_closed_connections_no_longer_count_for_their_address(
-    connect: Clients, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(connections, "MAX_CONNECTIONS", 4)
-    monkeypatch.setattr(connections, "MAX_RATE", 1000)
+async def test_closed_connections_no_longer_count_for_their_address(connect: Clients, limit: Limits) -> None:
+    limit(MAX_CONNECTIONS=4, MAX_RATE=1000)
     for client in [await connect(OTHER) for _ in range(4)]:
         client.writer.write(b"no request\r\n\r\n")
         await client.reader.read()  # to the end, because the server closes after a bad request
@@ -208,10 +212,9 @@ async def test_closed_connections_no_longer_count_for_their_address(
 
 
 async def test_request_is_answered_beside_hundreds_of_idle_connections_of_its_own_address(
-    connect: Clients, monkeypatch: pytest.MonkeyPatch
+    connect: Clients, limit: Limits
 ) -> None:
-    monkeypatch.setattr(connections, "MAX_RATE", 1000)
-    monkeypatch.setattr(connections, "MAX_CONNECTIONS", 64)
+    limit(MAX_RATE=1000, MAX_CONNECTIONS=64)
     idle = [await connect() for _ in range(connections.MAX_CONNECTIONS + 50)]
     prober = await connect()
     assert await prober.ask() == b"HTTP/1.1 200 OK"
@@ -220,11 +223,8 @@ async def test_request_is_answered_beside_hundreds_of_idle_connections_of_its_ow
     assert sum(each.open for each in idle) < connections.MAX_CONNECTIONS
 
 
-async def test_connections_that_sent_a_request_stay_when_silent_ones_can_go(
-    connect: Clients, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(connections, "MAX_CONNECTIONS", 4)
-    monkeypatch.setattr(connections, "MAX_RATE", 1000)
+async def test_connections_that_sent_a_request_stay_when_silent_ones_can_go(connect: Clients, limit: Limits) -> None:
+    limit(MAX_CONNECTIONS=4, MAX_RATE=1000)
     prober = await connect()
     await prober.ask()
     silent = [await connect() for _ in range(8)]
@@ -232,11 +232,8 @@ async def test_connections_that_sent_a_request_stay_when_silent_ones_can_go(
     assert await prober.ask() == b"HTTP/1.1 200 OK"
 
 
-async def test_the_longest_idle_connection_goes_when_all_have_sent_requests(
-    connect: Clients, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(connections, "MAX_CONNECTIONS", 2)
-    monkeypatch.setattr(connections, "MAX_RATE", 1000)
+async def test_the_longest_idle_connection_goes_when_all_have_sent_requests(connect: Clients, limit: Limits) -> None:
+    limit(MAX_CONNECTIONS=2, MAX_RATE=1000)
     first, second = await connect(), await connect()
     await second.ask()
     await first.ask()
@@ -261,29 +258,23 @@ async def test_connection_that_sends_too_much_before_an_answer_is_closed(sent: b
 
 
 @pytest.mark.parametrize("begin", [b"", b"GET /ok HT"], ids=["nothing", "half a head"])
-async def test_connection_without_a_request_is_closed(
-    begin: bytes, connect: Clients, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(connections, "HEAD_TIMEOUT", 0.1)
+async def test_connection_without_a_request_is_closed(begin: bytes, connect: Clients, limit: Limits) -> None:
+    limit(HEAD_TIMEOUT=0.1)
     client = await connect()
     client.writer.write(begin)
     assert await client.closed()
 
 
-async def test_connection_with_an_incomplete_second_request_is_closed(
-    connect: Clients, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(connections, "HEAD_TIMEOUT", 1.0)
+async def test_connection_with_an_incomplete_second_request_is_closed(connect: Clients, limit: Limits) -> None:
+    limit(HEAD_TIMEOUT=1.0)
     client = await connect()
     assert await client.ask() == b"HTTP/1.1 200 OK"
     client.writer.write(b"GET /ok HT")
     assert await client.closed()
 
 
-async def test_a_served_connection_stays_open_for_the_next_request(
-    connect: Clients, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(connections, "HEAD_TIMEOUT", 1.0)
+async def test_a_served_connection_stays_open_for_the_next_request(connect: Clients, limit: Limits) -> None:
+    limit(HEAD_TIMEOUT=1.0)
     client = await connect()
     assert await client.ask() == b"HTTP/1.1 200 OK"
     other = await connect()

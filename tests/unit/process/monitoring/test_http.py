@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import socket
-from collections.abc import AsyncIterator, MutableMapping
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import Any
 
 import aiohttp
 import pytest
@@ -15,6 +14,7 @@ from prometheus_client.parser import text_string_to_metric_families as parse_met
 
 from flamectl_operator.process.monitoring.http import CannotListenError, Routes, health_routes, metrics_routes, serving
 from flamectl_operator.runtime.health import HealthChecks
+from tests.unit.support import Log
 
 REAL_TIME = True
 
@@ -22,7 +22,7 @@ LOCAL = ("127.0.0.1", 0)
 
 
 @asynccontextmanager
-async def _server(routes: Routes, log: list[MutableMapping[str, Any]]) -> AsyncIterator[aiohttp.ClientSession]:
+async def _server(routes: Routes, log: Log) -> AsyncIterator[aiohttp.ClientSession]:
     async with serving("tests", LOCAL, routes):
         [address] = log[-1]["addresses"]
         async with aiohttp.ClientSession(f"http://{address}") as session:
@@ -35,7 +35,7 @@ def health() -> HealthChecks:
 
 
 @pytest.fixture
-async def asking(health: HealthChecks, log: list[MutableMapping[str, Any]]) -> AsyncIterator[aiohttp.ClientSession]:
+async def asking(health: HealthChecks, log: Log) -> AsyncIterator[aiohttp.ClientSession]:
     async with _server(health_routes(health), log) as session:
         yield session
 
@@ -68,7 +68,7 @@ async def test_only_get_and_head_are_answered(asking: aiohttp.ClientSession) -> 
         assert response.status == 405
 
 
-async def test_requests_are_not_logged(asking: aiohttp.ClientSession, log: list[MutableMapping[str, Any]]) -> None:
+async def test_requests_are_not_logged(asking: aiohttp.ClientSession, log: Log) -> None:
     before = len(log)
     await _get(asking, "/healthz")
     assert len(log) == before
@@ -77,7 +77,7 @@ async def test_requests_are_not_logged(asking: aiohttp.ClientSession, log: list[
 # Metrics
 
 
-async def test_metrics_come_in_the_format_that_is_asked_for(log: list[MutableMapping[str, Any]]) -> None:
+async def test_metrics_come_in_the_format_that_is_asked_for(log: Log) -> None:
     registry = CollectorRegistry()
     Gauge("sheep", "Counted.", registry=registry).set(3)
     async with _server(metrics_routes(registry), log) as session:
@@ -95,7 +95,7 @@ async def test_metrics_come_in_the_format_that_is_asked_for(log: list[MutableMap
 # Where it listens
 
 
-async def test_address_none_serves_nothing(log: list[MutableMapping[str, Any]]) -> None:
+async def test_address_none_serves_nothing(log: Log) -> None:
     async with serving("tests", None, {}):
         assert log == []
 
