@@ -174,9 +174,7 @@ _INTEGER = "must be of type integer"
 REJECTIONS: tuple[Rejection, ...] = (
     # metadata.name
     Rejection("name too long", _name("a" * 36), "metadata.name", "must have at most 35 characters, has 36", "Too long"),
-    Rejection(
-        "name starts with digit", _name("1a"), "metadata.name", "must start with a lower-case letter", "should match"
-    ),
+    Rejection("name starts with digit", _name("1a"), "metadata.name", "must start with a lower-case letter", "should match"),
     # Required and forbidden fields
     _at("sessionManager", REMOVE, "must be set", "Required value"),
     _at("executorManager.image", None, "must be set", "Required value"),
@@ -206,86 +204,42 @@ REJECTIONS: tuple[Rejection, ...] = (
         )
         for replicas in (0, 3)
     ),
-    _at(
-        "executorManager.autoscaling.minReplicas",
-        4,
-        "must not be more than maxReplicas",
-        beside={"executorManager": {"autoscaling": {"maxReplicas": 3}}},
-    ),
-    Rejection(
-        "a hook that waits for longer than a drain may take",
+    _at("executorManager.autoscaling.minReplicas", 4, "must not be more than maxReplicas",
+        beside={"executorManager": {"autoscaling": {"maxReplicas": 3}}}),
+    Rejection("a hook that waits for longer than a drain may take",
         _executor(drain={"timeoutSeconds": 60, "onTermination": {"enabled": True}}),
-        f"{_EXECUTOR}.drain.onTermination.maxSeconds",
-        "must not be more than drain.timeoutSeconds",
-    ),
-    Rejection(
-        "a hook where there are no drains",
+        f"{_EXECUTOR}.drain.onTermination.maxSeconds", "must not be more than drain.timeoutSeconds"),
+    Rejection("a hook where there are no drains",
         _executor(drain={"timeoutSeconds": 0, "onTermination": {"enabled": True, "maxSeconds": 5}}),
-        f"{_EXECUTOR}.drain.onTermination.maxSeconds",
-        "must not be more than drain.timeoutSeconds",
-    ),
-    Rejection(
-        "a hook for tasks of WebAssembly",
-        _executor(shim="wasm", drain={"onTermination": {"enabled": True}}),
-        f"{_EXECUTOR}.drain.onTermination.enabled",
-        "must be false for shim wasm",
-    ),
-    Rejection(
-        "a hook for Flame 0.5",
+        f"{_EXECUTOR}.drain.onTermination.maxSeconds", "must not be more than drain.timeoutSeconds"),
+    Rejection("a hook for tasks of WebAssembly", _executor(shim="wasm", drain={"onTermination": {"enabled": True}}),
+        f"{_EXECUTOR}.drain.onTermination.enabled", "must be false for shim wasm"),
+    Rejection("a hook for Flame 0.5",
         _spec(flameVersion="0.5", executorManager={"drain": {"onTermination": {"enabled": True}}}),
-        f"{_EXECUTOR}.drain.onTermination.enabled",
-        "must be false for Flame 0.5",
-    ),
-    _at(
-        "sessionManager.updateStrategy.type",
-        "WhenIdle",
-        "must not be WhenIdle for Flame 0.5, which cannot be asked for its sessions",
-        beside=_FLAME_05,
-    ),
-    _at(
-        "executorManager.autoscaling",
-        {"maxReplicas": 3},
-        "must not be set for Flame 0.5, which cannot be asked for its sessions",
-        beside=_FLAME_05,
-    ),
-    _at(
-        "idle",
-        {"timeoutSeconds": 60},
-        "must not be set for Flame 0.5, which cannot be asked for its sessions",
-        beside=_FLAME_05,
-    ),
-    Rejection(
-        "a bundle without a certificate",
-        _spec(tls={"secretName": "x", "caBundle": "x"}),
-        "spec.tls.caBundle",
-        "must hold certificates in PEM",
-    ),
+        f"{_EXECUTOR}.drain.onTermination.enabled", "must be false for Flame 0.5"),
+    _at("sessionManager.updateStrategy.type", "WhenIdle",
+        "must not be WhenIdle for Flame 0.5, which cannot be asked for its sessions", beside=_FLAME_05),
+    _at("executorManager.autoscaling", {"maxReplicas": 3},
+        "must not be set for Flame 0.5, which cannot be asked for its sessions", beside=_FLAME_05),
+    _at("idle", {"timeoutSeconds": 60}, "must not be set for Flame 0.5, which cannot be asked for its sessions",
+        beside=_FLAME_05),
+    Rejection("a bundle without a certificate", _spec(tls={"secretName": "x", "caBundle": "x"}), "spec.tls.caBundle",
+        "must hold certificates in PEM"),
     _at("executorManager.replicas", 2**31, "must be 2147483647 or less", "less than or equal"),
     _at("clientConfig", {}, "must not be set for Flame 0.5", beside=_FLAME_05),
     _at("networkPolicy.clients[0]", {}, "must have a podSelector, a namespaceSelector or an ipBlock"),
-    Rejection(
-        "peer with addresses and Pods",
+    Rejection("peer with addresses and Pods",
         _spec(networkPolicy={"clients": [{"podSelector": {}, "ipBlock": {"cidr": "10.0.0.0/8"}}]}),
-        "spec.networkPolicy.clients[0].ipBlock",
-        "must not be set together with podSelector",
-    ),
+        "spec.networkPolicy.clients[0].ipBlock", "must not be set together with podSelector"),
     _at("networkPolicy.clients[0].ipBlock.cidr", "10.0.0.1", "must be a block of addresses, such as 10.0.0.0/8"),
     _at("networkPolicy.clients[0].podSelector.matchLabels.app", "a b", "must be a label's value"),
     _at("networkPolicy.clients[0].namespaceSelector.matchLabels", {"a b": ""}, "keys must be like app"),
-    Rejection(
-        "key of a condition with a space",
-        _spec(
-            networkPolicy={"clients": [{"podSelector": {"matchExpressions": [{"key": "a b", "operator": "Exists"}]}}]}
-        ),
-        "spec.networkPolicy.clients[0].podSelector.matchExpressions[0].key",
-        "must be like app",
-    ),
-    Rejection(
-        "In without values",
+    Rejection("key of a condition with a space",
+        _spec(networkPolicy={"clients": [{"podSelector": {"matchExpressions": [{"key": "a b", "operator": "Exists"}]}}]}),
+        "spec.networkPolicy.clients[0].podSelector.matchExpressions[0].key", "must be like app"),
+    Rejection("In without values",
         _spec(networkPolicy={"clients": [{"podSelector": {"matchExpressions": [{"key": "a", "operator": "In"}]}}]}),
-        "spec.networkPolicy.clients[0].podSelector.matchExpressions[0].values",
-        "must be set for In and NotIn",
-    ),
+        "spec.networkPolicy.clients[0].podSelector.matchExpressions[0].values", "must be set for In and NotIn"),
     Rejection(
         "Exists with values",
         _spec(
@@ -304,19 +258,12 @@ REJECTIONS: tuple[Rejection, ...] = (
     _at("objectCache.tls", {"secretName": "x"}, "share the certificate of spec.tls", beside=_FLAME_07),
     _at("tls", {"secretName": "x"}, "must have a trustDomain", beside=_FLAME_07),
     _at("tls", {"secretName": "x", "trustDomain": "flame.example"}, "must not have a trustDomain before Flame 0.7"),
-    Rejection(
-        "trust domain with a scheme",
-        _spec(flameVersion="0.7", tls={"secretName": "x", "trustDomain": "spiffe://flame.example"}),
-        "spec.tls.trustDomain",
-        "must be the name of a SPIFFE trust domain",
-    ),
+    Rejection("trust domain with a scheme",
+        _spec(flameVersion="0.7", tls={"secretName": "x", "trustDomain": "spiffe://flame.example"}), "spec.tls.trustDomain",
+        "must be the name of a SPIFFE trust domain"),
     _at("tls.secretName", "a/b", "must be the name of a Secret"),
-    Rejection(
-        "key with a slash",
-        _spec(tls={"secretName": "x", "keyKey": "a/b"}),
-        "spec.tls.keyKey",
-        "must be a key of a Secret",
-    ),
+    Rejection("key with a slash", _spec(tls={"secretName": "x", "keyKey": "a/b"}), "spec.tls.keyKey",
+        "must be a key of a Secret"),
     _at("sessionManager.storage", "postgres://db/flame", "Flame opens nothing else"),
     _at("objectCache.storage", "cache", "must be an absolute path"),
     _at("scheduleInterval", 0, "must be 1 or more", "equal to 1"),
@@ -329,13 +276,8 @@ REJECTIONS: tuple[Rejection, ...] = (
     _at("flameVersion", "0.4", "must be one of 0.5, 0.6", "Unsupported value"),
     _at("flameVersion", 0.6, "must be one of 0.5, 0.6", "must be of type string"),
     _at("suspend", "true", "must be true or false", "must be of type boolean"),
-    Rejection(
-        "nobody denied",
-        _spec(lockOptions={"denyList": ["a", ""]}),
-        "spec.lockOptions.denyList[1]",
-        "must not be empty",
-        "at least 1 chars long",
-    ),
+    Rejection("nobody denied", _spec(lockOptions={"denyList": ["a", ""]}), "spec.lockOptions.denyList[1]",
+        "must not be empty", "at least 1 chars long"),
     # The slot
     *(
         _at("sessionManager.slot", slot, message)
@@ -382,28 +324,15 @@ REJECTIONS: tuple[Rejection, ...] = (
         )
         for field in ("maxUnavailable", "maxSurge")
     ),
-    Rejection(
-        "quantity in an extended resource",
-        _session(resources={"limits": {"nvidia.com/gpu": "one"}}),
-        f"{_SESSION}.resources.limits[nvidia.com/gpu]",
-        _QUANTITY,
-    ),
-    _at(
-        "executorManager.resources",
-        {"limits": {"cpu": "1", "memory": "1Gi"}, "requests": {"cpu": "500m", "memory": "2Gi"}},
-        "requests must not be above limits",
-    ),
-    _at(
-        "executorManager.resources",
-        {"limits": {"example.com/gpu": 1}, "requests": {"example.com/gpu": 2}},
-        "requests must not be above limits",
-    ),
-    Rejection(
-        "negative divisor",
+    Rejection("quantity in an extended resource", _session(resources={"limits": {"nvidia.com/gpu": "one"}}),
+        f"{_SESSION}.resources.limits[nvidia.com/gpu]", _QUANTITY),
+    _at("executorManager.resources", {"limits": {"cpu": "1", "memory": "1Gi"}, "requests": {"cpu": "500m", "memory": "2Gi"}},
+        "requests must not be above limits"),
+    _at("executorManager.resources", {"limits": {"example.com/gpu": 1}, "requests": {"example.com/gpu": 2}},
+        "requests must not be above limits"),
+    Rejection("negative divisor",
         _env({"name": "A", "valueFrom": {"resourceFieldRef": {"resource": "limits.cpu", "divisor": "-1"}}}),
-        f"{_EXECUTOR}.env[0].valueFrom.resourceFieldRef.divisor",
-        _QUANTITY,
-    ),
+        f"{_EXECUTOR}.env[0].valueFrom.resourceFieldRef.divisor", _QUANTITY),
     # Environment
     *(
         Rejection(
@@ -414,30 +343,16 @@ REJECTIONS: tuple[Rejection, ...] = (
         )
         for name in ("FLAME_CONFIG", "SESSION_MANAGER_ADDR", "OBJECT_CACHE_ADDR")
     ),
-    Rejection(
-        "own variable of the session manager",
-        _session(env=[{"name": "A", "value": "x"}, {"name": "FLAME_CONFIG", "value": "x"}]),
-        f"{_SESSION}.env[1].name",
-        "the operator sets them",
-    ),
-    _at(
-        "executorManager.env",
-        [{"name": "A", "value": "1"}, {"name": "A", "value": "2"}],
-        "must not list name A twice",
-        "Duplicate value",
-    ),
+    Rejection("own variable of the session manager",
+        _session(env=[{"name": "A", "value": "x"}, {"name": "FLAME_CONFIG", "value": "x"}]), f"{_SESSION}.env[1].name",
+        "the operator sets them"),
+    _at("executorManager.env", [{"name": "A", "value": "1"}, {"name": "A", "value": "2"}], "must not list name A twice",
+        "Duplicate value"),
     _at("executorManager.env[0].name", "A=B", "must be the name of an environment"),
-    _at(
-        "executorManager.env[0]",
-        {"name": "A", "value": "1", "valueFrom": {"fieldRef": {"fieldPath": "status.podIP"}}},
-        "must have either value or valueFrom, not both",
-    ),
-    Rejection(
-        "no source",
-        _env({"name": "A", "valueFrom": {}}),
-        f"{_EXECUTOR}.env[0].valueFrom",
-        "must have exactly one of fieldRef",
-    ),
+    _at("executorManager.env[0]", {"name": "A", "value": "1", "valueFrom": {"fieldRef": {"fieldPath": "status.podIP"}}},
+        "must have either value or valueFrom, not both"),
+    Rejection("no source", _env({"name": "A", "valueFrom": {}}), f"{_EXECUTOR}.env[0].valueFrom",
+        "must have exactly one of fieldRef"),
     # The object cache
     *(
         _at(
@@ -459,12 +374,8 @@ REJECTIONS: tuple[Rejection, ...] = (
         )
     ),
     _at("objectCache.networkInterface", "(?i)[Ā-\uffff]", "must consist of printable ASCII characters"),
-    _at(
-        "objectCache.image",
-        "xflops/flame-object-cache:v0.6.0",
-        "must not be set for Flame 0.5, which has no object cache",
-        beside=_FLAME_05,
-    ),
+    _at("objectCache.image", "xflops/flame-object-cache:v0.6.0", "must not be set for Flame 0.5, which has no object cache",
+        beside=_FLAME_05),
     *(
         _at(
             "objectCache.eviction.maxMemory",
@@ -474,12 +385,10 @@ REJECTIONS: tuple[Rejection, ...] = (
         )
         for size in ("0", "1.5G", "-1G", "lots", "1 G", "")
     ),
-    Rejection(
-        "init container with the name of the object cache's container",
+    Rejection("init container with the name of the object cache's container",
         _cache_pod(initContainers=[{"name": "object-cache", "image": "x"}]),
         "spec.objectCache.podTemplate.spec.initContainers[0].name",
-        "must not be object-cache: that is the name of the operator's own container in containers",
-    ),
+        "must not be object-cache: that is the name of the operator's own container in containers"),
     # Persistence
     *(
         _at(
@@ -498,12 +407,9 @@ REJECTIONS: tuple[Rejection, ...] = (
             "fs:///var/lib/flame/sessions",
         )
     ),
-    _at(
-        "sessionManager.storage",
-        "fs:///var/lib/flame/session",
+    _at("sessionManager.storage", "fs:///var/lib/flame/session",
         "must be an SQLite database for Flame 0.5, such as sqlite:///var/lib/flame/session/flame.db",
-        beside=_CLAIM_OF_SESSIONS | _FLAME_05,
-    ),
+        beside=_CLAIM_OF_SESSIONS | _FLAME_05),
     *(
         _at(
             "objectCache.persistence",
@@ -513,31 +419,16 @@ REJECTIONS: tuple[Rejection, ...] = (
         )
         for claim in ({}, {"size": "1Gi", "existingClaim": "a"})
     ),
-    Rejection(
-        "class of an existing claim",
-        _cache(persistence={"existingClaim": "a", "storageClassName": "fast"}),
-        "spec.objectCache.persistence.existingClaim",
-        "must not be set together with storageClassName or accessModes",
-    ),
+    Rejection("class of an existing claim", _cache(persistence={"existingClaim": "a", "storageClassName": "fast"}),
+        "spec.objectCache.persistence.existingClaim", "must not be set together with storageClassName or accessModes"),
     _at("objectCache.persistence.size", 0, "must be more than 0", beside=_CACHE),
-    _at(
-        "objectCache.persistence.storageClassName",
-        "Fast Disk",
-        "must be the name of a StorageClass, or empty",
-        beside=_CLAIM_OF_CACHE,
-    ),
+    _at("objectCache.persistence.storageClassName", "Fast Disk", "must be the name of a StorageClass, or empty",
+        beside=_CLAIM_OF_CACHE),
     _at("objectCache.persistence.existingClaim", "a/b", "must be the name of a PersistentVolumeClaim", beside=_CACHE),
-    _at(
-        "objectCache.persistence.accessModes",
-        ["ReadWriteOncePod", "ReadWriteOnce"],
-        "must not have ReadWriteOncePod together with other modes",
-        beside=_CLAIM_OF_CACHE,
-    ),
-    _at(
-        "objectCache.persistence",
-        {"size": "1Gi"},
-        "must not be set without image: only an object cache that the operator runs can use a claim",
-    ),
+    _at("objectCache.persistence.accessModes", ["ReadWriteOncePod", "ReadWriteOnce"],
+        "must not have ReadWriteOncePod together with other modes", beside=_CLAIM_OF_CACHE),
+    _at("objectCache.persistence", {"size": "1Gi"},
+        "must not be set without image: only an object cache that the operator runs can use a claim"),
     *(
         _at(
             "objectCache.storage",
@@ -548,12 +439,9 @@ REJECTIONS: tuple[Rejection, ...] = (
         )
         for storage in ("none", "/", "/var/lib", "/usr/local/flame", "/data/../etc")
     ),
-    Rejection(
-        "existing claim for several caches",
-        _cache(replicas=2, persistence={"existingClaim": "a"}),
+    Rejection("existing claim for several caches", _cache(replicas=2, persistence={"existingClaim": "a"}),
         "spec.objectCache.replicas",
-        "must be at most 1 with persistence.existingClaim, because each replica needs a claim of its own",
-    ),
+        "must be at most 1 with persistence.existingClaim, because each replica needs a claim of its own"),
     # Rolling updates
     *(
         _at(
@@ -593,18 +481,11 @@ REJECTIONS: tuple[Rejection, ...] = (
     _at("executorManager.podTemplate.metadata.labels.team", "a b", "must be a label's value"),
     _at("executorManager.podTemplate.metadata.labels.team", 1, "must be a string", "must be of type string"),
     _at("executorManager.podTemplate.metadata.labels", {"a b": "x"}, "keys must be like app"),
-    _at(
-        "executorManager.podTemplate.metadata.annotations",
-        {"flame.xflops.io/revision": "1"},
-        "must not have flame.xflops.io/* other than flame.xflops.io/restarted-at",
-    ),
+    _at("executorManager.podTemplate.metadata.annotations", {"flame.xflops.io/revision": "1"},
+        "must not have flame.xflops.io/* other than flame.xflops.io/restarted-at"),
     _at("executorManager.podTemplate.metadata.annotations", {"a/b/c": "1"}, "keys must be like app"),
-    _at(
-        "executorManager.podTemplate.metadata.name",
-        "x",
-        _UNKNOWN,
-        'unknown field "spec.executorManager.podTemplate.metadata.name"',
-    ),
+    _at("executorManager.podTemplate.metadata.name", "x", _UNKNOWN,
+        'unknown field "spec.executorManager.podTemplate.metadata.name"'),
     # Pod templates: Pods
     _at("executorManager.podTemplate.spec.restartPolicy", "Always", "must not be set: the operator"),
     _at("executorManager.podTemplate.spec.hostname", "x", _NODE_NAME),
@@ -695,60 +576,26 @@ REJECTIONS: tuple[Rejection, ...] = (
         )
         for path in ("/etc/flame", "/etc/./flame", "/etc/flame/flame-cluster.yaml", "etc/flame")
     ),
-    Rejection(
-        "container without name",
-        _executor_pod(containers=[{}]),
-        f"{_POD}.containers[0].name",
-        "must be set",
-        "Required",
-    ),
+    Rejection("container without name", _executor_pod(containers=[{}]), f"{_POD}.containers[0].name", "must be set",
+        "Required"),
     _at("executorManager.podTemplate.spec.containers[0]", None, "must be an object", "null"),
-    _at(
-        "executorManager.podTemplate.spec.containers[0]",
-        {"name": "sidecar"},
-        "must have an image: the operator's container here is named executor-manager",
-    ),
-    _at(
-        "sessionManager.podTemplate.spec.containers[0]",
-        {"name": "executor-manager"},
-        "must have an image: the operator's container here is named session-manager",
-    ),
-    _at(
-        "objectCache.podTemplate.spec.containers[0]",
-        {"name": "cache"},
-        "must have an image: the operator's container here is named object-cache",
-        beside=_CACHE,
-    ),
-    _at(
-        "executorManager.podTemplate.spec.initContainers[0]",
-        {"name": "wait"},
-        "must have an image: the operator's container here is named wait-for-session-manager",
-    ),
-    Rejection(
-        "own container as init container",
-        _executor_pod(initContainers=[{"name": "executor-manager", "image": "x"}]),
-        f"{_POD}.initContainers[0].name",
-        "must not be executor-manager",
-    ),
-    Rejection(
-        "session manager as init container",
-        _session_pod(initContainers=[{"name": "session-manager", "image": "x"}]),
-        f"{_SESSION}.podTemplate.spec.initContainers[0].name",
-        "must not be session-manager",
-    ),
-    Rejection(
-        "wait container as container",
-        _executor_pod(containers=[{"name": "wait-for-session-manager", "image": "x"}]),
-        f"{_POD}.containers[0].name",
-        "must not be wait-for-session-manager",
-    ),
-    _at(
-        "executorManager.podTemplate.spec.containers",
-        [{"name": "a", "image": "x"}, {"name": "a", "image": "y"}],
-        "must not list name a twice",
-        "Duplicate value",
-    ),
-)
+    _at("executorManager.podTemplate.spec.containers[0]", {"name": "sidecar"},
+        "must have an image: the operator's container here is named executor-manager"),
+    _at("sessionManager.podTemplate.spec.containers[0]", {"name": "executor-manager"},
+        "must have an image: the operator's container here is named session-manager"),
+    _at("objectCache.podTemplate.spec.containers[0]", {"name": "cache"},
+        "must have an image: the operator's container here is named object-cache", beside=_CACHE),
+    _at("executorManager.podTemplate.spec.initContainers[0]", {"name": "wait"},
+        "must have an image: the operator's container here is named wait-for-session-manager"),
+    Rejection("own container as init container", _executor_pod(initContainers=[{"name": "executor-manager", "image": "x"}]),
+        f"{_POD}.initContainers[0].name", "must not be executor-manager"),
+    Rejection("session manager as init container", _session_pod(initContainers=[{"name": "session-manager", "image": "x"}]),
+        f"{_SESSION}.podTemplate.spec.initContainers[0].name", "must not be session-manager"),
+    Rejection("wait container as container", _executor_pod(containers=[{"name": "wait-for-session-manager", "image": "x"}]),
+        f"{_POD}.containers[0].name", "must not be wait-for-session-manager"),
+    _at("executorManager.podTemplate.spec.containers", [{"name": "a", "image": "x"}, {"name": "a", "image": "y"}],
+        "must not list name a twice", "Duplicate value"),
+)  # fmt: skip
 
 #: Specs that the operator alone refuses, because CEL cannot see the problem.
 OPERATOR_REJECTIONS: tuple[Rejection, ...] = (
@@ -769,11 +616,8 @@ OPERATOR_REJECTIONS: tuple[Rejection, ...] = (
             ("shareProcessNamespace", "false", {"shareProcessNamespace": False}),
         )
     ),
-    _at(
-        "executorManager.resources",
-        {"limits": {"example.com/gpu": "1k"}, "requests": {"example.com/gpu": "2k"}},
-        "requests must not be above limits",
-    ),
+    _at("executorManager.resources", {"limits": {"example.com/gpu": "1k"}, "requests": {"example.com/gpu": "2k"}},
+        "requests must not be above limits"),
     _at("networkPolicy.clients[0].ipBlock.cidr", "10.0.0.256/8", "is not a block of addresses: 10.0.0.256/8"),
     *(
         Rejection(
@@ -789,27 +633,17 @@ OPERATOR_REJECTIONS: tuple[Rejection, ...] = (
             ("exception of another family", "2001:db8::/64", "must be a part of 10.0.0.0/8, is "),
         )
     ),
-    Rejection(
-        "merge directive",
-        _own(securityContext={"$patch": "delete"}),
-        f"{_POD}.containers[0].securityContext.$patch",
-        "merge directives are not supported",
-    ),
+    Rejection("merge directive", _own(securityContext={"$patch": "delete"}), f"{_POD}.containers[0].securityContext.$patch",
+        "merge directives are not supported"),
     _at("executorManager.podTemplate.spec.tolerations[0].$patch", "replace", "merge directives are not supported"),
-    Rejection(
-        "mount at a path with ..",
-        _own(volumeMounts=[{"name": "a", "mountPath": "/etc/x/../flame"}]),
-        f"{_POD}.containers[0].volumeMounts",
-        "must not mount anything at or below /etc/flame",
-    ),
-)
+    Rejection("mount at a path with ..", _own(volumeMounts=[{"name": "a", "mountPath": "/etc/x/../flame"}]),
+        f"{_POD}.containers[0].volumeMounts", "must not mount anything at or below /etc/flame"),
+)  # fmt: skip
 
 ACCEPTANCES: tuple[Acceptance, ...] = (
     Acceptance("minimal", {}),
-    Acceptance(
-        "a hook for as long as a drain may take",
-        _executor(drain={"timeoutSeconds": 5, "onTermination": {"enabled": True, "maxSeconds": 5}}),
-    ),
+    Acceptance("a hook for as long as a drain may take",
+        _executor(drain={"timeoutSeconds": 5, "onTermination": {"enabled": True, "maxSeconds": 5}})),
     Acceptance("a short drain without a hook", _executor(drain={"timeoutSeconds": 0})),
     Acceptance("autoscaling", _executor(autoscaling={"maxReplicas": 3})),
     Acceptance("autoscaling beside the default of replicas", _executor(replicas=1, autoscaling={"maxReplicas": 3})),
@@ -902,13 +736,9 @@ ACCEPTANCES: tuple[Acceptance, ...] = (
         ),
     ),
     Acceptance("client's package", _spec(clientConfig={"package": {"excludes": ["*.log"]}})),
-    Acceptance(
-        "lock options",
-        _spec(lockOptions={"disabled": True, "denyList": ["flamectl-system/flamectl-operator", "x" * 317]}),
-    ),
-    Acceptance(
-        "overrides", _spec(configOverrides={"cluster": {"tls": {"ca_file": "/x"}, "limits": None}, "x": [1, None]})
-    ),
+    Acceptance("lock options",
+        _spec(lockOptions={"disabled": True, "denyList": ["flamectl-system/flamectl-operator", "x" * 317]})),
+    Acceptance("overrides", _spec(configOverrides={"cluster": {"tls": {"ca_file": "/x"}, "limits": None}, "x": [1, None]})),
     *(
         Acceptance(f"slot {slot!r}", _session(slot=slot))
         for slot in (
@@ -992,10 +822,8 @@ ACCEPTANCES: tuple[Acceptance, ...] = (
             }
         ),
     ),
-    Acceptance(
-        "restricted",
-        _session_pod(securityContext={"runAsNonRoot": True, "runAsUser": 1000, "fsGroup": 1000}, hostNetwork=False),
-    ),
+    Acceptance("restricted",
+        _session_pod(securityContext={"runAsNonRoot": True, "runAsUser": 1000, "fsGroup": 1000}, hostNetwork=False)),
     Acceptance(
         "additions to own containers",
         _executor_pod(
@@ -1076,4 +904,4 @@ ACCEPTANCES: tuple[Acceptance, ...] = (
             ]
         ),
     ),
-)
+)  # fmt: skip

@@ -138,58 +138,28 @@ _IN_AN_INIT_CONTAINER = {
 @pytest.mark.parametrize(
     ("changes", "path", "size"),
     [
-        (
-            {"sessionManager": {"resources": {"limits": {"memory": 512}}}},
-            "spec.sessionManager.resources.limits.memory",
-            "512",
-        ),
-        (
-            {"sessionManager": {"resources": {"requests": {"memory": "512m"}}}},
-            "spec.sessionManager.resources.requests.memory",
-            "0.512",
-        ),
-        (
-            {"executorManager": {"resources": {"requests": {"memory": "4"}}}},
-            "spec.executorManager.resources.requests.memory",
-            "4",
-        ),
-        (
-            {"executorManager": {"resources": {"limits": {"ephemeral-storage": "20k"}}}},
-            "spec.executorManager.resources.limits.ephemeral-storage",
-            "20000",
-        ),
-        (
-            {"executorManager": {"runtimeStorage": {"sizeLimit": 1}}},
-            "spec.executorManager.runtimeStorage.sizeLimit",
-            "1",
-        ),
+        ({"sessionManager": {"resources": {"limits": {"memory": 512}}}}, "spec.sessionManager.resources.limits.memory",
+            "512"),
+        ({"sessionManager": {"resources": {"requests": {"memory": "512m"}}}}, "spec.sessionManager.resources.requests.memory",
+            "0.512"),
+        ({"executorManager": {"resources": {"requests": {"memory": "4"}}}}, "spec.executorManager.resources.requests.memory",
+            "4"),
+        ({"executorManager": {"resources": {"limits": {"ephemeral-storage": "20k"}}}},
+            "spec.executorManager.resources.limits.ephemeral-storage", "20000"),
+        ({"executorManager": {"runtimeStorage": {"sizeLimit": 1}}}, "spec.executorManager.runtimeStorage.sizeLimit", "1"),
         ({"sessionManager": _STORED}, "spec.sessionManager.persistence.size", "10"),
         ({"objectCache": {**_CACHE, "persistence": {"size": "50"}}}, "spec.objectCache.persistence.size", "50"),
-        (
-            {"objectCache": {**_CACHE, "resources": {"limits": {"memory": "8"}}}},
-            "spec.objectCache.resources.limits.memory",
-            "8",
-        ),
-        (
-            session_template({"resources": {"limits": {"memory": "8"}}}),
-            "spec.sessionManager.podTemplate.spec.resources.limits.memory",
-            "8",
-        ),
-        (
-            executor_template(
-                {"containers": [{"name": "logs", "image": "x", "resources": {"requests": {"memory": 64}}}]}
-            ),
-            "spec.executorManager.podTemplate.spec.containers[name=logs].resources.requests.memory",
-            "64",
-        ),
-        (
-            {"objectCache": {**_CACHE, "podTemplate": _IN_AN_INIT_CONTAINER}},
-            "spec.objectCache.podTemplate.spec.initContainers[name=prepare].resources.limits.memory",
-            "0.064",
-        ),
+        ({"objectCache": {**_CACHE, "resources": {"limits": {"memory": "8"}}}}, "spec.objectCache.resources.limits.memory",
+            "8"),
+        (session_template({"resources": {"limits": {"memory": "8"}}}),
+            "spec.sessionManager.podTemplate.spec.resources.limits.memory", "8"),
+        (executor_template({"containers": [{"name": "logs", "image": "x", "resources": {"requests": {"memory": 64}}}]}),
+            "spec.executorManager.podTemplate.spec.containers[name=logs].resources.requests.memory", "64"),
+        ({"objectCache": {**_CACHE, "podTemplate": _IN_AN_INIT_CONTAINER}},
+            "spec.objectCache.podTemplate.spec.initContainers[name=prepare].resources.limits.memory", "0.064"),
     ],
     ids=lambda each: each if isinstance(each, str) and each.startswith("spec") else "",
-)
+)  # fmt: skip
 def test_size_without_a_unit_is_a_warning(changes: dict[str, Any], path: str, size: str) -> None:
     assert _warnings(changes) == {path: f"is {size} bytes: write Mi or Gi after the number"}
 
@@ -248,23 +218,19 @@ def test_more_slots_than_the_memory_holds_are_a_warning_with_the_figures() -> No
     [
         ({"flameVersion": "0.5", "scheduleInterval": 5}, "spec.scheduleInterval"),
         ({"flameVersion": "0.5", "limits": {"maxSessions": 5}}, "spec.limits.maxSessions"),
-        (
-            {"flameVersion": "0.5", "sessionManager": {"recovery": {"retryLimits": 5}}},
-            "spec.sessionManager.recovery.retryLimits",
-        ),
+        ({"flameVersion": "0.5", "sessionManager": {"recovery": {"retryLimits": 5}}},
+            "spec.sessionManager.recovery.retryLimits"),
         ({"flameVersion": "0.5", "sessionManager": {"policy": "drf"}}, "spec.sessionManager.policy"),
         ({"flameVersion": "0.5", "sessionManager": {"storage": "fs:///x"}}, "spec.sessionManager.storage"),
         ({"sessionManager": {"policy": "proportion"}}, "spec.sessionManager.policy"),
         ({"executorManager": {"maxExecutors": 3}}, "spec.executorManager.maxExecutors"),
         ({"sessionManager": {"storage": "none"}}, "spec.sessionManager.storage"),
-        (
-            {"tls": {"secretName": "x"}, "executorManager": {"autoscaling": {"maxReplicas": 3}}},
-            "spec.executorManager.autoscaling",
-        ),
+        ({"tls": {"secretName": "x"}, "executorManager": {"autoscaling": {"maxReplicas": 3}}},
+            "spec.executorManager.autoscaling"),
         ({"tls": {"secretName": "x"}, "idle": {"timeoutSeconds": 60}}, "spec.idle"),
         ({"configOverrides": {"telemetry": {"endpoint": "x"}}}, "spec.configOverrides.telemetry"),
     ],
-)
+)  # fmt: skip
 def test_field_without_effect_in_a_version_is_a_warning(changes: dict[str, Any], path: str) -> None:
     assert path in _warnings(changes)
 

@@ -152,18 +152,14 @@ def test_every_field_of_the_spec_ends_up_in_the_file() -> None:
     [
         pytest.param({"cluster": {"tls": {"cert_file": "/c"}}}, ("cluster", "tls", "cert_file"), "/c", id="adds"),
         pytest.param({"cluster": {"endpoint": "https://x"}}, ("cluster", "endpoint"), "https://x", id="replaces"),
-        pytest.param(
-            {"cluster": {"limits": {"max_sessions": 5}}},
-            ("cluster", "limits", "max_executors"),
-            10,
-            id="keeps the rest",
-        ),
+        pytest.param({"cluster": {"limits": {"max_sessions": 5}}}, ("cluster", "limits", "max_executors"), 10,
+            id="keeps the rest"),
         pytest.param({"cluster": {"policies": ["drf"]}}, ("cluster", "policies"), ["drf"], id="lists"),
         pytest.param({"extra": "none"}, ("extra",), "none", id="adds a value"),
         pytest.param({"extra": {"a": 1.5}}, ("extra", "a"), 1.5, id="numbers stay numbers"),
         pytest.param({"extra": {"a": False}}, ("extra", "a"), False, id="booleans stay booleans"),
     ],
-)
+)  # fmt: skip
 def test_overrides_are_merged_in_last(overrides: dict[str, Any], path: tuple[str, ...], value: object) -> None:
     part: Any = yaml.safe_load(_text({"configOverrides": overrides}))
     for key in path:

@@ -123,21 +123,14 @@ def test_operators_pods_have_the_label_of_the_rule(manifest: str) -> None:
             {"namespaceSelector": {}, "podSelector": {"matchLabels": {"a": "b"}}},
             id="empty parts",
         ),
-        pytest.param(
-            {"podSelector": {"matchExpressions": [{"key": "a", "operator": "Exists", "values": []}]}},
-            {"podSelector": {"matchExpressions": [{"key": "a", "operator": "Exists"}]}},
-            id="no values",
-        ),
-        pytest.param(
-            {"ipBlock": {"cidr": "10.0.0.0/8", "except": []}}, {"ipBlock": {"cidr": "10.0.0.0/8"}}, id="no exception"
-        ),
-        pytest.param(
-            {"ipBlock": {"cidr": "10.0.0.0/8", "except": ["10.1.0.0/16"]}},
-            {"ipBlock": {"cidr": "10.0.0.0/8", "except": ["10.1.0.0/16"]}},
-            id="exception",
-        ),
+        pytest.param({"podSelector": {"matchExpressions": [{"key": "a", "operator": "Exists", "values": []}]}},
+            {"podSelector": {"matchExpressions": [{"key": "a", "operator": "Exists"}]}}, id="no values"),
+        pytest.param({"ipBlock": {"cidr": "10.0.0.0/8", "except": []}}, {"ipBlock": {"cidr": "10.0.0.0/8"}},
+            id="no exception"),
+        pytest.param({"ipBlock": {"cidr": "10.0.0.0/8", "except": ["10.1.0.0/16"]}},
+            {"ipBlock": {"cidr": "10.0.0.0/8", "except": ["10.1.0.0/16"]}}, id="exception"),
     ],
-)
+)  # fmt: skip
 def test_peer_is_written_as_the_api_server_stores_it(peer: dict[str, Any], stored: dict[str, Any]) -> None:
     assert _policy(clients=[peer])["spec"]["ingress"][1]["from"] == [stored]
 

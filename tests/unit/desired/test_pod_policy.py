@@ -180,31 +180,25 @@ def test_other_names_and_settings_do_not_allow_it(changes: dict[str, Any], polic
         pytest.param(_security({"seccompProfile": {"type": "Localhost"}}), id="a seccomp profile"),
         pytest.param(_security({"seLinuxOptions": {"type": "container_t", "level": "s0"}}), id="a SELinux type"),
         pytest.param(_security({"procMount": "Default", "privileged": False, "runAsUser": 0}), id="root"),
-        pytest.param(
-            session_template({"securityContext": {"sysctls": [{"name": "net.ipv4.tcp_syncookies"}]}}),
-            id="a safe sysctl",
-        ),
+        pytest.param(session_template({"securityContext": {"sysctls": [{"name": "net.ipv4.tcp_syncookies"}]}}),
+            id="a safe sysctl"),
         pytest.param(_container({"ports": [{"containerPort": 9000}, {"containerPort": 1, "hostPort": 0}]}), id="ports"),
         pytest.param(_container({"livenessProbe": {"httpGet": {"port": 80}}}), id="a probe of itself"),
         pytest.param(session_template({}, annotations={"sidecar.istio.io/inject": "false"}), id="no sidecar"),
-        pytest.param(
-            session_template({}, annotations={"linkerd.io/inject": "disabled", "dapr.io/enabled": "false"}),
-            id="no other sidecars",
-        ),
+        pytest.param(session_template({}, annotations={"linkerd.io/inject": "disabled", "dapr.io/enabled": "false"}),
+            id="no other sidecars"),
         pytest.param(
             session_template(
                 {}, labels={"team": "a", "example.com/x": "y"}, annotations={"prometheus.io/scrape": "true"}
             ),
             id="other labels and annotations",
         ),
-        pytest.param(
-            session_template({}, annotations={"flame.xflops.io/restarted-at": "now"}), id="the request for a restart"
-        ),
+        pytest.param(session_template({}, annotations={"flame.xflops.io/restarted-at": "now"}),
+            id="the request for a restart"),
         pytest.param({"executorManager": {"image": "example.com/any:1"}}, id="any image"),
         pytest.param(executor_template({"imagePullSecrets": [{"name": "any"}]}), id="pull secrets"),
-        pytest.param(
-            executor_template({"resourceClaims": [{"name": "gpu", "resourceClaimName": "any"}]}), id="resource claims"
-        ),
+        pytest.param(executor_template({"resourceClaims": [{"name": "gpu", "resourceClaimName": "any"}]}),
+            id="resource claims"),
         pytest.param(
             executor_template(
                 {"tolerations": [{"operator": "Exists"}], "nodeSelector": {"a": "b"}, "schedulerName": "other"}
@@ -213,7 +207,7 @@ def test_other_names_and_settings_do_not_allow_it(changes: dict[str, Any], polic
         ),
         pytest.param(executor_template({"securityContext": {"runAsUser": 0, "fsGroup": 0}}), id="any user"),
     ],
-)
+)  # fmt: skip
 def test_harmless_field_needs_no_setting(changes: dict[str, Any]) -> None:
     assert _refused(changes) == {}
 

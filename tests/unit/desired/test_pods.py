@@ -352,58 +352,33 @@ def _of_wait_container(**resources: dict[str, str]) -> dict[str, Any]:
         pytest.param({}, {}, LEAST, id="the executor asks for nothing"),
         pytest.param({"requests": {"cpu": "5m", "memory": "1Mi"}}, {}, LEAST, id="less than it needs"),
         pytest.param({"requests": {"cpu": "0", "memory": 0}}, {}, LEAST, id="nothing in numbers"),
-        pytest.param(
-            {"limits": {"cpu": "4", "memory": "8Gi"}, "requests": {"cpu": "0", "memory": 0}},
-            {},
-            LEAST,
-            id="nothing at first",
-        ),
-        pytest.param(
-            {"limits": {"cpu": "50m", "memory": "2Gi"}},
-            {},
+        pytest.param({"limits": {"cpu": "4", "memory": "8Gi"}, "requests": {"cpu": "0", "memory": 0}}, {}, LEAST,
+            id="nothing at first"),
+        pytest.param({"limits": {"cpu": "50m", "memory": "2Gi"}}, {},
             {"requests": {"cpu": "50m", "memory": "512Mi"}, "limits": {"cpu": "50m", "memory": "512Mi"}},
-            id="a CPU limit below the bound",
-        ),
+            id="a CPU limit below the bound"),
         pytest.param(GUARANTEED, {}, MOST, id="much"),
-        pytest.param(
-            GUARANTEED | {"requests": {"cpu": "0.2", "memory": 67108864}},
-            {},
+        pytest.param(GUARANTEED | {"requests": {"cpu": "0.2", "memory": 67108864}}, {},
             {"requests": {"cpu": "0.2", "memory": 67108864}, "limits": {"cpu": "0.2", "memory": 67108864}},
-            id="something between",
-        ),
-        pytest.param(
-            {"limits": {"cpu": "4"}},
-            {},
+            id="something between"),
+        pytest.param({"limits": {"cpu": "4"}}, {},
             {"requests": {"cpu": "500m", "memory": "16Mi"}, "limits": {"cpu": "500m", "memory": "32Mi"}},
-            id="much of one resource",
-        ),
+            id="much of one resource"),
         pytest.param({}, {"resources": GUARANTEED}, MOST, id="the whole Pod asks for much"),
-        pytest.param(
-            {"requests": {"cpu": "50m"}},
-            {"resources": {"requests": {"cpu": "2", "memory": "2Gi"}}},
+        pytest.param({"requests": {"cpu": "50m"}}, {"resources": {"requests": {"cpu": "2", "memory": "2Gi"}}},
             {"requests": {"cpu": "50m", "memory": "512Mi"}, "limits": {"cpu": "100m", "memory": "512Mi"}},
-            id="the executor and its whole Pod ask for something",
-        ),
-        pytest.param(
-            GUARANTEED,
-            _of_wait_container(requests={"cpu": "20m"}),
+            id="the executor and its whole Pod ask for something"),
+        pytest.param(GUARANTEED, _of_wait_container(requests={"cpu": "20m"}),
             {"requests": {"cpu": "20m", "memory": "512Mi"}, "limits": {"cpu": "100m", "memory": "512Mi"}},
-            id="the author sets a request",
-        ),
-        pytest.param(
-            {},
-            _of_wait_container(requests={"cpu": "1"}),
+            id="the author sets a request"),
+        pytest.param({}, _of_wait_container(requests={"cpu": "1"}),
             {"requests": {"cpu": "1", "memory": "16Mi"}, "limits": {"cpu": "1", "memory": "32Mi"}},
-            id="the author sets a request above the usual limit",
-        ),
-        pytest.param(
-            GUARANTEED,
-            _of_wait_container(limits={"memory": "8Mi"}),
+            id="the author sets a request above the usual limit"),
+        pytest.param(GUARANTEED, _of_wait_container(limits={"memory": "8Mi"}),
             {"requests": {"cpu": "500m", "memory": "8Mi"}, "limits": {"cpu": "500m", "memory": "8Mi"}},
-            id="the author sets a limit below the usual request",
-        ),
+            id="the author sets a limit below the usual request"),
     ],
-)
+)  # fmt: skip
 def test_wait_container_asks_for_what_costs_nothing_beside_the_executor(
     resources: dict[str, Any], template: dict[str, Any], expected: dict[str, Any]
 ) -> None:
@@ -428,23 +403,14 @@ def test_an_init_container_of_that_name_is_the_authors_own_in_the_session_manage
         pytest.param({"key": "gpu", "operator": "Exists"}, ["not-ready", "unreachable"], id="another key"),
         pytest.param({"operator": "Exists"}, [], id="everything"),
         pytest.param({"key": "", "operator": "Exists", "effect": "NoExecute"}, [], id="every key"),
-        pytest.param(
-            {"key": "node.kubernetes.io/not-ready", "operator": "Exists", "tolerationSeconds": 5},
-            ["unreachable"],
-            id="an own key, any effect",
-        ),
-        pytest.param(
-            {"key": "node.kubernetes.io/unreachable", "operator": "Exists", "effect": "NoExecute"},
-            ["not-ready"],
-            id="an own key",
-        ),
-        pytest.param(
-            {"key": "node.kubernetes.io/not-ready", "operator": "Exists", "effect": "NoSchedule"},
-            ["not-ready", "unreachable"],
-            id="an own key, another effect",
-        ),
+        pytest.param({"key": "node.kubernetes.io/not-ready", "operator": "Exists", "tolerationSeconds": 5}, ["unreachable"],
+            id="an own key, any effect"),
+        pytest.param({"key": "node.kubernetes.io/unreachable", "operator": "Exists", "effect": "NoExecute"}, ["not-ready"],
+            id="an own key"),
+        pytest.param({"key": "node.kubernetes.io/not-ready", "operator": "Exists", "effect": "NoSchedule"},
+            ["not-ready", "unreachable"], id="an own key, another effect"),
     ],
-)
+)  # fmt: skip
 def test_the_authors_tolerations_join_ours(asked: dict[str, Any], ours: list[str]) -> None:
     tolerations = _executor(executor_template({"tolerations": [asked]}))["tolerations"]
 
@@ -509,22 +475,14 @@ MALFORMED = [
     pytest.param(executor_template({"tolerations": ["gpu"]}), id="tolerations are names"),
     pytest.param(executor_template({"tolerations": [None]}), id="a toleration is null"),
     pytest.param(executor_template({"tolerations": {"key": "gpu"}}), id="tolerations are an object"),
-    pytest.param(
-        session_template({"containers": [{"name": "session-manager", "ports": [8080]}]}), id="ports are numbers"
-    ),
+    pytest.param(session_template({"containers": [{"name": "session-manager", "ports": [8080]}]}), id="ports are numbers"),
     pytest.param(session_template({"containers": [{"name": "session-manager", "ports": "8080"}]}), id="ports are text"),
-    pytest.param(
-        session_template({"containers": [{"name": "session-manager", "ports": [{"containerPort": {}}]}]}),
-        id="a port's number is an object",
-    ),
-    pytest.param(
-        session_template({"containers": [{"name": "session-manager", "ports": [{"hostPort": 1}]}]}),
-        id="a port has no number",
-    ),
+    pytest.param(session_template({"containers": [{"name": "session-manager", "ports": [{"containerPort": {}}]}]}),
+        id="a port's number is an object"),
+    pytest.param(session_template({"containers": [{"name": "session-manager", "ports": [{"hostPort": 1}]}]}),
+        id="a port has no number"),
     pytest.param(session_template({"securityContext": "root"}), id="security context is text"),
-    pytest.param(
-        session_template({"containers": [{"name": "session-manager", "livenessProbe": 1}]}), id="probe is a number"
-    ),
+    pytest.param(session_template({"containers": [{"name": "session-manager", "livenessProbe": 1}]}), id="probe is a number"),
     pytest.param(executor_template({"imagePullSecrets": ["regcred"]}), id="pull secrets are names"),
     pytest.param(executor_template({"volumes": [{"name": "x", "emptyDir": []}]}), id="volume's source is a list"),
     pytest.param(executor_template({"terminationGracePeriodSeconds": "soon"}), id="grace period is text"),
@@ -547,7 +505,7 @@ MALFORMED = [
         )
         for odd in ({"resources": {"limits": "x"}}, {"resources": {"requests": [1]}})
     ),
-]
+]  # fmt: skip
 
 
 @pytest.mark.parametrize("changes", MALFORMED)

@@ -32,20 +32,15 @@ NEITHER = (False, False)
     [
         pytest.param({"sessionManager": {"image": "x"}}, SESSION_MANAGER_ONLY, id="session manager's image"),
         pytest.param({"sessionManager": {"imagePullPolicy": "Always"}}, SESSION_MANAGER_ONLY, id="its pull policy"),
-        pytest.param(
-            {"sessionManager": {"resources": {"limits": {"cpu": 1}}}}, SESSION_MANAGER_ONLY, id="its resources"
-        ),
+        pytest.param({"sessionManager": {"resources": {"limits": {"cpu": 1}}}}, SESSION_MANAGER_ONLY, id="its resources"),
         pytest.param({"sessionManager": {"slot": "cpu=2,mem=1g"}}, SESSION_MANAGER_ONLY, id="slot"),
         pytest.param({"sessionManager": {"policy": "drf"}}, SESSION_MANAGER_ONLY, id="policy"),
         pytest.param({"sessionManager": {"storage": "none"}}, SESSION_MANAGER_ONLY, id="storage"),
         pytest.param({"sessionManager": {"env": [{"name": "A", "value": "b"}]}}, SESSION_MANAGER_ONLY, id="its env"),
         pytest.param(session_template({"nodeSelector": {"a": "b"}}), SESSION_MANAGER_ONLY, id="its podTemplate"),
         pytest.param(session_template({}, labels={"a": "b"}), SESSION_MANAGER_ONLY, id="its labels"),
-        pytest.param(
-            session_template({}, annotations={"flame.xflops.io/restarted-at": "now"}),
-            SESSION_MANAGER_ONLY,
-            id="restart",
-        ),
+        pytest.param(session_template({}, annotations={"flame.xflops.io/restarted-at": "now"}), SESSION_MANAGER_ONLY,
+            id="restart"),
         pytest.param({"sessionManager": {"recovery": {"retryLimits": 3}}}, SESSION_MANAGER_ONLY, id="recovery"),
         pytest.param({"scheduleInterval": 500}, SESSION_MANAGER_ONLY, id="scheduleInterval"),
         pytest.param({"limits": {"maxSessions": 7}}, SESSION_MANAGER_ONLY, id="maxSessions"),
@@ -73,7 +68,7 @@ NEITHER = (False, False)
         pytest.param({"paused": True}, NEITHER, id="paused"),
         pytest.param({"lockOptions": {"disabled": True, "denyList": ["a"]}}, NEITHER, id="lockOptions"),
     ],
-)
+)  # fmt: skip
 def test_change_makes_only_its_readers_stale(changes: dict[str, Any], moved: tuple[bool, bool]) -> None:
     assert _moved(changes) == moved
 
@@ -119,38 +114,21 @@ def _limits(cpu: object) -> dict[str, Any]:
         pytest.param(_limits("1"), _limits("1.0"), id="decimals"),
         pytest.param({}, {"limits": {}, "sessionManager": {"recovery": {}}}, id="empty options"),
         pytest.param({}, {"executorManager": {"runtimeStorage": {}}}, id="empty runtimeStorage"),
-        pytest.param(
-            {"executorManager": {"runtimeStorage": {"sizeLimit": "1Gi"}}},
-            {"executorManager": {"runtimeStorage": {"sizeLimit": "1024Mi"}}},
-            id="size limit",
-        ),
-        pytest.param(
-            {"sessionManager": {"env": [{"name": "A"}]}},
-            {"sessionManager": {"env": [{"name": "A", "value": ""}]}},
-            id="empty value",
-        ),
-        pytest.param(
-            {"sessionManager": {"env": [{"name": "A", "valueFrom": {"fieldRef": {"fieldPath": "x"}}}]}},
-            {
-                "sessionManager": {
-                    "env": [{"name": "A", "valueFrom": {"fieldRef": {"apiVersion": "v1", "fieldPath": "x"}}}]
-                }
-            },
-            id="default of a source",
-        ),
-        pytest.param(
-            session_template({"nodeSelector": {"a": "1", "b": "2"}}),
-            session_template({"nodeSelector": {"b": "2", "a": "1"}}),
-            id="order of keys",
-        ),
+        pytest.param({"executorManager": {"runtimeStorage": {"sizeLimit": "1Gi"}}},
+            {"executorManager": {"runtimeStorage": {"sizeLimit": "1024Mi"}}}, id="size limit"),
+        pytest.param({"sessionManager": {"env": [{"name": "A"}]}}, {"sessionManager": {"env": [{"name": "A", "value": ""}]}},
+            id="empty value"),
+        pytest.param({"sessionManager": {"env": [{"name": "A", "valueFrom": {"fieldRef": {"fieldPath": "x"}}}]}},
+            {"sessionManager": {"env": [{"name": "A", "valueFrom": {"fieldRef": {"apiVersion": "v1", "fieldPath": "x"}}}]}},
+            id="default of a source"),
+        pytest.param(session_template({"nodeSelector": {"a": "1", "b": "2"}}),
+            session_template({"nodeSelector": {"b": "2", "a": "1"}}), id="order of keys"),
         pytest.param({}, session_template({"nodeSelector": None}), id="null in the podTemplate"),
-        pytest.param(
-            session_template({"containers": [{"name": "session-manager", "workingDir": "/"}]}),
+        pytest.param(session_template({"containers": [{"name": "session-manager", "workingDir": "/"}]}),
             session_template({"containers": [{"name": "session-manager", "workingDir": "/", "resources": {}}]}),
-            id="empty resources of the operator's container, as kubectl prints them",
-        ),
+            id="empty resources of the operator's container, as kubectl prints them"),
     ],
-)
+)  # fmt: skip
 def test_equivalent_spec_makes_nothing_stale(base: dict[str, Any], changes: dict[str, Any]) -> None:
     assert _moved(changes, base) == NEITHER
 
@@ -188,24 +166,13 @@ def test_the_same_spec_always_gives_the_same_pods() -> None:
 #: Specs as people write them, with the revisions of the session manager and of executors, and the
 #: hashes of the file they read and of the whole spec.
 PINNED = [
-    pytest.param(
-        {}, ("864672c7355089ad", "c5d8f3c6cfe29c5d", "ef8e055a64caa9e6", "30d9a7cfb466b81a"), id="the minimum"
-    ),
-    pytest.param(
-        {"flameVersion": "0.5"},
-        ("fba3179e384489b7", "57f3a973643b6902", "38d35ecf87f5b425", "a2a4c7e9c54da356"),
-        id="flameVersion",
-    ),
-    pytest.param(
-        {"configOverrides": {"cluster": {"tls": {"ca_file": "/ca"}, "resreq": None}, "extra": [1, 1.5, True, "é"]}},
-        ("02cb5a8b2e1c250e", "f1c0ebc0c9ebfa9e", "4da9fc18c154b2b7", "cbfa7e228d552f52"),
-        id="configOverrides",
-    ),
-    pytest.param(
-        _limits("1500m"),
-        ("60fb454a9c0cff4b", "6ff9ab974bb8c926", "ef8e055a64caa9e6", "e2daa15094f23730"),
-        id="resources",
-    ),
+    pytest.param({}, ("864672c7355089ad", "c5d8f3c6cfe29c5d", "ef8e055a64caa9e6", "30d9a7cfb466b81a"), id="the minimum"),
+    pytest.param({"flameVersion": "0.5"}, ("fba3179e384489b7", "57f3a973643b6902", "38d35ecf87f5b425", "a2a4c7e9c54da356"),
+        id="flameVersion"),
+    pytest.param({"configOverrides": {"cluster": {"tls": {"ca_file": "/ca"}, "resreq": None}, "extra": [1, 1.5, True, "é"]}},
+        ("02cb5a8b2e1c250e", "f1c0ebc0c9ebfa9e", "4da9fc18c154b2b7", "cbfa7e228d552f52"), id="configOverrides"),
+    pytest.param(_limits("1500m"), ("60fb454a9c0cff4b", "6ff9ab974bb8c926", "ef8e055a64caa9e6", "e2daa15094f23730"),
+        id="resources"),
     pytest.param(
         {
             "sessionManager": {
@@ -235,7 +202,7 @@ PINNED = [
         ("5039910c64dcbe93", "4ffe33e54b337464", "ef8e055a64caa9e6", "6f334c5758b3d9f2"),
         id="podTemplates",
     ),
-]
+]  # fmt: skip
 
 
 @pytest.mark.parametrize(("changes", "pinned"), PINNED)

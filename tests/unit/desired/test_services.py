@@ -36,14 +36,10 @@ SECRET = {"secretName": "certificate"}
         pytest.param({}, H2C, H2C, id="no TLS"),
         pytest.param({"tls": SECRET}, TLS, H2C, id="TLS of the session manager"),
         pytest.param({"objectCache": {"tls": SECRET}}, H2C, TLS, id="TLS of the object cache"),
-        pytest.param(
-            {"flameVersion": "0.7", "tls": SECRET | {"trustDomain": "example.org"}},
-            TLS,
-            TLS,
-            id="one certificate for both",
-        ),
+        pytest.param({"flameVersion": "0.7", "tls": SECRET | {"trustDomain": "example.org"}}, TLS, TLS,
+            id="one certificate for both"),
     ],
-)
+)  # fmt: skip
 def test_each_port_names_the_protocol_that_flame_serves_on_it(
     changes: dict[str, Any], manager: str, cache: str
 ) -> None:

@@ -75,30 +75,18 @@ def test_keys_are_those_of_server_side_apply(field: str, keys: tuple[str, ...]) 
         pytest.param({"a": {"y": 2}}, {"a": 1}, {"a": 1}, id="another type replaces, the other way round"),
         pytest.param({"a": 1, "b": 2}, {"a": None}, {"b": 2}, id="null removes"),
         pytest.param({}, {"a": None}, {}, id="null removes nothing"),
-        pytest.param(
-            {"containers": [{"name": "a"}]}, {"containers": []}, {"containers": [{"name": "a"}]}, id="empty list"
-        ),
+        pytest.param({"containers": [{"name": "a"}]}, {"containers": []}, {"containers": [{"name": "a"}]}, id="empty list"),
         pytest.param({}, {"containers": [{"name": "a"}]}, {"containers": [{"name": "a"}]}, id="new list"),
-        pytest.param(
-            {"livenessProbe": {"tcpSocket": {"port": 1}, "periodSeconds": 5}},
-            {"livenessProbe": {"grpc": {"port": 2}}},
-            {"livenessProbe": {"grpc": {"port": 2}, "periodSeconds": 5}},
-            id="a probe's handler is replaced",
-        ),
-        pytest.param(
-            {"livenessProbe": {"tcpSocket": {"port": 1}, "periodSeconds": 5}},
-            {"livenessProbe": {"periodSeconds": 9}},
-            {"livenessProbe": {"tcpSocket": {"port": 1}, "periodSeconds": 9}},
-            id="a probe's numbers merge",
-        ),
-        pytest.param(
-            {"livenessProbe": {"httpGet": {"port": 1, "path": "/x"}}},
-            {"livenessProbe": {"httpGet": {"port": 2}}},
-            {"livenessProbe": {"httpGet": {"port": 2}}},
-            id="the same handler again starts afresh",
-        ),
+        pytest.param({"livenessProbe": {"tcpSocket": {"port": 1}, "periodSeconds": 5}},
+            {"livenessProbe": {"grpc": {"port": 2}}}, {"livenessProbe": {"grpc": {"port": 2}, "periodSeconds": 5}},
+            id="a probe's handler is replaced"),
+        pytest.param({"livenessProbe": {"tcpSocket": {"port": 1}, "periodSeconds": 5}},
+            {"livenessProbe": {"periodSeconds": 9}}, {"livenessProbe": {"tcpSocket": {"port": 1}, "periodSeconds": 9}},
+            id="a probe's numbers merge"),
+        pytest.param({"livenessProbe": {"httpGet": {"port": 1, "path": "/x"}}}, {"livenessProbe": {"httpGet": {"port": 2}}},
+            {"livenessProbe": {"httpGet": {"port": 2}}}, id="the same handler again starts afresh"),
     ],
-)
+)  # fmt: skip
 def test_merging(base: dict[str, Any], patch: dict[str, Any], merged: dict[str, Any]) -> None:
     before = deepcopy((base, patch))
 

@@ -73,14 +73,10 @@ def _with_events(*events: tuple[int, str, float], padding: int = 0) -> bytes:
         pytest.param(_with_events((1002, "old", 99)), "", id="an event of an earlier session manager"),
         pytest.param(_with_events((1002, "new", 300), (1002, "old", 101)), "new", id="the newest counts"),
         pytest.param(_with_events((1002, "two\nlines\x1b[2J", 300)), "two lines\\u001b[2J", id="control characters"),
-        pytest.param(
-            _with_events((1002, "", 300)), "new executor assignment is paused for this session", id="no message"
-        ),
-        pytest.param(
-            _with_events((1002, "x", 300), padding=20_000), "", id="a session that is larger than any of Flame"
-        ),
+        pytest.param(_with_events((1002, "", 300)), "new executor assignment is paused for this session", id="no message"),
+        pytest.param(_with_events((1002, "x", 300), padding=20_000), "", id="a session that is larger than any of Flame"),
     ],
-)
+)  # fmt: skip
 async def test_session_is_paused_by_an_event_of_this_session_manager(sessions: bytes, paused: str) -> None:
     snapshot = await read(b"", b"", sessions, began=100.0)
 

@@ -135,14 +135,8 @@ def _since(name: str, started: datetime | None) -> ContainerStatus:
     ("incarnation", "rebound", "executor_start", "manager_start", "follows"),
     [
         pytest.param(INCARNATION, False, ago(100), ago(200), True, id="made under this incarnation"),
-        pytest.param(
-            INCARNATION,
-            False,
-            ago(200),
-            ago(100),
-            True,
-            id="made under this incarnation, by a node whose clock is wrong",
-        ),
+        pytest.param(INCARNATION, False, ago(200), ago(100), True,
+            id="made under this incarnation, by a node whose clock is wrong"),
         pytest.param("earlier.0", False, ago(100), ago(200), False, id="made under an earlier one"),
         pytest.param("", False, ago(100), ago(200), True, id="without a mark, started later"),
         pytest.param("", False, ago(100), ago(100), True, id="without a mark, started in the same second"),
@@ -158,7 +152,7 @@ def _since(name: str, started: datetime | None) -> ContainerStatus:
         pytest.param(INCARNATION, True, None, ago(100), True, id="bound to it later, and nobody knows when it started"),
         pytest.param("earlier.0", True, ago(100), ago(200), False, id="bound to an earlier one"),
     ],
-)
+)  # fmt: skip
 def test_executor_follows_the_session_manager_in_its_annotation(
     incarnation: str, executor_start: datetime | None, manager_start: datetime, *, rebound: bool, follows: bool
 ) -> None:

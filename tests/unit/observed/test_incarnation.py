@@ -48,30 +48,21 @@ def _recorded(pod: PodView, first: str | None) -> PodView:
         pytest.param(_manager(first=None), INCARNATION, id="first container, not recorded yet"),
         pytest.param(_manager("", first=EARLY), INCARNATION, id="first container without an id"),
         pytest.param(_manager(SECOND, restarts=1), f"sm-uid.{SECOND}", id="restarted"),
-        pytest.param(
-            _manager(SECOND, restarts=1, first=None), f"sm-uid.{SECOND}", id="restarted before it was recorded"
-        ),
+        pytest.param(_manager(SECOND, restarts=1, first=None), f"sm-uid.{SECOND}", id="restarted before it was recorded"),
         pytest.param(_manager(SECOND), f"sm-uid.{SECOND}", id="restarted, and the kubelet lost the count"),
-        pytest.param(
-            _manager("", first=EARLY, started=LATE),
-            f"sm-uid.{LATE}",
-            id="restarted without an id, and the count is lost",
-        ),
+        pytest.param(_manager("", first=EARLY, started=LATE), f"sm-uid.{LATE}",
+            id="restarted without an id, and the count is lost"),
         pytest.param(_manager(first="nonsense"), INCARNATION, id="somebody edited what was recorded"),
         pytest.param(_manager(first=""), INCARNATION, id="somebody emptied what was recorded"),
-        pytest.param(
-            _manager(SECOND, restarts=1, first="nonsense"), f"sm-uid.{SECOND}", id="restarted, and somebody edited it"
-        ),
-        pytest.param(
-            session_manager(annotations={SESSION_STORE_ANNOTATION: "nonsense"}),
-            INCARNATION,
-            id="somebody wrote a storage that there is not",
-        ),
+        pytest.param(_manager(SECOND, restarts=1, first="nonsense"), f"sm-uid.{SECOND}",
+            id="restarted, and somebody edited it"),
+        pytest.param(session_manager(annotations={SESSION_STORE_ANNOTATION: "nonsense"}), INCARNATION,
+            id="somebody wrote a storage that there is not"),
         pytest.param(session_manager("ready", uid="other"), "other.0", id="another Pod"),
         pytest.param(session_manager("failed"), "", id="over"),
         pytest.param(terminating(session_manager("ready")), "", id="terminating"),
     ],
-)
+)  # fmt: skip
 def test_life_of_a_session_manager_changes_with_its_container(view: PodView, incarnation: str) -> None:
     assert incarnation_of(Component(view)) == incarnation
 
@@ -101,21 +92,15 @@ def test_container_that_ended_is_still_the_same_incarnation(container: str) -> N
         pytest.param(INCARNATION, _manager(), True, id="first container"),
         pytest.param(INCARNATION, _manager(first=None), True, id="first container, before this version saw it"),
         pytest.param("sm-uid.3", _manager(SECOND, restarts=3), True, id="the count of an earlier version agrees"),
-        pytest.param(
-            "sm-uid.2", _manager(SECOND, restarts=3), False, id="the count of an earlier version does not agree"
-        ),
-        pytest.param(
-            f"sm-uid.{SECOND}",
-            _manager(SECOND, first="nonsense"),
-            True,
-            id="the count is lost, and somebody edited the record",
-        ),
+        pytest.param("sm-uid.2", _manager(SECOND, restarts=3), False, id="the count of an earlier version does not agree"),
+        pytest.param(f"sm-uid.{SECOND}", _manager(SECOND, first="nonsense"), True,
+            id="the count is lost, and somebody edited the record"),
         pytest.param(INCARNATION, _manager(SECOND, restarts=1), False, id="restarted"),
         pytest.param(INCARNATION, _manager(SECOND), False, id="restarted, and the kubelet lost the count"),
         pytest.param(f"sm-uid.{SECOND}", _manager("containerd://third"), False, id="the second container is gone"),
         pytest.param(f"sm-uid.{SECOND}", _manager(SECOND), True, id="second container"),
     ],
-)
+)  # fmt: skip
 def test_executor_follows_the_container_in_its_annotation(annotation: str, manager: PodView, *, follows: bool) -> None:
     found = observed(manager, executor_pod(0, incarnation=annotation))
 

@@ -270,26 +270,16 @@ _OF_VOLUME = "example.com/models/llm:1"
     ("reason", "message", "cause", "remedy"),
     [
         ("ImagePullBackOff", f'Back-off pulling image "{_OF_VOLUME}"', "", ""),
-        (
-            "ImagePullBackOff",
+        ("ImagePullBackOff",
             f'Back-off pulling image "{_OF_VOLUME}": ErrImagePull: rpc error: code = NotFound desc = {_OF_VOLUME}: not found',
-            NOT_FOUND,
-            "correct {template}.volumes",
-        ),
-        (
-            "ErrImagePull",
-            f'failed to pull and unpack image "{_OF_VOLUME}": failed to resolve reference: pull access denied',
-            DENIED,
-            "correct {template}.volumes, or add a Secret to {template}.imagePullSecrets",
-        ),
-        (
-            "ErrImageNeverPull",
-            f'Container image "{_OF_VOLUME}" is not present with pull policy of Never',
+            NOT_FOUND, "correct {template}.volumes"),
+        ("ErrImagePull", f'failed to pull and unpack image "{_OF_VOLUME}": failed to resolve reference: pull access denied',
+            DENIED, "correct {template}.volumes, or add a Secret to {template}.imagePullSecrets"),
+        ("ErrImageNeverPull", f'Container image "{_OF_VOLUME}" is not present with pull policy of Never',
             "it is not on the node, and imagePullPolicy is Never",
-            "load the image on the node, or change {template}.volumes",
-        ),
+            "load the image on the node, or change {template}.volumes"),
     ],
-)
+)  # fmt: skip
 def test_image_of_a_volume_is_not_told_as_that_of_the_container(
     reason: str, message: str, cause: str, remedy: str
 ) -> None:

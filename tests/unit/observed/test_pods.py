@@ -52,11 +52,8 @@ FAILED: list[Any] = [
             "PostStartHookError",
         )
     ),
-    pytest.param(
-        {"containers": [waiting(MAIN, "CrashLoopBackOff", "back-off 10s")]},
-        PodProblem("CrashLoopBackOff", "", f'container "{MAIN}"'),
-        id="CrashLoopBackOff",
-    ),
+    pytest.param({"containers": [waiting(MAIN, "CrashLoopBackOff", "back-off 10s")]},
+        PodProblem("CrashLoopBackOff", "", f'container "{MAIN}"'), id="CrashLoopBackOff"),
     *(
         pytest.param(
             {"phase": "Pending", "containers": [waiting(MAIN, reason, "why")]},
@@ -70,78 +67,41 @@ FAILED: list[Any] = [
             ("ErrImageNeverPull", "it is not on the node, and imagePullPolicy is Never"),
         )
     ),
-    pytest.param(
-        {"containers": [ended(MAIN, 1, "Error")]},
-        PodProblem("Error", f'container "{MAIN}" ended with exit code 1'),
-        id="ended with an error",
-    ),
-    pytest.param(
-        {"containers": [ended(MAIN, 0, "Completed")]},
+    pytest.param({"containers": [ended(MAIN, 1, "Error")]}, PodProblem("Error", f'container "{MAIN}" ended with exit code 1'),
+        id="ended with an error"),
+    pytest.param({"containers": [ended(MAIN, 0, "Completed")]},
         PodProblem("Completed", f'container "{MAIN}" ended with exit code 0'),
-        id="ended with 0, as Flame does over fatal errors",
-    ),
-    pytest.param(
-        {"containers": [ended(MAIN, 137, "OOMKilled", "too much")]},
-        PodProblem("OOMKilled", "it was killed at its memory limit", f'container "{MAIN}"'),
-        id="killed",
-    ),
-    pytest.param(
-        {"containers": [ended(MAIN, 3, "")]},
-        PodProblem("Terminated", f'container "{MAIN}" ended with exit code 3'),
-        id="no reason",
-    ),
-    pytest.param(
-        {"conditions": [READY], "containers": [running(MAIN), ended("sidecar", 0, "Completed")]},
-        PodProblem("Completed", 'container "sidecar" ended with exit code 0'),
-        id="a sidecar ended",
-    ),
+        id="ended with 0, as Flame does over fatal errors"),
+    pytest.param({"containers": [ended(MAIN, 137, "OOMKilled", "too much")]},
+        PodProblem("OOMKilled", "it was killed at its memory limit", f'container "{MAIN}"'), id="killed"),
+    pytest.param({"containers": [ended(MAIN, 3, "")]}, PodProblem("Terminated", f'container "{MAIN}" ended with exit code 3'),
+        id="no reason"),
+    pytest.param({"conditions": [READY], "containers": [running(MAIN), ended("sidecar", 0, "Completed")]},
+        PodProblem("Completed", 'container "sidecar" ended with exit code 0'), id="a sidecar ended"),
     pytest.param(
         {"conditions": [READY], "containers": [running(MAIN), waiting("sidecar", "CrashLoopBackOff", "back-off 10s")]},
         PodProblem("CrashLoopBackOff", "", 'container "sidecar"'),
         id="a sidecar crashes",
     ),
-    pytest.param(
-        {"phase": "Pending", "init": [waiting("wait", "ImagePullBackOff", "no")], "containers": [waiting(MAIN)]},
-        PodProblem("ImagePullFailed", "no", 'image of container "wait"'),
-        id="init container cannot pull",
-    ),
-    pytest.param(
-        {"phase": "Pending", "init": [ended("wait", 2)], "containers": [waiting(MAIN)]},
-        PodProblem("Error", 'container "wait" ended with exit code 2'),
-        id="init container failed",
-    ),
-    pytest.param(
-        {"phase": "Failed", "reason": "Evicted", "message": "low on disk"},
-        PodProblem("Evicted", "low on disk"),
-        id="evicted",
-    ),
+    pytest.param({"phase": "Pending", "init": [waiting("wait", "ImagePullBackOff", "no")], "containers": [waiting(MAIN)]},
+        PodProblem("ImagePullFailed", "no", 'image of container "wait"'), id="init container cannot pull"),
+    pytest.param({"phase": "Pending", "init": [ended("wait", 2)], "containers": [waiting(MAIN)]},
+        PodProblem("Error", 'container "wait" ended with exit code 2'), id="init container failed"),
+    pytest.param({"phase": "Failed", "reason": "Evicted", "message": "low on disk"}, PodProblem("Evicted", "low on disk"),
+        id="evicted"),
     pytest.param({"phase": "Failed"}, PodProblem("Failed"), id="failed without a word"),
-    pytest.param(
-        {"phase": "Failed", "init": [ended("wait", 137, "OOMKilled")], "containers": [waiting(MAIN)]},
+    pytest.param({"phase": "Failed", "init": [ended("wait", 137, "OOMKilled")], "containers": [waiting(MAIN)]},
         PodProblem("OOMKilled", "it was killed at its memory limit", 'container "wait"'),
-        id="phase Failed, for an init container was not to be started again",
-    ),
-    pytest.param(
-        {"phase": "Failed", "init": [ended("proxy", 143)], "containers": [ended(MAIN, 1, "Error", "boom")]},
-        PodProblem("Error", "boom"),
-        id="phase Failed, and a sidecar was ended after that",
-    ),
-    pytest.param(
-        {"phase": "Failed", "conditions": [READY], "containers": [running(MAIN)]},
-        PodProblem("Failed"),
-        id="phase Failed, though everything else looks well",
-    ),
-    pytest.param(
-        {"phase": "Failed", "containers": [ended(MAIN, 1, "Error", "boom")]},
-        PodProblem("Error", "boom"),
-        id="phase Failed",
-    ),
-    pytest.param(
-        {"phase": "Succeeded", "containers": [ended(MAIN, 0, "Completed")]},
-        PodProblem("Completed", f'container "{MAIN}" ended with exit code 0'),
-        id="phase Succeeded",
-    ),
-]
+        id="phase Failed, for an init container was not to be started again"),
+    pytest.param({"phase": "Failed", "init": [ended("proxy", 143)], "containers": [ended(MAIN, 1, "Error", "boom")]},
+        PodProblem("Error", "boom"), id="phase Failed, and a sidecar was ended after that"),
+    pytest.param({"phase": "Failed", "conditions": [READY], "containers": [running(MAIN)]}, PodProblem("Failed"),
+        id="phase Failed, though everything else looks well"),
+    pytest.param({"phase": "Failed", "containers": [ended(MAIN, 1, "Error", "boom")]}, PodProblem("Error", "boom"),
+        id="phase Failed"),
+    pytest.param({"phase": "Succeeded", "containers": [ended(MAIN, 0, "Completed")]},
+        PodProblem("Completed", f'container "{MAIN}" ended with exit code 0'), id="phase Succeeded"),
+]  # fmt: skip
 
 
 @pytest.mark.parametrize("status", HEALTHY)

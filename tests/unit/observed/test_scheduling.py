@@ -15,18 +15,12 @@ from tests.unit.builders import NOW, UNSCHEDULABLE, condition, later, pod
     ("status", "problem"),
     [
         pytest.param({"node": ""}, None, id="nothing said yet"),
-        pytest.param(
-            {"node": "", "conditions": [UNSCHEDULABLE]},
-            PodProblem("Unschedulable", "0/20 nodes are available: Insufficient cpu."),
-            id="no node fits",
-        ),
+        pytest.param({"node": "", "conditions": [UNSCHEDULABLE]},
+            PodProblem("Unschedulable", "0/20 nodes are available: Insufficient cpu."), id="no node fits"),
         pytest.param({"node": "", "conditions": [condition("PodScheduled", "True")]}, None, id="scheduled"),
         pytest.param({"node": "n", "conditions": [UNSCHEDULABLE]}, None, id="the condition is old"),
-        pytest.param(
-            {"node": "", "conditions": [condition("PodScheduled", "False")]},
-            PodProblem("Unschedulable"),
-            id="no reason given",
-        ),
+        pytest.param({"node": "", "conditions": [condition("PodScheduled", "False")]}, PodProblem("Unschedulable"),
+            id="no reason given"),
         pytest.param(
             {
                 "node": "",
@@ -36,13 +30,10 @@ from tests.unit.builders import NOW, UNSCHEDULABLE, condition, later, pod
             PodProblem("SchedulingGated", "somebody must remove them", 'scheduling gates "a"'),
             id="gated",
         ),
-        pytest.param(
-            {"node": "", "conditions": [condition("PodScheduled", "False", "SchedulingGated", "gated")]},
-            None,
-            id="its gates were removed",
-        ),
+        pytest.param({"node": "", "conditions": [condition("PodScheduled", "False", "SchedulingGated", "gated")]}, None,
+            id="its gates were removed"),
     ],
-)
+)  # fmt: skip
 def test_unschedulable(status: dict[str, Any], problem: PodProblem | None) -> None:
     assert scheduling.unschedulable(pod(**{"phase": "Pending", **status})) == problem
 
@@ -64,14 +55,9 @@ def test_since_when_no_node_was_found(scheduled: Any, since: Any) -> None:
     ("said", "helps"),
     [
         pytest.param("0/3 nodes are available: 3 Insufficient cpu.", True, id="other Pods take the room"),
-        pytest.param(
-            "0/3 nodes are available: 3 node(s) had untolerated taint {a: b}.", False, id="each node has a taint"
-        ),
-        pytest.param(
-            "0/3 nodes are available: 1 node(s) had untolerated taint {a: b}, 2 Too many pods.",
-            True,
-            id="a taint, and no room",
-        ),
+        pytest.param("0/3 nodes are available: 3 node(s) had untolerated taint {a: b}.", False, id="each node has a taint"),
+        pytest.param("0/3 nodes are available: 1 node(s) had untolerated taint {a: b}, 2 Too many pods.", True,
+            id="a taint, and no room"),
         pytest.param(
             "0/3 nodes are available: 3 Insufficient memory."
             " preemption: 0/3 nodes are available: 3 Preemption is not helpful for scheduling.",
@@ -86,7 +72,7 @@ def test_since_when_no_node_was_found(scheduled: Any, since: Any) -> None:
         ),
         pytest.param("", True, id="nothing said"),
     ],
-)
+)  # fmt: skip
 def test_end_of_other_pods_may_help_where_the_scheduler_lacks_room(said: str, *, helps: bool) -> None:
     scheduled = condition("PodScheduled", "False", "Unschedulable", said)
     assert scheduling.room_may_help(pod(node="", conditions=[scheduled])) is helps

@@ -59,30 +59,16 @@ FOUR = _limits(cpu="4", memory="4Gi")
         pytest.param(None, [_session(3)], 3, id="no limits: a slot for each executor"),
         pytest.param(None, [_session(3, cpu=8)], 3, id="no limits: a larger request still gets one"),
         pytest.param(_limits(cpu="8"), [_session(3)], 3, id="no memory limit: one slot's memory"),
-        pytest.param(
-            {**_limits(cpu="8", memory="8Gi"), "sessionManager": {"slot": "cpu=2,mem=1g"}},
-            [_session(5)],
-            2,
-            id="a slot",
-        ),
-        pytest.param(
-            _limits(cpu="8", memory="8Gi", **{"nvidia.com/gpu": 2}), [_session(5, cpu=1, gpu=1)], 3, id="GPUs"
-        ),
-        pytest.param(
-            _gpus("cpu=1,mem=1g,gpu=1", **{"nvidia.com/gpu": 0, "nvidia.com/mig-1g.5gb": 1}),
-            [_session(3)],
-            3,
-            id="a limit of 0 GPUs beside devices of the same vendor: a slot's GPUs for each executor",
-        ),
-        pytest.param(
-            _gpus("cpu=1,mem=1g,gpu=2", **{"nvidia.com/gpu": 1, "nvidia.com/mig-1g.5gb": 1}),
-            [_session(3)],
-            3,
-            id="GPUs beside devices of the same vendor, which may be GPUs as well",
-        ),
+        pytest.param({**_limits(cpu="8", memory="8Gi"), "sessionManager": {"slot": "cpu=2,mem=1g"}}, [_session(5)], 2,
+            id="a slot"),
+        pytest.param(_limits(cpu="8", memory="8Gi", **{"nvidia.com/gpu": 2}), [_session(5, cpu=1, gpu=1)], 3, id="GPUs"),
+        pytest.param(_gpus("cpu=1,mem=1g,gpu=1", **{"nvidia.com/gpu": 0, "nvidia.com/mig-1g.5gb": 1}), [_session(3)], 3,
+            id="a limit of 0 GPUs beside devices of the same vendor: a slot's GPUs for each executor"),
+        pytest.param(_gpus("cpu=1,mem=1g,gpu=2", **{"nvidia.com/gpu": 1, "nvidia.com/mig-1g.5gb": 1}), [_session(3)], 3,
+            id="GPUs beside devices of the same vendor, which may be GPUs as well"),
         pytest.param(_limits(cpu="0", memory="0"), [_session(3)], 3, id="limits of 0, which are none"),
     ],
-)
+)  # fmt: skip
 def test_demand_is_packed_into_what_executors_offer(
     changes: dict[str, Any], sessions: list[Session], executors: int
 ) -> None:

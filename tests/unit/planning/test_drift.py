@@ -132,26 +132,17 @@ def test_fields_of_others_survive_the_repair_of_all_other_fields() -> None:
 @pytest.mark.parametrize(
     ("changes", "patch"),
     [
-        pytest.param(
-            {"data": {"flame-cluster.yaml": "edited"}},
-            {"data": {"flame-cluster.yaml": CONFIG_MAP["data"]["flame-cluster.yaml"]}},
-            id="edited",
-        ),
+        pytest.param({"data": {"flame-cluster.yaml": "edited"}},
+            {"data": {"flame-cluster.yaml": CONFIG_MAP["data"]["flame-cluster.yaml"]}}, id="edited"),
         pytest.param({"data": {"more": "x"}}, {"data": {"more": None}}, id="a key too many"),
         pytest.param({"data": None}, {"data": CONFIG_MAP["data"]}, id="emptied"),
         pytest.param({"binaryData": {"x": "eA=="}}, {"binaryData": None}, id="binary content"),
-        pytest.param(
-            _metadata(annotations={"flame.xflops.io/config-generation": "9"}),
-            _metadata(annotations={"flame.xflops.io/config-generation": "1"}),
-            id="another number",
-        ),
-        pytest.param(
-            _metadata(labels={"flame.xflops.io/cluster": "other"}),
-            _metadata(labels={"flame.xflops.io/cluster": "my-flame"}),
-            id="another label",
-        ),
+        pytest.param(_metadata(annotations={"flame.xflops.io/config-generation": "9"}),
+            _metadata(annotations={"flame.xflops.io/config-generation": "1"}), id="another number"),
+        pytest.param(_metadata(labels={"flame.xflops.io/cluster": "other"}),
+            _metadata(labels={"flame.xflops.io/cluster": "my-flame"}), id="another label"),
     ],
-)
+)  # fmt: skip
 def test_config_map_drift_is_patched(changes: dict[str, Any], patch: dict[str, Any]) -> None:
     assert _config_map(changes) == merged(patch, _metadata(resourceVersion="1"))
 
@@ -160,32 +151,16 @@ def test_config_map_drift_is_patched(changes: dict[str, Any], patch: dict[str, A
     ("changes", "patch"),
     [
         pytest.param({"spec": {"type": "NodePort"}}, {"spec": CLUSTER_IP}, id="type"),
-        pytest.param(
-            {"spec": {"type": "LoadBalancer", "loadBalancerSourceRanges": ["10.0.0.0/8"]}},
-            {"spec": CLUSTER_IP | {"loadBalancerSourceRanges": None}},
-            id="type, with source ranges",
-        ),
-        pytest.param(
-            {"spec": {"type": "LoadBalancer"}, **_metadata(annotations={RANGES: "10.0.0.0/8", "note": "x"})},
-            {"spec": CLUSTER_IP, **_metadata(annotations={RANGES: None})},
-            id="type, with source ranges in an annotation",
-        ),
-        pytest.param(
-            {"spec": {"selector": {"extra": "x"}}}, {"spec": {"selector": {"extra": None}}}, id="selects less"
-        ),
-        pytest.param(
-            {"spec": {"selector": {"app": "other"}}},
-            {"spec": {"selector": {"app": "flame-session-manager"}}},
-            id="selects else",
-        ),
-        pytest.param(
-            {"spec": {"selector": None}}, {"spec": {"selector": SERVICE["spec"]["selector"]}}, id="selects nothing"
-        ),
-        pytest.param(
-            {"spec": {"ports": SERVICE["spec"]["ports"][:1]}},
-            {"spec": {"ports": SERVICE["spec"]["ports"]}},
-            id="a port less",
-        ),
+        pytest.param({"spec": {"type": "LoadBalancer", "loadBalancerSourceRanges": ["10.0.0.0/8"]}},
+            {"spec": CLUSTER_IP | {"loadBalancerSourceRanges": None}}, id="type, with source ranges"),
+        pytest.param({"spec": {"type": "LoadBalancer"}, **_metadata(annotations={RANGES: "10.0.0.0/8", "note": "x"})},
+            {"spec": CLUSTER_IP, **_metadata(annotations={RANGES: None})}, id="type, with source ranges in an annotation"),
+        pytest.param({"spec": {"selector": {"extra": "x"}}}, {"spec": {"selector": {"extra": None}}}, id="selects less"),
+        pytest.param({"spec": {"selector": {"app": "other"}}}, {"spec": {"selector": {"app": "flame-session-manager"}}},
+            id="selects else"),
+        pytest.param({"spec": {"selector": None}}, {"spec": {"selector": SERVICE["spec"]["selector"]}}, id="selects nothing"),
+        pytest.param({"spec": {"ports": SERVICE["spec"]["ports"][:1]}}, {"spec": {"ports": SERVICE["spec"]["ports"]}},
+            id="a port less"),
         pytest.param(
             {
                 "spec": {
@@ -195,15 +170,10 @@ def test_config_map_drift_is_patched(changes: dict[str, Any], patch: dict[str, A
             {"spec": {"ports": SERVICE["spec"]["ports"]}},
             id="a port more",
         ),
-        pytest.param(
-            {"spec": {"ports": [{**port, "targetPort": "web"} for port in SERVICE["spec"]["ports"]]}},
-            {"spec": {"ports": SERVICE["spec"]["ports"]}},
-            id="another target",
-        ),
-        *(
-            pytest.param({"spec": {field: value}}, {"spec": {field: None}}, id=field)
-            for field, value in EDITS_OF_OURS.items()
-        ),
+        pytest.param({"spec": {"ports": [{**port, "targetPort": "web"} for port in SERVICE["spec"]["ports"]]}},
+            {"spec": {"ports": SERVICE["spec"]["ports"]}}, id="another target"),
+        *(pytest.param({"spec": {field: value}}, {"spec": {field: None}}, id=field) for field,
+            value in EDITS_OF_OURS.items()),
         *(
             pytest.param(
                 {"spec": {"ports": [{**port, field: value} for port in SERVICE["spec"]["ports"]]}},
@@ -213,7 +183,7 @@ def test_config_map_drift_is_patched(changes: dict[str, Any], patch: dict[str, A
             for field, value in EDITS_OF_PORTS.items()
         ),
     ],
-)
+)  # fmt: skip
 def test_service_drift_is_patched(changes: dict[str, Any], patch: dict[str, Any]) -> None:
     assert _service(changes) == merged(patch, _metadata(resourceVersion="1"))
 

@@ -62,31 +62,19 @@ def _judge(
         pytest.param(_lease(), 0, (), HeldByOther("them", THEN + 60), id="held by another"),
         pytest.param(_lease(), 59.9, (), HeldByOther("them", THEN + 60), id="held by another, just before it expires"),
         pytest.param(_lease(), 60, (), None, id="expired"),
-        pytest.param(
-            _lease(spec={"leaseDurationSeconds": 90}), 60, (), HeldByOther("them", THEN + 90), id="their duration"
-        ),
-        pytest.param(
-            _lease(spec={"leaseDurationSeconds": None}), 30, (), HeldByOther("them", THEN + 60), id="no duration"
-        ),
-        pytest.param(
-            _lease(spec={"leaseDurationSeconds": 2**31 - 1}),
-            299.9,
-            (),
-            HeldByOther("them", THEN + 300),
-            id="for decades",
-        ),
+        pytest.param(_lease(spec={"leaseDurationSeconds": 90}), 60, (), HeldByOther("them", THEN + 90), id="their duration"),
+        pytest.param(_lease(spec={"leaseDurationSeconds": None}), 30, (), HeldByOther("them", THEN + 60), id="no duration"),
+        pytest.param(_lease(spec={"leaseDurationSeconds": 2**31 - 1}), 299.9, (), HeldByOther("them", THEN + 300),
+            id="for decades"),
         pytest.param(_lease(spec={"leaseDurationSeconds": 2**31 - 1}), 300, (), None, id="for decades, and expired"),
-        pytest.param(
-            _lease(spec={"leaseDurationSeconds": 0}), 59, (), HeldByOther("them", THEN + 60), id="for no time"
-        ),
-        pytest.param(
-            _lease(spec={"leaseDurationSeconds": -5}), 59, (), HeldByOther("them", THEN + 60), id="for a negative time"
-        ),
+        pytest.param(_lease(spec={"leaseDurationSeconds": 0}), 59, (), HeldByOther("them", THEN + 60), id="for no time"),
+        pytest.param(_lease(spec={"leaseDurationSeconds": -5}), 59, (), HeldByOther("them", THEN + 60),
+            id="for a negative time"),
         pytest.param(_lease(spec={"holderIdentity": None}), 0, (), None, id="no holder, but a duration"),
         pytest.param(_lease(), 0, ("them",), None, id="its holder is on the deny list"),
         pytest.param(_lease(), 0, ("others",), HeldByOther("them", THEN + 60), id="others are on the deny list"),
     ],
-)
+)  # fmt: skip
 def test_lock_state_of_each_kind_of_lease(
     lease: LeaseView | None, after: float, deny: tuple[str, ...], verdict: HeldByOther | Foreign | None
 ) -> None:
@@ -308,28 +296,18 @@ GONE = terminating(executor_pod(9))
         pytest.param(replicas(2), [session_manager(), executor_pod()], False, id="too few"),
         pytest.param(replicas(0), [session_manager(), executor_pod()], True, id="too many"),
         pytest.param(replicas(1), [session_manager(revision=OLD), executor_pod()], True, id="stale session manager"),
-        pytest.param(
-            replicas(1),
-            [terminating(session_manager(revision=OLD)), executor_pod()],
-            True,
-            id="session manager terminates, executors follow",
-        ),
+        pytest.param(replicas(1), [terminating(session_manager(revision=OLD)), executor_pod()], True,
+            id="session manager terminates, executors follow"),
         pytest.param(rolling(1, 1, 0), [session_manager(), executor_pod(revision=OLD)], True, id="stale executor"),
-        pytest.param(
-            rolling(1, 1, 0),
-            [session_manager("starting"), executor_pod(revision=OLD)],
-            True,
-            id="stale, and has to wait",
-        ),
-        pytest.param(
-            replicas(1, type="OnDelete"), [session_manager(), executor_pod(revision=OLD)], False, id="others delete it"
-        ),
+        pytest.param(rolling(1, 1, 0), [session_manager("starting"), executor_pod(revision=OLD)], True,
+            id="stale, and has to wait"),
+        pytest.param(replicas(1, type="OnDelete"), [session_manager(), executor_pod(revision=OLD)], False,
+            id="others delete it"),
         pytest.param(replicas(1), [session_manager(restarts=1), executor_pod()], True, id="lost executor"),
-        pytest.param(
-            replicas(1), [session_manager(restarts=1), executor_pod(state="waiting")], False, id="it needs a mark only"
-        ),
+        pytest.param(replicas(1), [session_manager(restarts=1), executor_pod(state="waiting")], False,
+            id="it needs a mark only"),
     ],
-)
+)  # fmt: skip
 def test_lock_is_kept_while_deletions_are_left(changes: dict[str, Any], pods: list[PodView], expected: object) -> None:
     wanted = effective(changes)
     assert cluster_plan(observed(*pods, wanted=wanted), wanted).disrupts_later is expected

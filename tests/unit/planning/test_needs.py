@@ -35,74 +35,38 @@ def _names(found: Needs) -> set[str]:
         pytest.param(observed(*WELL), set(), id="all is well"),
         pytest.param(observed(*WELL, config_map=None), {"needs_config_map_update"}, id="no ConfigMap"),
         pytest.param(observed(*WELL, services=[]), {"needs_service_update"}, id="no Services"),
-        pytest.param(
-            observed(*WELL, services=service_views()[:1]), {"needs_service_update"}, id="a Service is missing"
-        ),
+        pytest.param(observed(*WELL, services=service_views()[:1]), {"needs_service_update"}, id="a Service is missing"),
         pytest.param(observed(executor_pod(0)), {"needs_session_manager"}, id="no session manager"),
-        pytest.param(
-            observed(session_manager(owner=None), executor_pod(0)),
-            {"needs_session_manager"},
-            id="somebody else's session manager",
-        ),
-        pytest.param(
-            observed(session_manager("failed"), executor_pod(0)),
-            {"needs_session_manager", "has_unhealthy_pods"},
-            id="the session manager is over",
-        ),
-        pytest.param(
-            observed(terminating(session_manager()), executor_pod(0)),
-            {"needs_session_manager", "has_pending_removal"},
-            id="the session manager goes",
-        ),
-        pytest.param(
-            observed(session_manager("crashing"), executor_pod(0)),
-            {"has_unhealthy_pods"},
-            id="the session manager crashes",
-        ),
+        pytest.param(observed(session_manager(owner=None), executor_pod(0)), {"needs_session_manager"},
+            id="somebody else's session manager"),
+        pytest.param(observed(session_manager("failed"), executor_pod(0)), {"needs_session_manager", "has_unhealthy_pods"},
+            id="the session manager is over"),
+        pytest.param(observed(terminating(session_manager()), executor_pod(0)),
+            {"needs_session_manager", "has_pending_removal"}, id="the session manager goes"),
+        pytest.param(observed(session_manager("crashing"), executor_pod(0)), {"has_unhealthy_pods"},
+            id="the session manager crashes"),
         pytest.param(observed(session_manager()), {"needs_grow"}, id="an executor is missing"),
         pytest.param(observed(*WELL, executor_pod(1)), {"needs_shrink"}, id="an executor too many"),
-        pytest.param(
-            observed(session_manager(), executor_pod(0, revision="old")),
-            {"needs_pod_replacement"},
-            id="a stale executor",
-        ),
-        pytest.param(
-            observed(session_manager(revision="old"), executor_pod(0)),
-            {"needs_pod_replacement"},
-            id="a stale session manager",
-        ),
-        pytest.param(
-            observed(session_manager(), executor_pod(0, incarnation="earlier-uid.0")),
-            {"needs_pod_replacement"},
-            id="of an earlier session manager",
-        ),
-        pytest.param(
-            observed(session_manager("starting"), executor_pod(0, "waiting", incarnation="earlier")),
-            set(),
-            id="the new one starts",
-        ),
-        pytest.param(
-            observed(session_manager(), executor_pod(0, rendered="x")), set(), id="rendered by an older operator"
-        ),
+        pytest.param(observed(session_manager(), executor_pod(0, revision="old")), {"needs_pod_replacement"},
+            id="a stale executor"),
+        pytest.param(observed(session_manager(revision="old"), executor_pod(0)), {"needs_pod_replacement"},
+            id="a stale session manager"),
+        pytest.param(observed(session_manager(), executor_pod(0, incarnation="earlier-uid.0")), {"needs_pod_replacement"},
+            id="of an earlier session manager"),
+        pytest.param(observed(session_manager("starting"), executor_pod(0, "waiting", incarnation="earlier")), set(),
+            id="the new one starts"),
+        pytest.param(observed(session_manager(), executor_pod(0, rendered="x")), set(), id="rendered by an older operator"),
         pytest.param(observed(*WELL, terminating(executor_pod(1))), {"has_pending_removal"}, id="a Pod on its way out"),
-        pytest.param(
-            observed(session_manager(), executor_pod(0, "crashing")), {"has_unhealthy_pods"}, id="an executor crashes"
-        ),
-        pytest.param(
-            observed(session_manager(), executor_pod(0, "unschedulable")),
-            {"has_unhealthy_pods"},
-            id="an executor finds no node",
-        ),
-        pytest.param(
-            observed(*WELL, executor_pod(1, "failed")),
-            {"has_unhealthy_pods"},
-            id="what is left of an executor that failed",
-        ),
-        pytest.param(
-            observed(*WELL, terminating(executor_pod(1, "crashing"))), {"has_pending_removal"}, id="and on its way out"
-        ),
+        pytest.param(observed(session_manager(), executor_pod(0, "crashing")), {"has_unhealthy_pods"},
+            id="an executor crashes"),
+        pytest.param(observed(session_manager(), executor_pod(0, "unschedulable")), {"has_unhealthy_pods"},
+            id="an executor finds no node"),
+        pytest.param(observed(*WELL, executor_pod(1, "failed")), {"has_unhealthy_pods"},
+            id="what is left of an executor that failed"),
+        pytest.param(observed(*WELL, terminating(executor_pod(1, "crashing"))), {"has_pending_removal"},
+            id="and on its way out"),
     ],
-)
+)  # fmt: skip
 def test_difference_from_the_spec_is_a_need(found: ObservedCluster, expected: set[str]) -> None:
     result = cluster_plan(found, effective()).needs
 

@@ -118,59 +118,28 @@ def test_unready_stale_executors_go_while_replacements_fail() -> None:
         pytest.param(rolling(4, 0, 1), [*ALL_STALE, executor_pod(4, "starting")], [], id="the surge is not ready"),
         pytest.param(rolling(4, 0, 1), [*ALL_STALE, executor_pod(4)], [3], id="the surge is ready"),
         pytest.param(rolling(4, 1, 1), [*ALL_STALE, executor_pod(4)], [2, 3], id="surge and budget"),
-        pytest.param(
-            rolling(4, 1, 0),
-            [*ALL_STALE[:3], terminating(ALL_STALE[3])],
-            [],
-            id="the budget is used up by one that terminates",
-        ),
-        pytest.param(
-            rolling(4, 1, 0), [*ALL_STALE[:3], executor_pod(4, "starting")], [], id="the replacement is not ready"
-        ),
-        pytest.param(
-            rolling(4, 1, 0), [*ALL_STALE[:3], executor_pod(4, "crashing")], [], id="the replacement is broken"
-        ),
+        pytest.param(rolling(4, 1, 0), [*ALL_STALE[:3], terminating(ALL_STALE[3])], [],
+            id="the budget is used up by one that terminates"),
+        pytest.param(rolling(4, 1, 0), [*ALL_STALE[:3], executor_pod(4, "starting")], [], id="the replacement is not ready"),
+        pytest.param(rolling(4, 1, 0), [*ALL_STALE[:3], executor_pod(4, "crashing")], [], id="the replacement is broken"),
         pytest.param(rolling(4, 1, 0), [*ALL_STALE[:3], executor_pod(4)], [2], id="the replacement is ready"),
-        pytest.param(
-            rolling(4, 1, 0),
-            _fleet((OLD, "ready"), (OLD, "crashing"), (OLD, "starting"), (OLD, "ready")),
-            [1, 2],
-            id="what is not ready goes without a budget",
-        ),
-        pytest.param(
-            rolling(4, 2, 0),
-            _fleet((OLD, "ready"), (OLD, "crashing"), (OLD, "ready"), (OLD, "ready")),
-            [1, 3],
-            id="what is not ready takes from the budget of the rest",
-        ),
-        pytest.param(
-            rolling(4, 1, 0),
-            _fleet((None, "crashing"), (None, "crashing"), (None, "crashing"), (OLD, "ready")),
-            [],
-            id="a broken rollout stops",
-        ),
+        pytest.param(rolling(4, 1, 0), _fleet((OLD, "ready"), (OLD, "crashing"), (OLD, "starting"), (OLD, "ready")), [1, 2],
+            id="what is not ready goes without a budget"),
+        pytest.param(rolling(4, 2, 0), _fleet((OLD, "ready"), (OLD, "crashing"), (OLD, "ready"), (OLD, "ready")), [1, 3],
+            id="what is not ready takes from the budget of the rest"),
+        pytest.param(rolling(4, 1, 0), _fleet((None, "crashing"), (None, "crashing"), (None, "crashing"), (OLD, "ready")), [],
+            id="a broken rollout stops"),
         pytest.param(replicas(4, type="Recreate"), ALL_STALE, [0, 1, 2, 3], id="Recreate"),
         pytest.param(replicas(4, type="OnDelete"), ALL_STALE, [], id="OnDelete"),
-        pytest.param(
-            replicas(4, type="OnDelete"),
-            _fleet((OLD, "crashing"), (OLD, "ready")),
-            [],
-            id="OnDelete keeps even broken ones",
-        ),
-        pytest.param(
-            rolling(4, 1, 0),
-            [*ALL_STALE, executor_pod(4, "failed", revision=OLD)],
-            [3],
-            id="what is over is not replaced",
-        ),
-        pytest.param(
-            rolling(4, 1, 0),
-            [*(executor_pod(n, incarnation="earlier.0") for n in range(3)), executor_pod(3, revision=OLD)],
-            [0, 1, 2],
-            id="those lost with the session manager use no budget",
-        ),
+        pytest.param(replicas(4, type="OnDelete"), _fleet((OLD, "crashing"), (OLD, "ready")), [],
+            id="OnDelete keeps even broken ones"),
+        pytest.param(rolling(4, 1, 0), [*ALL_STALE, executor_pod(4, "failed", revision=OLD)], [3],
+            id="what is over is not replaced"),
+        pytest.param(rolling(4, 1, 0),
+            [*(executor_pod(n, incarnation="earlier.0") for n in range(3)), executor_pod(3, revision=OLD)], [0, 1, 2],
+            id="those lost with the session manager use no budget"),
     ],
-)
+)  # fmt: skip
 def test_stale_executors_are_deleted_within_the_strategy(
     changes: dict[str, Any], pods: list[PodView], deleted: list[int]
 ) -> None:
@@ -181,14 +150,10 @@ def test_stale_executors_are_deleted_within_the_strategy(
     ("changes", "reason", "words"),
     [
         pytest.param(rolling(4, 1, 0), "RollingUpdate", "0 of 4 executors are on the current revision", id="rolling"),
-        pytest.param(
-            replicas(4, type="OnDelete"),
-            "OnDelete",
-            "4 stale executors will be replaced after somebody deletes them",
-            id="OnDelete",
-        ),
+        pytest.param(replicas(4, type="OnDelete"), "OnDelete",
+            "4 stale executors will be replaced after somebody deletes them", id="OnDelete"),
     ],
-)
+)  # fmt: skip
 def test_rollout_reports_its_progress(changes: dict[str, Any], reason: str, words: str) -> None:
     [deferral] = _rollout(effective(changes), *ALL_STALE).waits
 
@@ -305,8 +270,8 @@ ONE_HELPS = "1 No preemption victims found for incoming pod, 19 Preemption is no
         pytest.param("20 node(s) didn't match PersistentVolume's node affinity.", USELESS, False, id="volume on another node"),
         pytest.param("pod has unbound immediate PersistentVolumeClaims. not found", USELESS, False, id="no volume"),
         pytest.param('persistentvolumeclaim "x" bound to non-existent persistentvolume "y".', USELESS, False, id="lost"),
-        pytest.param("20 node(s) unavailable due to PersistentVolumeClaim with ReadWriteOncePod access mode already in-use by another pod.",
-            HELPS, False, id="another Pod has the claim"),
+        pytest.param("20 node(s) unavailable due to PersistentVolumeClaim with ReadWriteOncePod access mode "
+            "already in-use by another pod.", HELPS, False, id="another Pod has the claim"),
         pytest.param("20 node has pod using PersistentVolumeClaim with the same name and ReadWriteOncePod access mode.",
             HELPS, False, id="another Pod has the claim, in older words"),
         pytest.param("20 node(s) had no available disk.", HELPS, False, id="another Pod has the disk"),
@@ -332,15 +297,11 @@ def test_executors_make_room_only_where_that_helps_the_session_manager(
 @pytest.mark.parametrize(
     ("pods", "gone"),
     [
-        pytest.param(
-            [executor_pod(n, "waiting", incarnation="") for n in range(3)], [2], id="those that wait go one by one"
-        ),
-        pytest.param(
-            [executor_pod(n, incarnation="") for n in range(3)], [0, 1, 2], id="made without a session manager"
-        ),
+        pytest.param([executor_pod(n, "waiting", incarnation="") for n in range(3)], [2], id="those that wait go one by one"),
+        pytest.param([executor_pod(n, incarnation="") for n in range(3)], [0, 1, 2], id="made without a session manager"),
         pytest.param([], [], id="none there"),
     ],
-)
+)  # fmt: skip
 def test_executors_make_room_for_a_session_manager_refused_by_quota(pods: list[PodView], gone: list[int]) -> None:
     wanted = effective(replicas(3))
     plan = cluster_plan(_refused(observed(*pods, wanted=wanted)), wanted, MOMENT).rollout

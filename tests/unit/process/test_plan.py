@@ -155,14 +155,10 @@ async def test_plan_at_rest_says_that_there_is_nothing_to_do() -> None:
     ("spec", "metadata", "why"),
     [
         pytest.param({"paused": True}, {}, "spec.paused is true", id="paused"),
-        pytest.param(
-            {},
-            {"deletionTimestamp": "2025-06-01T12:00:00Z", "finalizers": ["foregroundDeletion"]},
-            "the FlameCluster is being deleted",
-            id="being deleted",
-        ),
+        pytest.param({}, {"deletionTimestamp": "2025-06-01T12:00:00Z", "finalizers": ["foregroundDeletion"]},
+            "the FlameCluster is being deleted", id="being deleted"),
     ],
-)
+)  # fmt: skip
 async def test_plan_says_why_the_operator_changes_nothing(
     spec: dict[str, Any], metadata: dict[str, Any], why: str
 ) -> None:

@@ -142,26 +142,16 @@ async def test_events_are_written_by_the_leading_replica(terms: list[Term]) -> N
     [
         pytest.param({}, {}, "flamectl-system", "flamectl-system/flamectl-operator", id="in a cluster"),
         pytest.param({}, {"resourceName": "blue"}, "flamectl-system", "flamectl-system/blue", id="another Lease"),
-        pytest.param(
-            {},
-            {"resourceNamespace": "leases"},
-            "flamectl-system",
-            "leases/flamectl-operator",
-            id="the Lease is elsewhere",
-        ),
-        pytest.param(
-            {},
-            {"resourceNamespace": "leases"},
-            None,
-            "leases/flamectl-operator",
-            id="outside, the Lease's namespace is set",
-        ),
+        pytest.param({}, {"resourceNamespace": "leases"}, "flamectl-system", "leases/flamectl-operator",
+            id="the Lease is elsewhere"),
+        pytest.param({}, {"resourceNamespace": "leases"}, None, "leases/flamectl-operator",
+            id="outside, the Lease's namespace is set"),
         pytest.param({}, {}, None, "host", id="outside"),
         pytest.param({}, {"resourceName": "blue"}, None, "host", id="outside, a Lease without a namespace is none"),
         pytest.param({"lockIdentity": "mine"}, {}, "flamectl-system", "mine", id="set, in a cluster"),
         pytest.param({"lockIdentity": "mine"}, {"resourceNamespace": "leases"}, None, "mine", id="set, outside"),
     ],
-)
+)  # fmt: skip
 def test_lock_identity_of_a_deployment(
     controller: dict[str, str], election: dict[str, str], namespace: str | None, identity: str
 ) -> None:

@@ -62,13 +62,9 @@ def test_pause_is_short_again_after_a_quiet_time() -> None:
         {"message": "Session manager is starting"},
         {"executorManager": {"replicas": 499, "ready": 2, "current": 500, "nextId": 500}},
         {"executorManager": {"replicas": 500, "ready": 2, "current": 500, "nextId": 501}},
-        {
-            "conditions": [
-                {"type": "Ready", "status": "True", "reason": "Starting", "message": "2 of 500 executors ready"}
-            ]
-        },
+        {"conditions": [{"type": "Ready", "status": "True", "reason": "Starting", "message": "2 of 500 executors ready"}]},
     ],
-)
+)  # fmt: skip
 def test_status_with_news_never_waits(news: dict[str, Any]) -> None:
     throttle = Throttle(wrote_at=5.0, pause=LAST_PAUSE)
 

@@ -115,21 +115,15 @@ def test_invalid_value_is_rejected_with_the_path_of_the_field(text: str, path: s
 @pytest.mark.parametrize(
     ("text", "complaint"),
     [
-        pytest.param(
-            "{leaseDurationSeconds: 10}",
+        pytest.param("{leaseDurationSeconds: 10}",
             "renewDeadlineSeconds: must be less than leaseDurationSeconds (10 is not less than 10)",
-            id="a lease that ends while it is renewed",
-        ),
-        pytest.param(
-            "{retryPeriodSeconds: 9}",
+            id="a lease that ends while it is renewed"),
+        pytest.param("{retryPeriodSeconds: 9}",
             "retryPeriodSeconds: 1.2 times as long must be less than renewDeadlineSeconds (10.8 is not less than 10)",
-            id="no time for a second attempt",
-        ),
-        pytest.param(
-            "{leaseDurationSeconds: 0}", "leaseDurationSeconds: Input should be greater than 0", id="one at a time"
-        ),
+            id="no time for a second attempt"),
+        pytest.param("{leaseDurationSeconds: 0}", "leaseDurationSeconds: Input should be greater than 0", id="one at a time"),
     ],
-)
+)  # fmt: skip
 def test_leader_election_durations_must_fit(text: str, complaint: str) -> None:
     with pytest.raises(SettingsError) as raised:
         _load(f"leaderElection: {text}")

@@ -189,23 +189,17 @@ def _generations(wanted: EffectiveSpec, *pods: PodView, **changes: Any) -> dict[
     ("pods", "expected"),
     [
         pytest.param(WELL, {"reconciled": 4}, id="reconciled"),
-        pytest.param(
-            (*WELL, terminating(executor_pod(2))),
-            {"reconciled": 4, "hasPendingRemoval": 4},
-            id="a removal does not hold it back",
-        ),
+        pytest.param((*WELL, terminating(executor_pod(2))), {"reconciled": 4, "hasPendingRemoval": 4},
+            id="a removal does not hold it back"),
         pytest.param(WELL[:2], {"reconciled": 3, "needsGrow": 4}, id="grow"),
         pytest.param((*WELL, executor_pod(2)), {"reconciled": 3, "needsShrink": 4}, id="shrink"),
         pytest.param(WELL[1:], {"reconciled": 3, "needsSessionManager": 4}, id="session manager"),
-        pytest.param(
-            (*WELL[:2], executor_pod(1, revision="old")), {"reconciled": 3, "needsPodReplacement": 4}, id="replacement"
-        ),
-        pytest.param(
-            (*WELL[:2], executor_pod(1, "crashing")), {"reconciled": 3, "hasUnhealthyPods": 4}, id="unhealthy"
-        ),
+        pytest.param((*WELL[:2], executor_pod(1, revision="old")), {"reconciled": 3, "needsPodReplacement": 4},
+            id="replacement"),
+        pytest.param((*WELL[:2], executor_pod(1, "crashing")), {"reconciled": 3, "hasUnhealthyPods": 4}, id="unhealthy"),
         pytest.param((*WELL[:2], executor_pod(1, "starting")), {"reconciled": 3}, id="not ready yet"),
     ],
-)
+)  # fmt: skip
 def test_need_has_the_generation_at_which_it_was_seen(pods: tuple[PodView, ...], expected: dict[str, int]) -> None:
     assert _generations(effective(replicas(2)), *pods) == expected
 

@@ -263,27 +263,18 @@ def _of(image: str, status: ContainerStatus) -> ContainerStatus:
     ("said", "found", "kept"),
     [
         pytest.param(NO_IMAGE, {"containers": [_of(IMAGE, running(SESSION_MANAGER))]}, False, id="its image is there"),
-        pytest.param(
-            NO_IMAGE,
-            {"containers": [_of(f"mirror.{IMAGE}", running(SESSION_MANAGER))]},
-            False,
-            id="under a longer name",
-        ),
-        pytest.param(
-            NO_IMAGE, {"containers": [_of(IMAGE, waiting(SESSION_MANAGER))]}, True, id="its image is pulled again"
-        ),
+        pytest.param(NO_IMAGE, {"containers": [_of(f"mirror.{IMAGE}", running(SESSION_MANAGER))]}, False,
+            id="under a longer name"),
+        pytest.param(NO_IMAGE, {"containers": [_of(IMAGE, waiting(SESSION_MANAGER))]}, True, id="its image is pulled again"),
         pytest.param(NO_SECRET, {"containers": [running(SESSION_MANAGER)]}, False, id="its Secret is there"),
         pytest.param(NO_SECRET, {"containers": [waiting(SESSION_MANAGER)]}, True, id="it is tried again"),
         pytest.param(NO_SECRET, {"containers": [running(SESSION_MANAGER, restarts=1)]}, True, id="it has ended before"),
         pytest.param(NO_SECRET, {}, True, id="nothing is known"),
-        pytest.param(
-            NO_IMAGE,
-            {"init": [_of(IMAGE, running("fetch"))], "containers": [_of("other", waiting(SESSION_MANAGER))]},
-            False,
-            id="the image of an init container is there",
-        ),
+        pytest.param(NO_IMAGE,
+            {"init": [_of(IMAGE, running("fetch"))], "containers": [_of("other", waiting(SESSION_MANAGER))]}, False,
+            id="the image of an init container is there"),
     ],
-)
+)  # fmt: skip
 def test_failed_start_is_over_when_the_container_runs(said: str, found: dict[str, Any], *, kept: bool) -> None:
     before = _status(_condition("Degraded", "True", "ImagePullFailed" if said == NO_IMAGE else "PodsFailing", said))
     manager = session_manager("starting", **{"containers": (), **found})
@@ -425,25 +416,20 @@ def test_stored_refusal_stays_until_the_pass_has_a_result(before: list[Condition
 @pytest.mark.parametrize(
     ("after", "told"),
     [
-        pytest.param(
-            _condition("Degraded", "True", "QuotaExceeded", "no"), ("Warning", "QuotaExceeded", "no"), id="degraded"
-        ),
+        pytest.param(_condition("Degraded", "True", "QuotaExceeded", "no"), ("Warning", "QuotaExceeded", "no"),
+            id="degraded"),
         pytest.param(_condition("Degraded", "False", "AsExpected"), None, id="not degraded"),
-        pytest.param(
-            _condition("ConfigValid", "False", "InvalidSpec", "x"), ("Warning", "InvalidSpec", "x"), id="invalid"
-        ),
+        pytest.param(_condition("ConfigValid", "False", "InvalidSpec", "x"), ("Warning", "InvalidSpec", "x"), id="invalid"),
         pytest.param(_condition("ConfigValid", "True", "Valid"), None, id="valid"),
         pytest.param(_condition("Ready", "True", "Fine", "well"), ("Normal", "Ready", "well"), id="ready"),
         pytest.param(_condition("Ready", "False", "NotReady", "no"), None, id="not ready"),
-        pytest.param(
-            _condition("Suspended", "True", "Suspended"), ("Normal", "Suspended", "Suspended"), id="suspended"
-        ),
+        pytest.param(_condition("Suspended", "True", "Suspended"), ("Normal", "Suspended", "Suspended"), id="suspended"),
         pytest.param(_condition("Suspended", "False", "Suspending", "5 Pods"), None, id="suspending"),
         pytest.param(_condition("Paused", "True", "Paused"), ("Normal", "Paused", "Paused"), id="paused"),
         pytest.param(_condition("Progressing", "True", "CreatingExecutors"), None, id="progressing"),
         pytest.param(_condition("Theirs", "True", "X", "y"), None, id="somebody else's"),
     ],
-)
+)  # fmt: skip
 def test_condition_that_changes_is_an_event(after: Condition, told: tuple[str, str, str] | None) -> None:
     assert list(condition_events(_status(), _status(after))) == ([told] if told is not None else [])
 

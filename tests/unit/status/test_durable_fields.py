@@ -30,18 +30,14 @@ def _suspending() -> tuple[Condition, ...]:
         pytest.param({"executor_manager": ExecutorManagerStatus(next_id=5)}, id="ids"),
         pytest.param({"executor_manager": ExecutorManagerStatus(failures=1)}, id="a failure of executors"),
         pytest.param({"executor_manager": ExecutorManagerStatus(attempt_id=1)}, id="which executors were counted"),
-        pytest.param(
-            {"executor_manager": ExecutorManagerStatus(next_attempt=NOW)}, id="when executors are tried again"
-        ),
+        pytest.param({"executor_manager": ExecutorManagerStatus(next_attempt=NOW)}, id="when executors are tried again"),
         pytest.param({"session_manager": SessionManagerStatus(failures=1)}, id="a failure of the session manager"),
-        pytest.param(
-            {"session_manager": SessionManagerStatus(last_failure="u")}, id="which session manager was counted"
-        ),
+        pytest.param({"session_manager": SessionManagerStatus(last_failure="u")}, id="which session manager was counted"),
         pytest.param({"object_cache": ObjectCacheStatus(failures=1)}, id="a failure of object caches"),
         pytest.param({"object_cache": ObjectCacheStatus(next_attempt=NOW)}, id="when object caches are tried again"),
         pytest.param({"object_cache": ObjectCacheStatus(counted_pods=("u",))}, id="which object caches were counted"),
     ],
-)
+)  # fmt: skip
 def test_durable_field_is_recorded_before_the_pass_acts(changes: dict[str, Any]) -> None:
     assert durable_fields(FlameClusterStatus(**changes)) != durable_fields(FlameClusterStatus())
 
@@ -65,19 +61,14 @@ def test_other_fields_wait_for_the_end_of_the_pass(changes: dict[str, Any]) -> N
     [
         pytest.param(effective(), id="nothing special"),
         pytest.param(effective(suspended=True), id="suspended"),
-        pytest.param(
-            effective(executor_backoff=ReplacementBackoff("r", 3, later(20), attempt_id=7)), id="executors failed"
-        ),
-        pytest.param(
-            effective(session_manager_backoff=ReplacementBackoff("r", 3, later(20), "uid")), id="session manager failed"
-        ),
+        pytest.param(effective(executor_backoff=ReplacementBackoff("r", 3, later(20), attempt_id=7)), id="executors failed"),
+        pytest.param(effective(session_manager_backoff=ReplacementBackoff("r", 3, later(20), "uid")),
+            id="session manager failed"),
         pytest.param(effective(cached()), id="object caches"),
-        pytest.param(
-            effective(cached(), object_cache_backoff=ReplacementBackoff("r", 3, later(20), counted_pods=("u", "v"))),
-            id="object caches failed",
-        ),
+        pytest.param(effective(cached(), object_cache_backoff=ReplacementBackoff("r", 3, later(20), counted_pods=("u", "v"))),
+            id="object caches failed"),
     ],
-)
+)  # fmt: skip
 def test_durable_fields_are_computed_without_the_rest_of_the_status(
     wanted: EffectiveSpec, pods: tuple[PodView, ...]
 ) -> None:

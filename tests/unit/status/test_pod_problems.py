@@ -200,26 +200,15 @@ def test_waiting_container_without_a_shell_is_told_with_the_setting_for_its_imag
 @pytest.mark.parametrize(
     ("first", "then"),
     [
-        pytest.param(
-            [_pulling(0), _pulling(1)],
-            [_pulling(0, "ImagePullBackOff", f'Back-off pulling image "{IMAGE}"'), _pulling(1)],
-            id="one of two waits",
-        ),
-        pytest.param(
-            [_pulling(0), _pulling(1)],
+        pytest.param([_pulling(0), _pulling(1)],
+            [_pulling(0, "ImagePullBackOff", f'Back-off pulling image "{IMAGE}"'), _pulling(1)], id="one of two waits"),
+        pytest.param([_pulling(0), _pulling(1)],
             [_pulling(each, "ImagePullBackOff", f'Back-off pulling image "{IMAGE}"') for each in (0, 1)],
-            id="two of two wait",
-        ),
-        pytest.param(
-            [_pulling(0, message="odd thing at port 39482")],
-            [_pulling(0, message="odd thing at port 40113")],
-            id="another port",
-        ),
-        pytest.param(
-            [_pulling(0), _pulling(1, message="dial tcp: i/o timeout")],
-            [_pulling(0, message="dial tcp: i/o timeout"), _pulling(1)],
-            id="another one of the known causes",
-        ),
+            id="two of two wait"),
+        pytest.param([_pulling(0, message="odd thing at port 39482")], [_pulling(0, message="odd thing at port 40113")],
+            id="another port"),
+        pytest.param([_pulling(0), _pulling(1, message="dial tcp: i/o timeout")],
+            [_pulling(0, message="dial tcp: i/o timeout"), _pulling(1)], id="another one of the known causes"),
         pytest.param(
             [
                 executor_pod(
@@ -234,7 +223,7 @@ def test_waiting_container_without_a_shell_is_told_with_the_setting_for_its_imag
             id="another id",
         ),
     ],
-)
+)  # fmt: skip
 def test_changed_wording_of_a_trouble_keeps_the_status(first: list[PodView], then: list[PodView]) -> None:
     before = _status(SM, *first)
     after = _status(SM, *then, before=before)
@@ -414,71 +403,33 @@ def test_running_container_that_stays_unready_is_named(started: bool | None, cau
 @pytest.mark.parametrize(
     ("init", "containers", "reason", "said"),
     [
-        pytest.param(
-            [WAITED, PROXY],
-            [waiting(EXECUTOR_MANAGER)],
-            "ContainerCreating",
+        pytest.param([WAITED, PROXY], [waiting(EXECUTOR_MANAGER)], "ContainerCreating",
             'container "executor-manager": node "node-1" has been preparing its image and volumes since',
-            id="a started native sidecar",
-        ),
-        pytest.param(
-            [PROXY, WAITED],
-            [waiting(EXECUTOR_MANAGER)],
-            "ContainerCreating",
+            id="a started native sidecar"),
+        pytest.param([PROXY, WAITED], [waiting(EXECUTOR_MANAGER)], "ContainerCreating",
             'container "executor-manager": node "node-1" has been preparing its image and volumes since',
-            id="a native sidecar before the other init containers",
-        ),
-        pytest.param(
-            [WAITED, STARTING_PROXY],
-            [waiting(EXECUTOR_MANAGER)],
-            "InitContainerWaiting",
-            'init container "proxy": its startup probe has not succeeded since',
-            id="a native sidecar that has not started",
-        ),
-        pytest.param(
-            [WAITED, waiting("proxy")],
-            [waiting(EXECUTOR_MANAGER)],
-            "ContainerCreating",
+            id="a native sidecar before the other init containers"),
+        pytest.param([WAITED, STARTING_PROXY], [waiting(EXECUTOR_MANAGER)], "InitContainerWaiting",
+            'init container "proxy": its startup probe has not succeeded since', id="a native sidecar that has not started"),
+        pytest.param([WAITED, waiting("proxy")], [waiting(EXECUTOR_MANAGER)], "ContainerCreating",
             'init container "proxy": node "node-1" has been preparing its image and volumes since',
-            id="a native sidecar whose image is pulled",
-        ),
-        pytest.param(
-            [PROXY, waiting(WAIT_CONTAINER)],
-            [waiting(EXECUTOR_MANAGER)],
-            "ContainerCreating",
+            id="a native sidecar whose image is pulled"),
+        pytest.param([PROXY, waiting(WAIT_CONTAINER)], [waiting(EXECUTOR_MANAGER)], "ContainerCreating",
             'init container "wait-for-session-manager": node "node-1" has been preparing its image and volumes since',
-            id="the waiting container, whose image is pulled",
-        ),
-        pytest.param(
-            [WAITED],
-            [running("log-shipper"), waiting(EXECUTOR_MANAGER, "ContainerCreating")],
-            "ContainerCreating",
+            id="the waiting container, whose image is pulled"),
+        pytest.param([WAITED], [running("log-shipper"), waiting(EXECUTOR_MANAGER, "ContainerCreating")], "ContainerCreating",
             'container "executor-manager": node "node-1" has been preparing its image and volumes since',
-            id="an ordinary sidecar runs",
-        ),
-        pytest.param(
-            [WAITED],
-            [running(EXECUTOR_MANAGER), waiting("log-shipper", "ContainerCreating")],
-            "ContainerCreating",
+            id="an ordinary sidecar runs"),
+        pytest.param([WAITED], [running(EXECUTOR_MANAGER), waiting("log-shipper", "ContainerCreating")], "ContainerCreating",
             'container "log-shipper": node "node-1" has been preparing its image and volumes since',
-            id="only an ordinary sidecar does not run",
-        ),
-        pytest.param(
-            [WAITED, msgspec.structs.replace(PROXY, ready=False)],
-            [running(EXECUTOR_MANAGER)],
-            "PodNotReady",
+            id="only an ordinary sidecar does not run"),
+        pytest.param([WAITED, msgspec.structs.replace(PROXY, ready=False)], [running(EXECUTOR_MANAGER)], "PodNotReady",
             'container "proxy": it runs, but is not ready; the Pod has not been ready since',
-            id="a native sidecar that is not ready",
-        ),
-        pytest.param(
-            [WAITED],
-            [running(EXECUTOR_MANAGER)],
-            "PodNotReady",
-            "its containers are ready, but its readiness gates are not; not ready since",
-            id="a readiness gate",
-        ),
+            id="a native sidecar that is not ready"),
+        pytest.param([WAITED], [running(EXECUTOR_MANAGER)], "PodNotReady",
+            "its containers are ready, but its readiness gates are not; not ready since", id="a readiness gate"),
     ],
-)
+)  # fmt: skip
 def test_container_that_a_pod_waits_for_is_named(
     init: list[ContainerStatus], containers: list[ContainerStatus], reason: str, said: str
 ) -> None:
@@ -693,23 +644,13 @@ def test_pod_of_an_earlier_spec_without_a_node_tells_where_to_read_what_it_asks_
     ("words", "whole", "asks"),
     [
         ("0/3 nodes are available: 3 Insufficient cpu.", None, "cpu 400m + 2"),
-        (
-            "0/3 nodes are available: 1 Insufficient cpu, 2 Insufficient nvidia.com/gpu.",
-            ContainerResources(limits={"cpu": "6"}),
-            "cpu 6, nvidia.com/gpu 8",
-        ),
-        (
-            "0/3 nodes are available: 3 Insufficient cpu.",
-            ContainerResources(requests={"cpu": "5"}, limits={"cpu": "6"}),
-            "cpu 5",
-        ),
-        (
-            "0/3 nodes are available: 3 node(s) didn't match Pod's node affinity/selector.",
-            None,
-            "nodeSelector disk=ssd",
-        ),
+        ("0/3 nodes are available: 1 Insufficient cpu, 2 Insufficient nvidia.com/gpu.",
+            ContainerResources(limits={"cpu": "6"}), "cpu 6, nvidia.com/gpu 8"),
+        ("0/3 nodes are available: 3 Insufficient cpu.", ContainerResources(requests={"cpu": "5"}, limits={"cpu": "6"}),
+            "cpu 5"),
+        ("0/3 nodes are available: 3 node(s) didn't match Pod's node affinity/selector.", None, "nodeSelector disk=ssd"),
     ],
-)
+)  # fmt: skip
 def test_pod_of_an_earlier_spec_without_a_node_tells_what_it_asks_for(
     words: str, whole: ContainerResources | None, asks: str
 ) -> None:

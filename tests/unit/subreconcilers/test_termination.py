@@ -47,16 +47,12 @@ def _note(world: StepHarness, graces: dict[str, int | None], monkeypatch: pytest
         pytest.param({"suspend": True}, id="suspension"),
         pytest.param(replicas(0, type="RollingUpdate"), id="scale-down without a drain"),
         pytest.param({"executorManager": {"image": "executor:2"}}, id="rollout without a drain"),
-        pytest.param(
-            {"executorManager": {"image": "executor:2", "updateStrategy": {"type": "Recreate"}}}, id="Recreate"
-        ),
+        pytest.param({"executorManager": {"image": "executor:2", "updateStrategy": {"type": "Recreate"}}}, id="Recreate"),
         pytest.param({"sessionManager": {"image": "manager:2"}}, id="another session manager"),
-        pytest.param(
-            {"suspend": True, "executorManager": {"drain": {"onTermination": {"enabled": False}}}},
-            id="suspension after the hook was turned off",
-        ),
+        pytest.param({"suspend": True, "executorManager": {"drain": {"onTermination": {"enabled": False}}}},
+            id="suspension after the hook was turned off"),
     ],
-)
+)  # fmt: skip
 async def test_deletion_by_the_operator_names_the_grace_period_without_the_hook(
     change: dict[str, Any], graces: dict[str, int | None], monkeypatch: pytest.MonkeyPatch
 ) -> None:

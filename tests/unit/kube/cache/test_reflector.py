@@ -206,33 +206,19 @@ class SetBack(NamedTuple):
 @pytest.mark.parametrize(
     ("case", "how"),
     [
-        pytest.param(
-            SetBack(Page((pod("old", 90),), "120"), bookmark(150)),
-            "the list is of resourceVersion 120, but resourceVersion 150 was seen before",
-            id="not overtaken",
-        ),
-        pytest.param(
-            SetBack(Page((pod("a", 90),), "200"), modified(pod("a", 150))),
-            'the list has "a" at resourceVersion 90, but resourceVersion 150 was seen before',
-            id="overtaken",
-        ),
-        pytest.param(
-            SetBack(Page((pod("a", 150, uid="later"),), "200"), modified(pod("a", 150))),
+        pytest.param(SetBack(Page((pod("old", 90),), "120"), bookmark(150)),
+            "the list is of resourceVersion 120, but resourceVersion 150 was seen before", id="not overtaken"),
+        pytest.param(SetBack(Page((pod("a", 90),), "200"), modified(pod("a", 150))),
+            'the list has "a" at resourceVersion 90, but resourceVersion 150 was seen before', id="overtaken"),
+        pytest.param(SetBack(Page((pod("a", 150, uid="later"),), "200"), modified(pod("a", 150))),
             'the list has "a" at resourceVersion 150, but resourceVersion 150 was seen before',
-            id="overtaken at the same number",
-        ),
-        pytest.param(
-            SetBack(Page((), "155"), bookmark(150), answered=pod("b", 160)),
-            "the list is of resourceVersion 155, but resourceVersion 160 was seen before",
-            id="overtaken but for a response",
-        ),
-        pytest.param(
-            SetBack(Page((pod("a", 90),), "200"), modified(pod("a", 110)), gone=pod("a", 110)),
-            'the list has "a", which was deleted',
-            id="a deletion was lost",
-        ),
+            id="overtaken at the same number"),
+        pytest.param(SetBack(Page((), "155"), bookmark(150), answered=pod("b", 160)),
+            "the list is of resourceVersion 155, but resourceVersion 160 was seen before", id="overtaken but for a response"),
+        pytest.param(SetBack(Page((pod("a", 90),), "200"), modified(pod("a", 110)), gone=pod("a", 110)),
+            'the list has "a", which was deleted', id="a deletion was lost"),
     ],
-)
+)  # fmt: skip
 async def test_set_back_etcd_ends_the_process(scene: Scene, noticed_by: str, case: SetBack, how: str) -> None:
     scene.client.lists = [Page((), "100"), *[case.listed] * 4]
     end: dict[str, list[KubernetesError | float]] = {

@@ -236,11 +236,8 @@ NO_CERTIFICATE = base64.b64encode(b"no certificate").decode()
 @pytest.mark.parametrize(
     ("entry", "value", "words"),
     [
-        (
-            CONTEXT,
-            {"cluster": "nowhere", "user": "u"},
-            "context here names the cluster nowhere, which is missing; the clusters are c, d",
-        ),
+        (CONTEXT, {"cluster": "nowhere", "user": "u"},
+            "context here names the cluster nowhere, which is missing; the clusters are c, d"),
         (CONTEXT, {"cluster": "c", "user": "me"}, "context here names the user me, which is missing; the users are u"),
         (CONTEXT, {"cluster": "c"}, "context here names no user; the users are u"),
         (CONTEXT, {"cluster": ["c"], "user": "u"}, "context here: the name of its cluster is not a text"),
@@ -250,11 +247,8 @@ NO_CERTIFICATE = base64.b64encode(b"no certificate").decode()
         (CLUSTER, {"server": "here.test:6443"}, "is not an http or https address"),
         (CLUSTER, {"server": "ftp://here.test"}, "is not an http or https address"),
         (CLUSTER, {"server": "https://"}, "is not an http or https address"),
-        (
-            CLUSTER,
-            {"server": "https://a", "certificate-authority": "/missing/ca.crt"},
-            "cluster c: certificate-authority: there is no such file: /missing/ca.crt",
-        ),
+        (CLUSTER, {"server": "https://a", "certificate-authority": "/missing/ca.crt"},
+            "cluster c: certificate-authority: there is no such file: /missing/ca.crt"),
         (CLUSTER, {"server": "https://a", "certificate-authority-data": "%%%"}, "is not "),
         (CLUSTER, {"server": "https://a", "certificate-authority-data": NO_CERTIFICATE}, "is not usable"),
         (USER, {"token": ""}, "the user has no credentials"),
@@ -267,7 +261,7 @@ NO_CERTIFICATE = base64.b64encode(b"no certificate").decode()
         (USER, {"token": "t", "as": "viewer", "as-groups": ["viewers"]}, "(as, as-groups)"),
         (USER, {"token": "t", "as-uid": "1", "as-user-extra": {"scopes": ["x"]}}, "(as-uid, as-user-extra)"),
     ],
-)
+)  # fmt: skip
 async def test_kubeconfig_that_cannot_work_is_refused(
     kubeconfig: Kubeconfig, tmp_path: Path, entry: tuple[str, str], value: Config, words: str
 ) -> None:
@@ -284,17 +278,12 @@ PASSWORD = "s3cr3t"  # what no message may contain
 @pytest.mark.parametrize(
     ("user", "words"),
     [
-        (
-            {"auth-provider": {"name": "oidc", "config": {"client-id": "c", "refresh-token": PASSWORD}}},
-            "Expected key client-secret",
-        ),
-        (
-            {"exec": {"apiVersion": "v1", "command": "x", "env": [{"name": "A"}]}, "password": PASSWORD},
-            "Expected key value",
-        ),
+        ({"auth-provider": {"name": "oidc", "config": {"client-id": "c", "refresh-token": PASSWORD}}},
+            "Expected key client-secret"),
+        ({"exec": {"apiVersion": "v1", "command": "x", "env": [{"name": "A"}]}, "password": PASSWORD}, "Expected key value"),
     ],
     ids=["an identity provider", "a plugin"],
-)
+)  # fmt: skip
 async def test_incomplete_entry_is_not_quoted(kubeconfig: Kubeconfig, user: Config, words: str) -> None:
     kubeconfig.user(user)
     message = await refusal(kubeconfig.write())

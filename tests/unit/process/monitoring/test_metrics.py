@@ -51,19 +51,12 @@ def test_process_metrics_are_exported(metrics: Metrics) -> None:
         (lambda metrics: metrics.key_done(0.5), "workqueue_work_duration_seconds_count", QUEUE),
         (Metrics.pass_crashed, "controller_runtime_reconcile_panics_total", CONTROLLER),
         (lambda metrics: metrics.first_ready(5), "flamectl_cluster_ready_seconds_count", {}),
-        (
-            lambda metrics: metrics.pass_ended("requeue_after", 1),
-            "controller_runtime_reconcile_total",
-            CONTROLLER | {"result": "requeue_after"},
-        ),
-        (
-            lambda metrics: metrics.pass_ended("success", 1),
-            "controller_runtime_reconcile_time_seconds_count",
-            CONTROLLER,
-        ),
+        (lambda metrics: metrics.pass_ended("requeue_after", 1), "controller_runtime_reconcile_total",
+            CONTROLLER | {"result": "requeue_after"}),
+        (lambda metrics: metrics.pass_ended("success", 1), "controller_runtime_reconcile_time_seconds_count", CONTROLLER),
         (lambda metrics: metrics.pass_ended("error", 1), "controller_runtime_reconcile_errors_total", CONTROLLER),
     ],
-)
+)  # fmt: skip
 def test_counters_start_at_zero(
     metrics: Metrics, tell: Callable[[Metrics], None], sample: str, labels: dict[str, str]
 ) -> None:
