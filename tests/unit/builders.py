@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 from collections.abc import Iterable, Mapping
 from copy import deepcopy
@@ -26,6 +27,8 @@ from flamectl_operator.api.validation import parse_spec
 from flamectl_operator.desired.cluster import DesiredCluster
 from flamectl_operator.desired.flame_config import config_map as config_map_manifest
 from flamectl_operator.desired.metadata import Identity
+from flamectl_operator.flame.knowledge import Knowledge, Phase
+from flamectl_operator.flame.snapshot import SessionManagerSnapshot
 from flamectl_operator.kube.pod_views import (
     ContainerState,
     ContainerStateRunning,
@@ -488,6 +491,23 @@ def observed(
         Views(_children(config_map, *(_services_of(wanted) if services is _AS_WANTED else services)), pods),
         BOOTTIME - first_seen_ago,
     )
+
+
+def answer(snapshot: SessionManagerSnapshot | None, asked: float = BOOTTIME, **changes: Any) -> Knowledge:
+    """What is known of the session manager by its answer to a question of this moment."""
+    given: dict[str, Any] = {
+        "phase": Phase.KNOWN,
+        "incarnation": INCARNATION,
+        "snapshot": snapshot,
+        "asked_at": asked,
+        "said_at": asked,
+    }
+    return Knowledge(**given | changes)
+
+
+def told(seen: ObservedCluster, flame: Knowledge) -> ObservedCluster:
+    """The same objects beside what is known of the session manager."""
+    return dataclasses.replace(seen, views=dataclasses.replace(seen.views, flame=flame))
 
 
 def foreign_pod(name: str, **changes: Any) -> PodView:

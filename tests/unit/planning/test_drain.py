@@ -24,6 +24,7 @@ from tests.unit.builders import (
     NOW,
     OWNER,
     ago,
+    answer,
     cluster_plan,
     effective,
     executor_pod,
@@ -32,6 +33,7 @@ from tests.unit.builders import (
     replicas,
     running,
     session_manager,
+    told,
 )
 from tests.unit.subreconcilers.harness import executor_name
 
@@ -46,8 +48,8 @@ def _plan(seen: ObservedCluster, wanted: EffectiveSpec, released_at: dict[str, f
 def _draining(snapshot: SessionManagerSnapshot, asked: float) -> ObservedCluster:
     marks = drain_annotations(DrainReason.SURPLUS, NOW)
     found = observed(session_manager(), executor_pod(0, annotations=marks))
-    flame = Knowledge(Phase.KNOWN, INCARNATION, snapshot=snapshot, asked_at=asked, said_at=asked)
-    return replace(found, views=replace(found.views, flame=flame))
+    flame = answer(snapshot, asked)
+    return told(found, flame)
 
 
 @pytest.mark.parametrize("released_at", [{}, {NODE: BOOTTIME - 1}])
@@ -66,16 +68,9 @@ def test_executor_is_deleted_by_an_answer_to_a_question_after_its_release() -> N
 def test_executor_of_an_earlier_session_manager_has_time_to_come_back_to_its_work(known_for: float) -> None:
     marks = drain_annotations(DrainReason.SURPLUS, NOW)
     older = executor_pod(0, annotations=marks, containers=[running(EXECUTOR_MANAGER, since=ago(2000))])
-    flame = Knowledge(
-        Phase.KNOWN,
-        INCARNATION,
-        snapshot=SessionManagerSnapshot({}),
-        asked_at=BOOTTIME,
-        said_at=BOOTTIME,
-        known_since=BOOTTIME - known_for,
-    )
+    flame = answer(SessionManagerSnapshot({}), known_since=BOOTTIME - known_for)
     found = observed(session_manager(), older)
-    seen = replace(found, views=replace(found.views, flame=flame))
+    seen = told(found, flame)
     plan = _plan(seen, effective(), {NODE: BOOTTIME - 1}, MOMENT)
     if known_for < RETURN_SECONDS:
         assert plan.delete == ()
@@ -96,9 +91,9 @@ def test_executor_with_work_is_drained_while_its_session_manager_is_not_ready() 
     found = observed(session_manager("starting"), executor_pod(0))
     flame = Knowledge(Phase.OFF, INCARNATION, left=SessionManagerSnapshot({NODE: NodeState.READY}, (_BUSY,)))
     executor, spec = found.executors[0], effective()
-    assert drainable(executor, replace(found, views=replace(found.views, flame=flame)), spec.group)
+    assert drainable(executor, told(found, flame), spec.group)
     other = replace(flame, incarnation="another incarnation")
-    assert not drainable(executor, replace(found, views=replace(found.views, flame=other)), spec.group)
+    assert not drainable(executor, told(found, other), spec.group)
 
 
 @pytest.mark.parametrize(
@@ -110,8 +105,8 @@ def test_executor_whose_mark_tells_nothing_is_drained_where_flame_lists_work_on_
     older = executor_pod(0, incarnation=incarnation, containers=[running(EXECUTOR_MANAGER, since=ago(2000))])
     found = observed(session_manager(), older)
     snapshot = SessionManagerSnapshot({NODE: NodeState.READY}, executors)
-    flame = Knowledge(Phase.KNOWN, INCARNATION, snapshot=snapshot, asked_at=BOOTTIME, said_at=BOOTTIME)
-    seen = replace(found, views=replace(found.views, flame=flame))
+    flame = answer(snapshot)
+    seen = told(found, flame)
     assert drainable(seen.executors[0], seen, effective().group) == drains
 
 
@@ -119,9 +114,9 @@ def test_drain_under_on_delete_ends_in_time_although_none_may_be_unavailable() -
     marks = drain_annotations(DrainReason.STALE, NOW - timedelta(seconds=700))
     older = executor_pod(0, incarnation="", annotations=marks, containers=[running(EXECUTOR_MANAGER, since=ago(2000))])
     snapshot = SessionManagerSnapshot({executor_name(each): NodeState.READY for each in range(3)}, (_BUSY,))
-    flame = Knowledge(Phase.KNOWN, INCARNATION, snapshot=snapshot, asked_at=BOOTTIME, said_at=BOOTTIME)
+    flame = answer(snapshot)
     found = observed(session_manager(), older, executor_pod(1), executor_pod(2))
-    seen = replace(found, views=replace(found.views, flame=flame))
+    seen = told(found, flame)
     none_missing = {"rollingUpdate": {"maxUnavailable": 0, "maxSurge": 1}}
     plan = _plan(seen, effective(replicas(3, type="OnDelete", **none_missing)), {}, MOMENT)
     assert [(executor.name, why) for executor, why in plan.delete] == [(NODE, Deletion.TIMED_OUT)]
@@ -146,7 +141,7 @@ def test_executor_whose_time_is_over_is_deleted_though_the_session_manager_is_si
     marks = drain_annotations(DrainReason.SURPLUS, ago(31))
     found = observed(session_manager(), executor_pod(0, annotations=marks), wanted=wanted)
     silent = Knowledge(Phase.UNKNOWN, INCARNATION, since=BOOTTIME - 5)
-    seen = replace(found, views=replace(found.views, flame=silent))
+    seen = told(found, silent)
     plan = _plan(seen, wanted, {}, MOMENT)
     assert [why for _, why in plan.delete] == [Deletion.TIMED_OUT]
     assert plan.waits == ()
@@ -157,16 +152,12 @@ def _marked(since: datetime, moment: ClockReading, timeout: int = 600) -> DrainP
     wanted = effective({"executorManager": {"drain": {"timeoutSeconds": timeout}}})
     marks = drain_annotations(DrainReason.SURPLUS, since)
     found = observed(session_manager(), executor_pod(0, annotations=marks), wanted=wanted)
-    flame = Knowledge(
-        Phase.KNOWN, INCARNATION, snapshot=SessionManagerSnapshot({}, (_BUSY,)), asked_at=BOOTTIME, said_at=BOOTTIME
-    )
-    return _plan(replace(found, views=replace(found.views, flame=flame)), wanted, {NODE: BOOTTIME - 1}, moment)
+    flame = answer(SessionManagerSnapshot({}, (_BUSY,)))
+    return _plan(told(found, flame), wanted, {NODE: BOOTTIME - 1}, moment)
 
 
 def _working(moment: float) -> Knowledge:
-    return Knowledge(
-        Phase.KNOWN, INCARNATION, snapshot=SessionManagerSnapshot({}, (_BUSY,)), asked_at=moment, said_at=moment
-    )
+    return answer(SessionManagerSnapshot({}, (_BUSY,)), moment)
 
 
 def test_drain_lasts_its_whole_time_again_when_the_clock_has_jumped_ahead() -> None:
@@ -214,7 +205,7 @@ def test_drain_without_a_time_counts_from_now_and_says_so() -> None:
     [pod] = [pod for pod in found.views.labelled_pods if pod.name == NODE]
     unsaid = executor_pod(0, annotations={key: pod.annotations[key] for key in (DRAINING_ANNOTATION,)})
     seen = observed(session_manager(), unsaid)
-    plan = _plan(replace(seen, views=replace(seen.views, flame=found.views.flame)), effective(), {}, MOMENT)
+    plan = _plan(told(seen, found.views.flame), effective(), {}, MOMENT)
     assert [since for _, since in plan.mend] == [NOW]
 
 

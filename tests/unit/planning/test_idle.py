@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from flamectl_operator.api.component_status import IdleStatus
-from flamectl_operator.flame.knowledge import RECENT_SNAPSHOT_SECONDS, Knowledge, Phase
+from flamectl_operator.flame.knowledge import RECENT_SNAPSHOT_SECONDS, Phase
 from flamectl_operator.flame.snapshot import Session, SessionManagerSnapshot
 from flamectl_operator.observed.cluster import ObservedCluster
 from flamectl_operator.planning.idle import Idleness, plan_idle
 from flamectl_operator.runtime.clock_reading import ClockReading
-from tests.unit.builders import BOOTTIME, INCARNATION, MOMENT, NOW, ago, later, observed, session_manager, spec
+from tests.unit.builders import BOOTTIME, MOMENT, NOW, ago, answer, later, observed, session_manager, spec, told
 
 GENERATION = 7
 EMPTY = SessionManagerSnapshot({})
@@ -22,9 +21,9 @@ EMPTY = SessionManagerSnapshot({})
 def _seen(
     snapshot: SessionManagerSnapshot | None, *, phase: Phase = Phase.KNOWN, age: float = 0, state: Any = "ready"
 ) -> ObservedCluster:
-    flame = Knowledge(phase, INCARNATION, snapshot=snapshot, asked_at=BOOTTIME - age, said_at=BOOTTIME - age)
+    flame = answer(snapshot, BOOTTIME - age, phase=phase)
     found = observed(session_manager(state))
-    return replace(found, views=replace(found.views, flame=flame))
+    return told(found, flame)
 
 
 def _idle(

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import timedelta
 
 import pytest
 
 from flamectl_operator.api.autoscaling import Autoscaling
 from flamectl_operator.api.component_status import AutoscalingStatus, IdleStatus
-from flamectl_operator.flame.knowledge import Knowledge, Phase
 from flamectl_operator.flame.snapshot import SessionManagerSnapshot
 from flamectl_operator.planning.autoscaling import rescale
 from flamectl_operator.planning.idle import plan_idle
-from tests.unit.builders import INCARNATION, observed, session_manager, spec
+from tests.unit.builders import answer, observed, session_manager, spec, told
 from tests.unit.runtime.test_server_clock import START, Machine
 
 #: Seconds that an idle cluster, and executors without demand, stay.
@@ -48,14 +46,8 @@ def test_idle_cluster_runs_for_its_time(ahead: float) -> None:
 
     def planned(before: IdleStatus) -> IdleStatus:
         reading = machine.clock.reading()
-        flame = Knowledge(
-            Phase.KNOWN,
-            INCARNATION,
-            snapshot=SessionManagerSnapshot({}),
-            asked_at=reading.boottime,
-            said_at=reading.boottime,
-        )
-        seen = replace(found, views=replace(found.views, flame=flame))
+        flame = answer(SessionManagerSnapshot({}), reading.boottime)
+        seen = told(found, flame)
         idleness = plan_idle(wanted, seen, before, 7, reading)
         assert idleness.suspended == (machine.true > TIMEOUT)
         return idleness.remembered

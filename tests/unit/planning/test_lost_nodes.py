@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from flamectl_operator.flame.knowledge import Knowledge, Phase
 from flamectl_operator.flame.snapshot import ExecutorState, FlameExecutor, NodeState, SessionManagerSnapshot
 from flamectl_operator.kube.pod_views import PodView
 from flamectl_operator.planning.cluster_plan import ClusterPlan
 from flamectl_operator.planning.lost_nodes import NODE_REPORT_INTERVAL_SECONDS
 from tests.unit.builders import (
     BOOTTIME,
-    INCARNATION,
     SETTINGS,
+    answer,
     cluster_plan,
     effective,
     executor_pod,
@@ -23,6 +21,7 @@ from tests.unit.builders import (
     replicas,
     session_manager,
     terminating,
+    told,
 )
 from tests.unit.subreconcilers.harness import executor_name
 
@@ -40,9 +39,9 @@ def _plan(
         {executor_name(each): NodeState.READY for each in nodes},
         tuple(FlameExecutor(executor_name(each), ExecutorState.BOUND, "s") for each in busy),
     )
-    known = Knowledge(Phase.KNOWN, INCARNATION, snapshot=snapshot, asked_at=BOOTTIME, said_at=BOOTTIME)
+    known = answer(snapshot)
     found = observed(session_manager(), *pods, wanted=WANTED, first_seen_ago=first_seen_ago)
-    seen = replace(found, views=replace(found.views, flame=known))
+    seen = told(found, known)
     return cluster_plan(seen, WANTED, **{"next_id": 5, **facts})
 
 

@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
 import pytest
 
-from flamectl_operator.flame.knowledge import Knowledge, Phase
 from flamectl_operator.flame.snapshot import ExecutorState, FlameExecutor, NodeState, SessionManagerSnapshot
 from flamectl_operator.kube.pod_views import PodView
 from flamectl_operator.planning.protection import ProtectionPlan
 from tests.unit.builders import (
-    BOOTTIME,
-    INCARNATION,
     NOW,
     ago,
+    answer,
     cluster_plan,
     effective,
     executor_pod,
@@ -26,6 +23,7 @@ from tests.unit.builders import (
     replicas,
     session_manager,
     terminating,
+    told,
 )
 from tests.unit.subreconcilers.harness import executor_name
 
@@ -58,10 +56,10 @@ def _plan(
         {executor_name(each): NodeState.READY for each in range(3)},
         tuple(FlameExecutor(executor_name(each), ExecutorState.BOUND, "s") for each in busy),
     )
-    known = Knowledge(Phase.KNOWN, INCARNATION, snapshot=snapshot, asked_at=BOOTTIME, said_at=BOOTTIME, failing=failing)
+    known = answer(snapshot, failing=failing)
     wanted = effective(merged(replicas(1), spec), suspended=suspended)
     found = observed(session_manager(), *pods, wanted=wanted)
-    seen = replace(found, views=replace(found.views, flame=known))
+    seen = told(found, known)
     return cluster_plan(seen, wanted).protection
 
 

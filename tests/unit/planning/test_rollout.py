@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 
 from flamectl_operator.api.constants import EXECUTOR_MANAGER, SESSION_MANAGER
 from flamectl_operator.desired import names
-from flamectl_operator.flame.knowledge import Knowledge, Phase
 from flamectl_operator.flame.snapshot import NodeState, SessionManagerSnapshot
 from flamectl_operator.kube.pod_views import ContainerState, ContainerStateRunning, ContainerStatus, PodView
 from flamectl_operator.observed.cluster import ObservedCluster
@@ -26,6 +25,7 @@ from tests.unit.builders import (
     MOMENT,
     PodState,
     ago,
+    answer,
     cluster_plan,
     condition,
     container_id,
@@ -37,6 +37,7 @@ from tests.unit.builders import (
     session_manager,
     terminating,
     text,
+    told,
 )
 
 OLD = "old"
@@ -568,12 +569,9 @@ def test_session_manager_is_asked_under_on_delete_only_about_executors_that_the_
         executor_pod(n, revision=OLD, incarnation=incarnation, **_started(EXECUTOR_MANAGER, started)) for n in range(2)
     ]
     nodes = {pod.name: NodeState.READY for pod in pods}
-    flame = Knowledge(
-        Phase.KNOWN, snapshot=SessionManagerSnapshot(nodes, ()), asked_at=BOOTTIME - 20, said_at=BOOTTIME - 20
-    )
     found, wanted = observed(_manager(), *pods), effective(replicas(2, type="OnDelete"))
-    flame = replace(flame, incarnation=found.session_manager_incarnation)
-    plan = cluster_plan(replace(found, views=replace(found.views, flame=flame)), wanted, MOMENT)
+    known = answer(SessionManagerSnapshot(nodes, ()), BOOTTIME - 20, incarnation=found.session_manager_incarnation)
+    plan = cluster_plan(told(found, known), wanted)
     assert [each.reason for each in plan.rollout.waits] == waits
     assert plan.answers_needed == (len(waits) > 1)
 

@@ -128,7 +128,6 @@ def test_pod_of_an_earlier_flame_cluster_is_left_to_garbage_collection(pod: PodV
 
     assert plan.action is SessionManagerAction.WAIT
     assert plan.wait is not None
-    assert plan.wait is not None
     assert plan.wait.reason == "NameNotFree"
 
 

@@ -2,24 +2,23 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
 import pytest
 
 from flamectl_operator.api.constants import SESSION_MANAGER, SHARED_ANNOTATION
-from flamectl_operator.flame.knowledge import RECENT_SNAPSHOT_SECONDS, Knowledge, Phase
+from flamectl_operator.flame.knowledge import RECENT_SNAPSHOT_SECONDS, Phase
 from flamectl_operator.flame.snapshot import ExecutorState, FlameExecutor, Session, SessionManagerSnapshot
 from flamectl_operator.planning.cluster_plan import ClusterPlan
 from flamectl_operator.planning.session_manager_update import pending_since
 from flamectl_operator.runtime.clock_reading import ClockReading
 from tests.unit.builders import (
     BOOTTIME,
-    INCARNATION,
     MOMENT,
     NOW,
     ago,
+    answer,
     cluster_plan,
     condition,
     desired,
@@ -30,6 +29,7 @@ from tests.unit.builders import (
     observed,
     running,
     session_manager,
+    told,
     waiting,
 )
 
@@ -59,9 +59,9 @@ def _plan(
     pods = [executor_pod(number, revision="old") for number in range(executors)]
     seen = observed(manager or session_manager(revision="old"), *pods, wanted=wanted)
     phase = Phase.UNKNOWN if said is None else Phase.KNOWN
-    flame = Knowledge(phase, INCARNATION, snapshot=said, asked_at=BOOTTIME - age, said_at=BOOTTIME - age)
+    flame = answer(said, BOOTTIME - age, phase=phase)
     accepted = frozenset({wanted.desired.session_manager.rendered, wanted.desired.group.template.rendered})
-    return cluster_plan(replace(seen, views=replace(seen.views, flame=flame)), wanted, now, accepted=accepted)
+    return cluster_plan(told(seen, flame), wanted, now, accepted=accepted)
 
 
 @pytest.mark.parametrize(

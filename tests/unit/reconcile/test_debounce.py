@@ -1,13 +1,11 @@
 from __future__ import annotations
 
-from dataclasses import replace as with_
 from typing import Any
 
 import pytest
 from msgspec.structs import replace
 
 from flamectl_operator.api.status import FlameClusterStatus, Generations
-from flamectl_operator.flame.knowledge import Knowledge, Phase
 from flamectl_operator.flame.snapshot import ExecutorState, FlameExecutor, NodeState, SessionManagerSnapshot
 from flamectl_operator.kube.pod_views import PodView
 from flamectl_operator.reconcile.debounce import (
@@ -22,10 +20,9 @@ from flamectl_operator.reconcile.debounce import (
 )
 from flamectl_operator.runtime.outcome import Outcome, Result, blocked, wait
 from tests.unit.builders import (
-    BOOTTIME,
-    INCARNATION,
     OWNER,
     PodState,
+    answer,
     effective,
     executor_pod,
     object_cache_pod,
@@ -33,6 +30,7 @@ from tests.unit.builders import (
     replicas,
     session_manager,
     terminating,
+    told,
 )
 
 DEBOUNCE = Debounce(until=11.0, awaited=Awaited(starts=3), length=FIRST_INTERVAL)
@@ -194,8 +192,8 @@ CALM = FlameClusterStatus(generations=Generations(reconciled=1))
 def _awaited(*pods: PodView, wanted: int = 3, status: FlameClusterStatus = CALM, **given: Any) -> Awaited:
     spec = effective(replicas(wanted), suspended=given.get("suspended", False))
     found = observed(given.get("manager", session_manager()), *pods, wanted=spec)
-    flame = Knowledge(Phase.KNOWN, INCARNATION, snapshot=given.get("snapshot"), asked_at=BOOTTIME, said_at=BOOTTIME)
-    found = with_(found, views=with_(found.views, flame=flame))
+    flame = answer(given.get("snapshot"))
+    found = told(found, flame)
     return awaited_executors(status, found, spec.group, given.get("result", Result()))
 
 
@@ -203,11 +201,8 @@ def _executors(ready: int, starting: int) -> list[PodView]:
     return [executor_pod(number, "ready" if number < ready else "starting") for number in range(ready + starting)]
 
 
-def test_first_ready_executor_turns_the_state() -> None:
+def test_first_and_last_ready_executor_turn_the_state() -> None:
     assert _awaited(*_executors(0, 3)) == Awaited(starts=1)
-
-
-def test_last_ready_executor_turns_the_state() -> None:
     assert _awaited(*_executors(1, 2)) == Awaited(starts=2)
 
 

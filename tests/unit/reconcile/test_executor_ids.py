@@ -14,7 +14,7 @@ from flamectl_operator.flame.snapshot import ExecutorState, FlameExecutor, NodeS
 from flamectl_operator.kube.pod_views import PodView
 from flamectl_operator.observed.cluster import ObservedCluster
 from flamectl_operator.reconcile.executor_ids import MAX_STEP, ExecutorIds
-from tests.unit.builders import INCARNATION, NOW, executor_pod, observed, session_manager
+from tests.unit.builders import INCARNATION, NOW, executor_pod, observed, session_manager, told
 from tests.unit.subreconcilers.harness import executor_name
 
 
@@ -26,7 +26,7 @@ def _answer(*names: str, incarnation: str = INCARNATION, pods: tuple[PodView, ..
     """Return a cluster whose session manager listed nodes in its first answer."""
     flame = Knowledge(Phase.KNOWN, incarnation, first=frozenset(names))
     found = observed(session_manager(), *pods)
-    return replace(found, views=replace(found.views, flame=flame))
+    return told(found, flame)
 
 
 @pytest.mark.parametrize("stored", [None, 0, 3])
@@ -42,7 +42,7 @@ def test_first_answer_of_a_session_manager_raises_the_next_id_above_every_node_t
     found = _answer()
     flame = replace(found.views.flame, first=snapshot.names)
     ids = ExecutorIds()
-    assert ids.advance(_status(3), replace(found, views=replace(found.views, flame=flame))) == 53
+    assert ids.advance(_status(3), told(found, flame)) == 53
     assert ids.incredible == ()
 
 
@@ -74,7 +74,7 @@ def test_later_answers_of_the_same_session_manager_leave_the_next_id_as_it_is() 
 def test_first_answer_counts_although_the_session_manager_answers_no_more(phase: Phase) -> None:
     found = _answer(executor_name(9))
     flame = replace(found.views.flame, phase=phase, failing=True)
-    assert ExecutorIds().advance(_status(3), replace(found, views=replace(found.views, flame=flame))) == 10
+    assert ExecutorIds().advance(_status(3), told(found, flame)) == 10
 
 
 def test_answer_moves_the_next_id_by_a_bounded_step_and_names_beyond_it_are_told() -> None:
@@ -93,5 +93,5 @@ def test_session_manager_that_lies_in_each_incarnation_uses_up_no_more_than_a_st
             dict.fromkeys(map(executor_name, (before + MAX_STEP - 1, 10**9, MAX_ID)), NodeState.READY)
         )
         flame = Knowledge(Phase.KNOWN, found.session_manager_incarnation, first=lie.names)
-        ids.advance(_status(None), replace(found, views=replace(found.views, flame=flame)))
+        ids.advance(_status(None), told(found, flame))
         assert ids.next_id == before + MAX_STEP

@@ -108,24 +108,21 @@ _BEGUN = _starting("Session manager is missing", work="needsSessionManager")
 _CREATED = _starting("Session manager is starting")
 
 
-def test_status_that_says_created_waits_as_long_as_creations_are_slow() -> None:
-    throttle = Throttle().wrote({}, _BEGUN, now=5.0)
-    pause = CREATED_FACTOR * 0.1
-
-    assert throttle.delay(_BEGUN, _CREATED, now=5.5, creation_seconds=0.1) == pytest.approx(pause - 0.5)
-    assert throttle.delay(_BEGUN, _CREATED, now=5.0 + pause, creation_seconds=0.1) == 0
-
-
-def test_status_that_says_created_waits_for_a_limited_time() -> None:
-    throttle = Throttle().wrote({}, _BEGUN, now=5.0)
-
-    assert throttle.delay(_BEGUN, _CREATED, now=5.0, creation_seconds=60.0) == LAST_CREATED_PAUSE
-
-
-def test_status_that_says_created_is_written_at_once_when_creations_are_quick() -> None:
+@pytest.mark.parametrize(
+    ("now", "creation_seconds", "delay"),
+    [
+        pytest.param(5.5, 0.1, CREATED_FACTOR * 0.1 - 0.5, id="creations are slow"),
+        pytest.param(5.0 + CREATED_FACTOR * 0.1, 0.1, 0, id="its pause is over"),
+        pytest.param(5.0, 60.0, LAST_CREATED_PAUSE, id="creations are very slow"),
+        pytest.param(5.05, 0.9 * FIRST_PAUSE / CREATED_FACTOR, 0, id="creations are quick"),
+    ],
+)
+def test_status_that_says_created_waits_as_long_as_creations_are_slow(
+    now: float, creation_seconds: float, delay: float
+) -> None:
     throttle = Throttle().wrote({}, _BEGUN, now=5.0)
 
-    assert throttle.delay(_BEGUN, _CREATED, now=5.05, creation_seconds=0.9 * FIRST_PAUSE / CREATED_FACTOR) == 0
+    assert throttle.delay(_BEGUN, _CREATED, now=now, creation_seconds=creation_seconds) == pytest.approx(delay)
 
 
 def test_status_that_says_created_never_waits_in_a_cluster_that_does_not_start() -> None:

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 
 from flamectl_operator.flame.knowledge import Knowledge, Phase
 from flamectl_operator.flame.snapshot import Session, SessionManagerSnapshot
 from flamectl_operator.status.paused_sessions import paused_sessions
-from tests.unit.builders import INCARNATION, observed, session_manager
+from tests.unit.builders import INCARNATION, observed, session_manager, told
 
 
 def _told(*sessions: Session) -> list[str]:
     seen = observed(session_manager())
     flame = Knowledge(Phase.KNOWN, INCARNATION, snapshot=SessionManagerSnapshot({}, sessions=sessions))
-    return [str(each) for each in paused_sessions(replace(seen, views=replace(seen.views, flame=flame)))]
+    return [str(each) for each in paused_sessions(told(seen, flame))]
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,7 @@ from flamectl_operator.flame.session_manager import FlameError
 from flamectl_operator.flame.snapshot import SessionManagerSnapshot
 from flamectl_operator.flame.watcher import Key, Target
 from flamectl_operator.runtime.outcome import Result
-from tests.flame.model import FlameModel
+from tests.flame.model import FlameModel, ModelSession
 from tests.unit.builders import OWNER
 from tests.unit.subreconcilers.fake_api import ManualClock
 from tests.unit.subreconcilers.harness import StepHarness
@@ -227,3 +227,13 @@ async def converged(
     world.api.writes.clear()
     world.events.told.clear()
     return world
+
+
+async def busy(
+    changes: dict[str, Any], tasks: int, seconds: float, **session: Any
+) -> tuple[FlameHarness, ModelSession]:
+    """Return a cluster whose executors work on the tasks of a session, and that session."""
+    world = await converged(changes)
+    opened = world.model.open_session("s", tasks=tasks, seconds=seconds, **session)
+    await world.live(3)
+    return world, opened

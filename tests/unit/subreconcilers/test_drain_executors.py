@@ -13,18 +13,8 @@ from flamectl_operator.kube.resources import PODS
 from flamectl_operator.reconcile.batch import BATCH_LONGEST_PAUSE
 from tests.flame.model import ModelSession
 from tests.unit.builders import replicas
-from tests.unit.subreconcilers.flame_harness import FlameHarness, converged
+from tests.unit.subreconcilers.flame_harness import FlameHarness, busy, converged
 from tests.unit.subreconcilers.harness import executor_name
-
-
-async def _busy(
-    changes: dict[str, Any], tasks: int, seconds: float, **session: Any
-) -> tuple[FlameHarness, ModelSession]:
-    """Return a cluster whose executors work on the tasks of a session, and that session."""
-    world = await converged(changes)
-    opened = world.model.open_session("s", tasks=tasks, seconds=seconds, **session)
-    await world.live(3)
-    return world, opened
 
 
 def _each_once(session: ModelSession) -> bool:
@@ -53,7 +43,7 @@ async def test_executor_of_the_session_with_the_lowest_priority_goes_first(prior
 async def test_no_executor_is_marked_after_a_remaining_one_has_failed(
     starting: int, verb: str, marked: list[int]
 ) -> None:
-    world, _ = await _busy(replicas(4), 4, 100)
+    world, _ = await busy(replicas(4), 4, 100)
     world.edit(replicas(4 + starting))
     await world.run_pass()
     world.edit(replicas(2))
@@ -70,7 +60,7 @@ async def test_no_executor_is_marked_after_a_remaining_one_has_failed(
 
 
 async def test_drained_executor_is_deleted_with_one_second_of_grace(monkeypatch: pytest.MonkeyPatch) -> None:
-    world, session = await _busy(replicas(1), 1, 20)
+    world, session = await busy(replicas(1), 1, 20)
     delete, graces = world.api.delete, []
 
     async def noted(*arguments: Any, **options: Any) -> Any:
@@ -105,7 +95,7 @@ async def test_drain_ends_with_the_session_though_other_sessions_wait() -> None:
 
 
 async def test_busy_executor_is_deleted_when_its_session_has_ended() -> None:
-    world, session = await _busy(replicas(1), 3, 20)
+    world, session = await busy(replicas(1), 3, 20)
     world.edit(replicas(0))
     await world.live(30)
     assert world.draining == [0]
@@ -145,7 +135,7 @@ async def test_no_executor_is_marked_after_a_standstill_before_the_next_pass(ver
 
 
 async def test_scaling_up_while_executors_drain_makes_new_ones() -> None:
-    world, _ = await _busy(replicas(2), 2, 200)
+    world, _ = await busy(replicas(2), 2, 200)
     world.edit(replicas(1))
     await world.live(3)
     [drained] = world.draining
@@ -158,7 +148,7 @@ async def test_scaling_up_while_executors_drain_makes_new_ones() -> None:
 
 
 async def test_executor_is_deleted_and_reported_when_its_time_is_over() -> None:
-    world, session = await _busy({"executorManager": {"replicas": 2, "drain": {"timeoutSeconds": 30}}}, 2, 90)
+    world, session = await busy({"executorManager": {"replicas": 2, "drain": {"timeoutSeconds": 30}}}, 2, 90)
     world.edit({"executorManager": {"replicas": 1}})
     await world.live(40)
     assert len(world.executor_ids) == 1
@@ -170,7 +160,7 @@ async def test_executor_is_deleted_and_reported_when_its_time_is_over() -> None:
 
 
 async def test_without_a_drain_time_executors_go_at_once() -> None:
-    world, _ = await _busy({"executorManager": {"replicas": 2, "drain": {"timeoutSeconds": 0}}}, 2, 90)
+    world, _ = await busy({"executorManager": {"replicas": 2, "drain": {"timeoutSeconds": 0}}}, 2, 90)
     world.edit({"executorManager": {"replicas": 1}})
     await world.tick()
 
@@ -179,7 +169,7 @@ async def test_without_a_drain_time_executors_go_at_once() -> None:
 
 @pytest.mark.parametrize("seconds", [1, 3, 6])
 async def test_next_operator_finishes_a_drain_wherever_the_first_one_stopped(seconds: int) -> None:
-    world, session = await _busy(replicas(3), 3, 10, max_instances=3)
+    world, session = await busy(replicas(3), 3, 10, max_instances=3)
     world.edit(replicas(1))
     await world.live(seconds)
     marked = world.draining
@@ -207,7 +197,7 @@ async def test_unreachable_session_manager_delays_no_scale_down() -> None:
 
 
 async def test_marked_executors_go_when_the_session_manager_stays_unreachable() -> None:
-    world, _ = await _busy(replicas(2), 2, 1000)
+    world, _ = await busy(replicas(2), 2, 1000)
     world.edit(replicas(1))
     await world.live(3)
     assert len(world.draining) == 1
@@ -220,7 +210,7 @@ async def test_marked_executors_go_when_the_session_manager_stays_unreachable() 
 
 
 async def test_suspended_cluster_waits_for_no_drain() -> None:
-    world, _ = await _busy(replicas(2), 2, 1000)
+    world, _ = await busy(replicas(2), 2, 1000)
     world.edit(replicas(1))
     await world.live(3)
 
@@ -249,7 +239,7 @@ def _metadata(world: FlameHarness, executor_id: int) -> dict[str, Any]:
 
 @pytest.mark.parametrize("since", ["2999-01-01T00:00:00+00:00", "soon", "2020-01-01T00:00:00", None])
 async def test_mark_without_a_time_that_counts_is_mended_once_and_the_drain_ends_in_time(since: str | None) -> None:
-    world, _ = await _busy({"executorManager": {"replicas": 2, "drain": {"timeoutSeconds": 60}}}, 2, 1000)
+    world, _ = await busy({"executorManager": {"replicas": 2, "drain": {"timeoutSeconds": 60}}}, 2, 1000)
     marks = {DRAINING_ANNOTATION: "Surplus"} | ({DRAINING_SINCE_ANNOTATION: since} if since is not None else {})
     world.change("pods", executor_name(0), {"metadata": {"annotations": marks}})
     began = world.clock.now()
@@ -284,7 +274,7 @@ async def test_marks_written_by_hand_take_no_more_executors_than_the_budget_allo
 
 
 async def test_webhook_that_takes_the_mark_of_a_drain_off_is_reported() -> None:
-    world, _ = await _busy(replicas(1), 3, 20)
+    world, _ = await busy(replicas(1), 3, 20)
     world.api.webhook = lambda _, manifest: manifest["metadata"].get("annotations", {}).pop(DRAINING_ANNOTATION, None)
 
     world.edit(replicas(0))

@@ -6,7 +6,7 @@ from typing import Any
 
 from tests.unit.builders import merged, replicas
 from tests.unit.subreconcilers.errors import lost
-from tests.unit.subreconcilers.flame_harness import FlameHarness, converged
+from tests.unit.subreconcilers.flame_harness import FlameHarness, busy, converged
 from tests.unit.subreconcilers.harness import executor_name
 
 EVICT, DISRUPT = "cluster-autoscaler.kubernetes.io/safe-to-evict", "karpenter.sh/do-not-disrupt"
@@ -75,9 +75,7 @@ async def test_patch_whose_answer_is_lost_is_not_repeated() -> None:
 
 
 async def test_turning_protection_on_and_off_restarts_nothing() -> None:
-    world = await converged(replicas(1))
-    world.model.open_session("s", tasks=1, seconds=300)
-    await world.live(3)
+    world, _ = await busy(replicas(1), 1, 300)
     assert not _protected(world)
 
     world.edit(PROTECT)

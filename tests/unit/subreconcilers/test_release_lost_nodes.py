@@ -5,20 +5,20 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
+import pytest
 from pytest_mock import MockerFixture
 
 from flamectl_operator.planning.lost_nodes import NODE_REPORT_INTERVAL_SECONDS
 from flamectl_operator.reconcile.session_manager_io import PASS_LIMIT, READ_RATE, READS_AT_ONCE
 from flamectl_operator.subreconcilers.release_lost_nodes import ReleaseLostNodes
 from tests.unit.builders import SETTINGS, replicas
-from tests.unit.subreconcilers.flame_harness import FlameHarness, converged
+from tests.unit.subreconcilers.flame_harness import FlameHarness, busy, converged
 from tests.unit.subreconcilers.harness import executor_name
 
 
 def _terminate(world: FlameHarness, executor_id: int) -> None:
     """Mark a Pod for deletion; it stays."""
-    pod = world.pod(executor_name(executor_id))
-    world.api.put("pods", pod | {"metadata": pod["metadata"] | {"deletionTimestamp": "2025-06-01T12:00:00Z"}})
+    world.change("pods", executor_name(executor_id), {"metadata": {"deletionTimestamp": "2025-06-01T12:00:00Z"}})
 
 
 async def test_lost_node_that_an_old_answer_shows_idle_is_reported_after_its_release() -> None:
@@ -36,20 +36,14 @@ async def test_lost_node_that_an_old_answer_shows_idle_is_reported_after_its_rel
     assert ("report", executor_name(0)) in world.asked.calls
 
 
-async def test_executor_that_has_ended_and_lost_its_label_leaves_the_table() -> None:
+@pytest.mark.parametrize("lost", ["label", "owner"])
+async def test_executor_that_has_ended_and_lost_its_label_or_owner_leaves_the_table(lost: str) -> None:
     world = await converged(replicas(2))
     world.set_executor(0, "failed")
-    world.unlabel("pods", executor_name(0))
-    await world.live(60)
-
-    assert executor_name(0) not in world.model.nodes
-
-
-async def test_executor_that_has_ended_and_lost_its_owner_leaves_the_table() -> None:
-    world = await converged(replicas(2))
-    world.set_executor(0, "failed")
-    pod = world.pod(executor_name(0))
-    world.api.put("pods", pod | {"metadata": pod["metadata"] | {"ownerReferences": []}})
+    if lost == "label":
+        world.unlabel("pods", executor_name(0))
+    else:
+        world.change("pods", executor_name(0), {"metadata": {"ownerReferences": []}})
     await world.live(60)
 
     assert executor_name(0) not in world.model.nodes
@@ -65,9 +59,7 @@ async def test_node_whose_pod_terminates_gets_no_more_work() -> None:
 
 
 async def test_executor_that_stays_terminating_on_a_lost_node_is_reported_as_lost_when_its_time_is_over() -> None:
-    world = await converged(replicas(2))
-    world.model.open_session("s", tasks=6, seconds=20)
-    await world.live(3)
+    world, _ = await busy(replicas(2), 6, 20)
     _terminate(world, 0)
     world.asked.poll()
     await world.run_pass()
@@ -81,9 +73,7 @@ async def test_executor_that_stays_terminating_on_a_lost_node_is_reported_as_los
 
 
 async def test_node_whose_pod_has_failed_and_terminates_is_not_released_before_its_tasks_run_elsewhere() -> None:
-    world = await converged(replicas(2))
-    session = world.model.open_session("s", tasks=6, seconds=20)
-    await world.live(3)
+    world, session = await busy(replicas(2), 6, 20)
     world.set_executor(0, "failed")
     await world.live(2)
     assert ("report", executor_name(0)) in world.asked.calls
@@ -97,9 +87,7 @@ async def test_node_whose_pod_has_failed_and_terminates_is_not_released_before_i
 
 
 async def test_lost_node_on_which_executors_stay_listed_is_reported_again_without_an_event() -> None:
-    world = await converged(replicas(2))
-    world.model.open_session("s", tasks=2, seconds=30)
-    await world.live(3)
+    world, _ = await busy(replicas(2), 2, 30)
     world.set_executor(0, "failed")
     await world.live(1)
     # Somebody releases the node again, so the session manager does not notice the loss.

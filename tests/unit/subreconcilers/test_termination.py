@@ -8,7 +8,7 @@ import pytest
 
 from flamectl_operator.kube.resources import PODS
 from tests.unit.builders import OWNER, merged, replicas
-from tests.unit.subreconcilers.flame_harness import FlameHarness, converged
+from tests.unit.subreconcilers.flame_harness import FlameHarness, busy, converged
 from tests.unit.subreconcilers.harness import StepHarness, executor_name
 from tests.unit.subreconcilers.harness import converged as converged_without_flame
 
@@ -78,9 +78,7 @@ async def test_executor_with_the_hook_is_deleted_with_one_second_after_its_drain
 
 
 async def test_evicted_executor_is_released_and_replaced_at_once_and_each_task_runs_once() -> None:
-    world = await converged(_with_hook(2))
-    session = world.model.open_session("s", tasks=10, seconds=20)
-    await world.live(3)
+    world, session = await busy(_with_hook(2), 10, 20)
 
     await _evict(world, executor_name(0))
     world.sync()
@@ -98,9 +96,7 @@ async def test_evicted_executor_is_released_and_replaced_at_once_and_each_task_r
 async def test_operator_does_not_delete_an_executor_that_somebody_else_has_deleted(
     graces: dict[str, int | None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    world = await converged(_with_hook(2))
-    world.model.open_session("s", tasks=10, seconds=20)
-    await world.live(3)
+    world, _ = await busy(_with_hook(2), 10, 20)
     await _evict(world, executor_name(0))
     _note(world, graces, monkeypatch)
 

@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -18,55 +17,35 @@ VICTIM = "my-flame-session-manager.victim.svc.cluster.local"
 VICTIMS_IP = "10.64.0.99"
 
 
-def _service(world: FlameHarness, **spec: Any) -> None:
-    world.squat("services", SM_NAME)
-    world.change("services", SM_NAME, {"spec": spec})
-
-
-def _external_name(world: FlameHarness) -> None:
-    _service(world, type="ExternalName", externalName=VICTIM)
-
-
-def _selector(world: FlameHarness) -> None:
-    _service(world, selector={"app": "victim"}, publishNotReadyAddresses=True)
-
-
-def _without_selector(world: FlameHarness) -> None:
-    _service(world, clusterIP="None")
-
-
-def _external_ips(world: FlameHarness) -> None:
-    _service(world, externalIPs=[VICTIMS_IP], loadBalancerIP=VICTIMS_IP)
-
-
-def _extra_endpoint(world: FlameHarness) -> None:
-    world.squat("pods", "beside", labels=OWNER.selector("session-manager") | {"flame.xflops.io/cluster": OWNER.name})
-    world.change("pods", "beside", {"status": _ready(VICTIMS_IP)})
-
-
 def _ready(address: str) -> dict[str, Any]:
     return {"phase": "Running", "podIP": address, "conditions": [{"type": "Ready", "status": "True"}]}
 
 
-BENT: dict[str, Callable[[FlameHarness], None]] = {
-    "ExternalName": _external_name,
-    "selector": _selector,
-    "EndpointSlice": _without_selector,
-    "externalIPs": _external_ips,
-    "labelled Pod": _extra_endpoint,
+#: Specs of a Service with the name of the session manager's.
+BENT: dict[str, dict[str, Any]] = {
+    "ExternalName": {"type": "ExternalName", "externalName": VICTIM},
+    "selector": {"selector": {"app": "victim"}, "publishNotReadyAddresses": True},
+    "EndpointSlice": {"clusterIP": "None"},
+    "externalIPs": {"externalIPs": [VICTIMS_IP], "loadBalancerIP": VICTIMS_IP},
+    "labelled Pod": {},
 }
 
 
-@pytest.mark.parametrize("bend", BENT.values(), ids=BENT)
-async def test_own_pod_is_asked_whatever_the_name_of_the_service_leads_to(bend: Callable[[FlameHarness], None]) -> None:
+@pytest.mark.parametrize("service", BENT.values(), ids=BENT)
+async def test_own_pod_is_asked_whatever_the_name_of_the_service_leads_to(service: dict[str, Any]) -> None:
     world = FlameHarness()
-    bend(world)
+    if service:
+        world.squat("services", SM_NAME)
+        world.change("services", SM_NAME, {"spec": service})
+    else:
+        labels = OWNER.selector("session-manager") | {"flame.xflops.io/cluster": OWNER.name}
+        world.squat("pods", "beside", labels=labels)
+        world.change("pods", "beside", {"status": _ready(VICTIMS_IP)})
     await world.live(10)
 
-    pod, target = world.session_manager, world.asked.target
-    assert pod is not None
+    target = world.asked.target
     assert target is not None
-    assert (target.host, target.port, target.server) == (POD_IP, 8080, pod["metadata"]["uid"])
+    assert (target.host, target.port, target.server) == (POD_IP, 8080, world.uid(SM_NAME))
     assert target.certified_name == f"{SM_NAME}.{OWNER.namespace}.svc.cluster.local"
 
 

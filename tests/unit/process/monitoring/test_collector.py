@@ -28,9 +28,10 @@ class Scene:
 
     Args:
         namespaces: The namespaces that it watches.
+        synced: Whether its caches are.
     """
 
-    def __init__(self, *namespaces: str) -> None:
+    def __init__(self, *namespaces: str, synced: bool = True) -> None:
         clock = VirtualClock()
         config = OperatorConfig.model_validate({"controller": {"namespaces": list(namespaces), "workers": 3}})
         self.operator = Operator(FakeApi(clock), config, clock, Random(0), "test", "us")
@@ -41,6 +42,8 @@ class Scene:
         )
         self.registry.register(self.collector)
         self._revision = 0
+        if synced:
+            self.sync()
 
     def sync(self) -> None:
         for reflector in self.operator.reflectors:
@@ -142,7 +145,6 @@ async def test_events_that_were_dropped_are_counted() -> None:
 
 async def test_clusters_are_counted_by_state_and_each_state_is_there() -> None:
     scene = Scene()
-    scene.sync()
     scene.put("a", state="Running")
     scene.put("b", state="Running")
     scene.put("c", state="Failed")
@@ -157,7 +159,6 @@ async def test_clusters_are_counted_by_state_and_each_state_is_there() -> None:
 
 async def test_a_cluster_has_its_executors_and_conditions() -> None:
     scene = Scene()
-    scene.sync()
     conditions = [{"type": "Ready", "status": "True"}, {"type": "Degraded", "status": "False"}]
     scene.put("a", executorManager={"ready": 2}, conditions=conditions)
 
@@ -170,7 +171,6 @@ async def test_a_cluster_has_its_executors_and_conditions() -> None:
 
 async def test_ready_is_exported_always_and_exceptional_conditions_while_true() -> None:
     scene = Scene()
-    scene.sync()
     for kind in ("Degraded", "Suspended", "Paused"):
         scene.put("a", conditions=[{"type": kind, "status": "True"}, {"type": "Progressing", "status": "True"}])
 
@@ -182,7 +182,6 @@ async def test_ready_is_exported_always_and_exceptional_conditions_while_true() 
 
 async def test_series_of_a_deleted_cluster_end() -> None:
     scene = Scene()
-    scene.sync()
     for name in ("a", "b", "c"):
         scene.put(name)
     scene.put("b", terminating=True)
@@ -195,7 +194,7 @@ async def test_series_of_a_deleted_cluster_end() -> None:
 
 
 async def test_clusters_are_counted_only_by_the_working_replica_after_sync() -> None:
-    scene = Scene()
+    scene = Scene(synced=False)
     scene.put("a")
     assert scene.series("flamectl_clusters") == set()
 
@@ -209,7 +208,6 @@ async def test_clusters_are_counted_only_by_the_working_replica_after_sync() -> 
 
 async def test_collector_describes_every_metric() -> None:
     scene = Scene()
-    scene.sync()
     scene.put("a")
 
     described = {(metric.name, metric.type, metric.documentation) for metric in scene.collector.describe()}
