@@ -54,11 +54,16 @@ class PlannedStep(Subreconciler, Generic[P]):
         async def apply() -> Outcome:
             return await self.apply(pass_, self.part(pass_.plan))
 
-        return combine([*part.waits, *await collect(partial(self._delete_under_lock, pass_, part), apply)])
+        return combine([*part.waits, *await collect(partial(self._delete_under_lock, pass_), apply)])
 
-    async def _delete_under_lock(self, pass_: Pass, part: P) -> Outcome:
-        if (deferral := await pass_.confirm_lock(part.removes)) is not None:
+    async def _delete_under_lock(self, pass_: Pass) -> Outcome:
+        if (deferral := await pass_.confirm_lock()) is not None:
             return deferral
-        part = self.part(pass_.plan)  # the confirmation may have updated the view
+        part, confirmed = self.part(pass_.plan), set[str]()  # the confirmation may have updated the view
+        # The plan chooses other Pods in place of those whose claims turn out to be in danger.
+        while chosen := [each.pod for each in part.removes if each.pod.uid not in confirmed]:
+            await pass_.io.confirm_claims(chosen)
+            confirmed |= {pod.uid for pod in chosen}
+            part = self.part(pass_.plan)
         # Taking the lock may have lasted so long that the plan now waits for another answer of the session manager.
         return await self.delete(pass_, part) if part.locked else combine(part.waits)

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import datetime
 
 import structlog
 
 from flamectl_operator.observed.cluster import ObservedCluster
-from flamectl_operator.observed.component import Component
 from flamectl_operator.planning.cluster_plan import ClusterPlan, PassFacts
 from flamectl_operator.planning.effective_spec import EffectiveSpec
 from flamectl_operator.planning.needs import NO_NEEDS
@@ -138,12 +137,9 @@ class Pass:
         """Seconds for which no executor may be created; see `ExecutorIds.held_for`."""
         return self.ids.held_for(self.observe().flame, self.now().boottime)
 
-    async def confirm_lock(self, pods: Iterable[Component] = ()) -> Outcome | None:
-        """Check right before a step chooses the Pods that it deletes: the deletion lock, and the claims that the Pods mount."""
-        deferral = await self.lock.confirm(self.status.cluster, suspended=self.effective.suspended)
-        if deferral is None:
-            await self.io.confirm_claims([each.pod for each in pods])
-        return deferral
+    async def confirm_lock(self) -> Outcome | None:
+        """Check the deletion lock right before a step chooses the Pods that it deletes; see `DeletionLock.confirm`."""
+        return await self.lock.confirm(self.status.cluster, suspended=self.effective.suspended)
 
     def status_input(self, observed: ObservedCluster, next_id: int) -> StatusInput:
         """Return the input of the status at this point of the pass."""

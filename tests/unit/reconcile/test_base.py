@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, cast
 
-from flamectl_operator.observed.component import Component
 from flamectl_operator.planning.cluster_plan import ClusterPlan
 from flamectl_operator.planning.part import Part
 from flamectl_operator.reconcile.base import PlannedStep
@@ -35,7 +33,7 @@ class _SlowLock:
         self.plan: Any = before
         self._after = after
 
-    async def confirm_lock(self, _: Iterable[Component]) -> None:
+    async def confirm_lock(self) -> None:
         self.plan = self._after
 
 

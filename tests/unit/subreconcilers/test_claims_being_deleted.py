@@ -157,6 +157,19 @@ async def test_pod_stays_when_no_watch_has_shown_yet_that_its_claim_is_being_del
     assert pod not in world.deleted
 
 
+async def test_no_other_object_cache_goes_when_no_watch_has_shown_yet_that_all_claims_are_being_deleted() -> None:
+    world = StepHarness(cached(2, persistence={"size": "1Gi"}))
+    await world.converge()
+    world.edit({"objectCache": {"env": [{"name": "A", "value": "b"}]}})
+    world.sync()
+    for ordinal in range(2):
+        _delete(world, cache_name(ordinal))
+
+    await world.run_passes(3, stale=True)
+
+    assert world.deleted == []
+
+
 @pytest.mark.parametrize("mount", MOUNTS)
 async def test_pod_stays_while_its_claim_cannot_be_read(mount: str) -> None:
     _, _, pod = MOUNTS[mount]
