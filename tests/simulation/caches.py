@@ -65,12 +65,15 @@ class Caches:
         server.listeners.append(self._observe)
 
     def _observe(self, change: Change) -> None:
-        if change.resource == FLAME_CLUSTERS and (change.new is None or terminating(change.new)):
+        gone = change.new is None or terminating(change.new)
+        if change.resource == FLAME_CLUSTERS and gone:
             self._going.setdefault(uid_of(change.last), self._loop.now)
-        if change.resource == CLAIMS and change.new is not None and terminating(change.new):
+        elif change.resource == FLAME_CLUSTERS:
+            self._going.pop(uid_of(change.last), None)  # its deletion is undone, if there was one: etcd was set back
+        if change.resource == CLAIMS and change.new is not None and gone:
             self._claims_going.setdefault(uid_of(change.new), self._loop.now)
         elif change.resource == CLAIMS:
-            self._claims_going.pop(uid_of(change.last), None)  # gone, or its deletion is undone: etcd was set back
+            self._claims_going.pop(uid_of(change.last), None)  # gone, or its deletion is undone
 
     def known(self, client: ModelClient, cluster: Obj) -> list[Obj]:
         """The object caches of a FlameCluster, as far as a process knows."""
