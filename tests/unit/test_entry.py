@@ -126,15 +126,7 @@ def test_process_ends_at_once_while_a_plugin_for_credentials_hangs(tmp_path: Pat
                 }
             )
         )
-        options = (
-            "run",
-            "--kubeconfig",
-            str(kubeconfig),
-            "--health-probe-bind-address",
-            "0",
-            "--metrics-bind-address",
-            "0",
-        )
+        options = ["run", f"--kubeconfig={kubeconfig}", "--health-probe-bind-address=0", "--metrics-bind-address=0"]
         with subprocess.Popen([sys.executable, "-m", "flamectl_operator", *options]) as running:
             plugin, _ = listener.accept()
             with plugin:

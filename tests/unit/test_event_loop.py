@@ -44,17 +44,9 @@ RESYNC = OperatorConfig().controller.resync_seconds
 CROWD, MOST_FOR_EACH = 2000, 90
 #: The calls of the API server in memory.
 _API = (
-    "get",
-    "create",
-    "dry_run_create",
-    "replace_status",
-    "dry_run_replace_status",
-    "merge_patch",
-    "delete",
-    "list_page",
-    "put",
-    "_view",
-)
+    "get", "create", "dry_run_create", "replace_status", "dry_run_replace_status", "merge_patch", "delete", "list_page",
+    "put", "_view",
+)  # fmt: skip
 
 
 class Callbacks:

@@ -70,32 +70,22 @@ def _run(folder: Path, source: str, known: str = "", processes: int = 0) -> subp
     )
 
 
-def test_test_that_passes_alone_is_named_and_fails_nothing(tmp_path: Path) -> None:
-    done = _run(tmp_path, FLAKY + WELL, processes=2)
-    assert done.returncode == 0
-    assert done.stdout.splitlines()[-2:] == [f"FLAKY: {NAME}", "2 passed, 1 flaky"]
-
-
-def test_test_that_is_known_and_flaky_again_fails_the_run(tmp_path: Path) -> None:
-    done = _run(tmp_path, FLAKY, known=f"# known\n{NAME}\n")
-    assert done.returncode == 1
-    assert done.stdout.splitlines()[-2:] == [f"FLAKY: {NAME} (again: mend it or delete it)", "1 passed, 1 flaky"]
-
-
-def test_test_that_fails_twice_fails_the_run(tmp_path: Path) -> None:
-    done = _run(tmp_path, FLAKY + BROKEN)
-    assert done.returncode == 1
-    assert done.stdout.splitlines()[-2:] == [f"FLAKY: {NAME}", "1 passed, 1 flaky, 1 failed"]
-
-
-def test_all_tests_are_counted_in_the_last_line_when_none_fails(tmp_path: Path) -> None:
-    done = _run(tmp_path, WELL + SKIPPED)
-    assert (done.returncode, done.stdout.splitlines()[-1]) == (0, "1 passed, 0 flaky, 1 skipped")
-
-
-def test_test_whose_end_fails_once_is_counted_once(tmp_path: Path) -> None:
-    done = _run(tmp_path, ENDS_BADLY)
-    assert (done.returncode, done.stdout.splitlines()[-1]) == (0, "1 passed, 1 flaky")
+@pytest.mark.parametrize(
+    ("source", "known", "processes", "code", "lines"),
+    [
+        pytest.param(FLAKY + WELL, "", 2, 0, [f"FLAKY: {NAME}", "2 passed, 1 flaky"], id="a test passes alone"),
+        pytest.param(FLAKY, f"# known\n{NAME}\n", 0, 1, [f"FLAKY: {NAME} (again: mend it or delete it)", "1 passed, 1 flaky"],
+            id="a known test is flaky again"),
+        pytest.param(FLAKY + BROKEN, "", 0, 1, [f"FLAKY: {NAME}", "1 passed, 1 flaky, 1 failed"], id="a test fails twice"),
+        pytest.param(WELL + SKIPPED, "", 0, 0, ["1 passed, 0 flaky, 1 skipped"], id="none fails"),
+        pytest.param(ENDS_BADLY, "", 0, 0, ["1 passed, 1 flaky"], id="the end of a test fails once"),
+    ],
+)  # fmt: skip
+def test_run_ends_with_the_flaky_tests_and_the_counts(
+    tmp_path: Path, source: str, known: str, processes: int, code: int, lines: list[str]
+) -> None:
+    done = _run(tmp_path, source, known, processes)
+    assert (done.returncode, done.stdout.splitlines()[-len(lines) :]) == (code, lines)
 
 
 @pytest.mark.parametrize(("source", "code"), [("x = 1\n", 5), ("def test_(:\n", 2)])

@@ -48,20 +48,21 @@ class _Late(StepHarness):
         return [name for verb, plural, name in self.api.writes if verb == "create" and plural != "events"]
 
 
-async def test_pods_are_created_while_services_are_under_way() -> None:
-    world = _Late("services", "pods", 3)
+@pytest.mark.parametrize(
+    ("late", "other", "count", "created"),
+    [
+        ("services", "pods", 3, [SM_NAME, *EXECUTORS, SM_NAME, CACHE_NAME]),
+        ("pods", "services", 2, [SM_NAME, CACHE_NAME, SM_NAME, *EXECUTORS]),
+    ],
+)
+async def test_one_side_is_created_while_the_other_is_under_way(
+    late: str, other: str, count: int, created: list[str]
+) -> None:
+    world = _Late(late, other, count)
 
     await asyncio.wait_for(world.run_pass(), 30)
 
-    assert world.created() == ["my-flame-config", SM_NAME, *EXECUTORS, SM_NAME, CACHE_NAME]
-
-
-async def test_services_are_created_while_pods_are_under_way() -> None:
-    world = _Late("pods", "services", 2)
-
-    await asyncio.wait_for(world.run_pass(), 30)
-
-    assert world.created() == ["my-flame-config", SM_NAME, CACHE_NAME, SM_NAME, *EXECUTORS]
+    assert world.created() == ["my-flame-config", *created]
 
 
 async def test_session_manager_is_created_before_executors_although_services_are_late() -> None:
@@ -86,14 +87,8 @@ async def test_events_have_the_order_of_the_stages_although_services_are_late() 
 
     await world.run_pass()
 
-    created = [reason for reason in world.events.reasons if reason.endswith("Created")]
-    assert created == [
-        "ConfigMapCreated",
-        "ServiceCreated",
-        "ServiceCreated",
-        "SessionManagerCreated",
-        "ExecutorsCreated",
-    ]
+    created = [reason.removesuffix("Created") for reason in world.events.reasons if reason.endswith("Created")]
+    assert created == ["ConfigMap", "Service", "Service", "SessionManager", "Executors"]
 
 
 async def test_each_line_and_each_count_of_writes_is_that_of_its_own_step() -> None:

@@ -76,11 +76,18 @@ def test_a_slot_that_fits_is_accepted(changes: dict[str, Any]) -> None:
     assert _refused(changes) == {}
 
 
-def test_image_tag_of_another_flame_version_is_a_warning() -> None:
-    warnings = _warnings({"flameVersion": "0.5"})
+@pytest.mark.parametrize(
+    ("changes", "component", "flame"),
+    [
+        ({"flameVersion": "0.5"}, "sessionManager", "0.6"),
+        ({"flameVersion": "0.5"}, "executorManager", "0.6"),
+        ({"objectCache": {"image": "xflops/flame-object-cache:v0.7.0"}}, "objectCache", "0.7"),
+    ],
+)
+def test_image_tag_of_another_flame_version_is_a_warning(changes: dict[str, Any], component: str, flame: str) -> None:
+    message = f"has a tag of Flame {flame}, but flameVersion is {changes.get('flameVersion', '0.6')}"
 
-    assert warnings["spec.sessionManager.image"] == "has a tag of Flame 0.6, but flameVersion is 0.5"
-    assert "spec.executorManager.image" in warnings
+    assert _warnings(changes)[f"spec.{component}.image"] == message
 
 
 def test_components_of_different_minor_versions_are_a_warning() -> None:
@@ -89,33 +96,26 @@ def test_components_of_different_minor_versions_are_a_warning() -> None:
     assert "0.6 (spec.sessionManager.image) and 0.7 (spec.executorManager.image)" in warnings["spec"]
 
 
-def test_the_image_of_the_object_cache_is_compared_as_well() -> None:
-    warnings = _warnings({"objectCache": {"image": "xflops/flame-object-cache:v0.7.0"}})
-
-    assert warnings["spec.objectCache.image"] == "has a tag of Flame 0.7, but flameVersion is 0.6"
-
-
 @pytest.mark.parametrize("tag", ["v0.6.1", "latest", "main"])
 def test_another_patch_or_a_tag_without_a_version_is_fine(tag: str) -> None:
     assert _warnings({"executorManager": {"image": f"xflops/flame-executor-manager:{tag}"}}) == {}
 
 
-def test_without_a_memory_limit_flame_counts_the_memory_of_the_node() -> None:
-    found = {each.path for each in consistency.warnings(spec())}
-
-    assert found == {"spec.executorManager.resources.limits.memory"}
-
-
-def test_a_memory_limit_of_zero_is_none() -> None:
-    found = {each.path: each.message for each in consistency.warnings(spec(_limits(cpu=2, memory="0")))}
-
-    assert "is not set" in found["spec.executorManager.resources.limits.memory"]
+def _unlimited(changes: dict[str, Any]) -> dict[str, str]:
+    """The warnings about a spec whose container has no limits but those of the changes."""
+    return {each.path: each.message for each in consistency.warnings(spec(changes))}
 
 
-def test_without_a_cpu_limit_flame_counts_the_cpus_of_the_node() -> None:
-    found = {each.path for each in consistency.warnings(spec(_limits(memory="4Gi")))}
+@pytest.mark.parametrize(
+    ("limits", "missing"),
+    [({}, "memory"), ({"cpu": 2, "memory": "0"}, "memory"), ({"memory": "4Gi"}, "cpu")],
+    ids=["no limits", "a limit of 0 is none", "no limit of CPUs"],
+)
+def test_without_a_limit_flame_counts_what_the_node_has(limits: dict[str, Any], missing: str) -> None:
+    ((path, message),) = _unlimited(_limits(**limits) if limits else {}).items()
 
-    assert found == {"spec.executorManager.resources.limits.cpu"}
+    assert path == f"spec.executorManager.resources.limits.{missing}"
+    assert message.startswith("is not set: ")
 
 
 @pytest.mark.parametrize(("other", "warned"), [("mine", True), ("another", False)])
@@ -167,11 +167,6 @@ def test_size_without_a_unit_is_a_warning(changes: dict[str, Any], path: str, si
 @pytest.mark.parametrize("size", ["0", "1Mi", "4Gi"])
 def test_size_of_a_megabyte_or_none_is_no_warning(size: str) -> None:
     assert _warnings({"sessionManager": {"resources": {"limits": {"memory": size}}}}) == {}
-
-
-def _unlimited(changes: dict[str, Any]) -> dict[str, str]:
-    """The warnings about a spec whose container has no limits but those of the changes."""
-    return {each.path: each.message for each in consistency.warnings(spec(changes))}
 
 
 def _pod_limits(**limits: Any) -> dict[str, Any]:

@@ -17,7 +17,13 @@ BOTH: dict[str, Any] = {
     "tls": {"secretName": "manager", "certKey": "a.pem", "keyKey": "b.pem", "caKey": "c.pem"},
     "objectCache": {"tls": {"secretName": "cache"}},
 }
+FILES = {"cert": "tls.crt", "key": "tls.key", "ca": "ca.crt"}
 SECURE_0_7: dict[str, Any] = {"flameVersion": "0.7", "tls": {"secretName": "manager", "trustDomain": "flame.example"}}
+
+
+def _files(service: str) -> dict[str, str]:
+    """The files of a service's certificate, as Flame's configuration names them."""
+    return {f"{name}_file": f"/etc/flame-tls/{service}/{file}" for name, file in FILES.items()}
 
 
 def _config(changes: dict[str, Any]) -> dict[str, Any]:
@@ -51,17 +57,9 @@ def test_the_configuration_names_schemes_and_files_of_both_services() -> None:
     config = _config(BOTH)
 
     assert config["cluster"]["endpoint"] == "https://my-flame-session-manager:8080"
-    assert config["cluster"]["tls"] == {
-        "cert_file": "/etc/flame-tls/cluster/tls.crt",
-        "key_file": "/etc/flame-tls/cluster/tls.key",
-        "ca_file": "/etc/flame-tls/cluster/ca.crt",
-    }
+    assert config["cluster"]["tls"] == _files("cluster")
     assert config["cache"]["endpoint"] == "grpcs://my-flame-object-cache:9090"
-    assert config["cache"]["tls"] == {
-        "cert_file": "/etc/flame-tls/cache/tls.crt",
-        "key_file": "/etc/flame-tls/cache/tls.key",
-        "ca_file": "/etc/flame-tls/cache/ca.crt",
-    }
+    assert config["cache"]["tls"] == _files("cache")
 
 
 @pytest.mark.parametrize(
@@ -82,14 +80,7 @@ def test_each_service_has_the_scheme_of_its_own_certificate(changes: dict[str, A
 def test_flame_0_7_reads_one_security_section_and_none_of_0_6() -> None:
     config = _config(SECURE_0_7)
 
-    assert config["security"] == {
-        "trust_domain": "flame.example",
-        "tls": {
-            "cert_file": "/etc/flame-tls/cluster/tls.crt",
-            "key_file": "/etc/flame-tls/cluster/tls.key",
-            "ca_file": "/etc/flame-tls/cluster/ca.crt",
-        },
-    }
+    assert config["security"] == {"trust_domain": "flame.example", "tls": _files("cluster")}
     assert "tls" not in config["cluster"]
     assert "tls" not in config["cache"]
 
@@ -98,16 +89,8 @@ def test_the_session_manager_gets_its_certificate_key_and_authority() -> None:
     pod = desired(BOTH).session_manager.manifest
 
     assert _mounts(pod) == {"/etc/flame-tls/cluster": "flame-tls"}
-    assert _secrets(pod) == {
-        "flame-tls": {
-            "secretName": "manager",
-            "items": [
-                {"key": "a.pem", "path": "tls.crt"},
-                {"key": "b.pem", "path": "tls.key"},
-                {"key": "c.pem", "path": "ca.crt"},
-            ],
-        }
-    }
+    items = [{"key": key, "path": FILES[name]} for name, key in (("cert", "a.pem"), ("key", "b.pem"), ("ca", "c.pem"))]
+    assert _secrets(pod) == {"flame-tls": {"secretName": "manager", "items": items}}
 
 
 @pytest.mark.parametrize("changes", [BOTH, SECURE_0_7])
@@ -115,16 +98,20 @@ def test_executors_get_authorities_and_no_keys(changes: dict[str, Any]) -> None:
     pod = desired(changes).group.template.manifest
 
     assert {tuple(item["path"] for item in secret["items"]) for secret in _secrets(pod).values()} == {("ca.crt",)}
-    assert _mounts(pod).keys() == {
-        "/etc/flame-tls/cluster",
-        *(["/etc/flame-tls/cache"] if "objectCache" in changes else []),
-    }
+    cache = {"/etc/flame-tls/cache"} if "objectCache" in changes else set()
+    assert _mounts(pod).keys() == {"/etc/flame-tls/cluster"} | cache
+
+
+def _context(changes: dict[str, Any]) -> dict[str, Any]:
+    """What clients read."""
+    manifest = desired(changes | {"clientConfig": {}}).client_config
+    assert manifest is not None
+    [context] = yaml.safe_load(manifest["data"]["flame.yaml"])["contexts"]
+    return dict(context)
 
 
 def test_clients_learn_schemes_and_authorities() -> None:
-    manifest = desired(BOTH | {"clientConfig": {}}).client_config
-    assert manifest is not None
-    [context] = yaml.safe_load(manifest["data"]["flame.yaml"])["contexts"]
+    context = _context(BOTH)
 
     assert context["cluster"] == {
         "endpoint": "https://my-flame-session-manager:8080",
@@ -137,9 +124,7 @@ def test_clients_learn_schemes_and_authorities() -> None:
 
 
 def test_clients_of_0_7_learn_the_shared_authority() -> None:
-    manifest = desired(SECURE_0_7 | {"clientConfig": {}}).client_config
-    assert manifest is not None
-    [context] = yaml.safe_load(manifest["data"]["flame.yaml"])["contexts"]
+    context = _context(SECURE_0_7)
 
     assert context["cluster"]["tls"] == context["cache"]["tls"] == {"ca_file": "/etc/flame-tls/cluster/ca.crt"}
 
@@ -166,14 +151,9 @@ def test_changed_secret_makes_only_its_readers_stale(change: dict[str, Any], sta
 
 
 def test_a_directory_that_the_author_mounts_takes_the_place_of_the_secret() -> None:
-    template = session_template(
-        {
-            "containers": [
-                {"name": "session-manager", "volumeMounts": [{"name": "csi", "mountPath": "/etc/flame-tls/cluster"}]}
-            ],
-            "volumes": [{"name": "csi", "emptyDir": {}}],
-        }
-    )
+    mounts = [{"name": "csi", "mountPath": "/etc/flame-tls/cluster"}]
+    containers = [{"name": "session-manager", "volumeMounts": mounts}]
+    template = session_template({"containers": containers, "volumes": [{"name": "csi", "emptyDir": {}}]})
 
     assert _mounts(desired(BOTH | template).session_manager.manifest) == {"/etc/flame-tls/cluster": "csi"}
 

@@ -36,35 +36,21 @@ EARLIER = controller_reference("earlier-uid")
 
 
 @pytest.mark.parametrize(
-    "stranger",
+    ("stranger", "highest"),
     [
-        pytest.param(foreign_pod("my-flame-executor-manager-9999999998"), id="no owner"),
-        pytest.param(executor_pod(9999999998, owner=FOREIGN), id="another controller"),
-        pytest.param(executor_pod(9999999998, owner=EARLIER), id="an earlier FlameCluster of the same name"),
+        pytest.param(foreign_pod("my-flame-executor-manager-9999999998"), 1, id="no owner"),
+        pytest.param(executor_pod(9999999998, owner=FOREIGN), 1, id="another controller"),
+        pytest.param(executor_pod(9999999998, owner=EARLIER), 1, id="an earlier FlameCluster of the same name"),
+        pytest.param(executor_pod(3, labels={CLUSTER_LABEL: "my-flame"}), 3, id="ours, without the label app"),
+        pytest.param(executor_pod(3, labels={CLUSTER_LABEL: "my-flame", "app": "flame-session-manager"}), 3,
+            id="ours, labelled as another component's"),
     ],
-)
-def test_foreign_pod_uses_up_no_executor_id(stranger: PodView) -> None:
+)  # fmt: skip
+def test_pod_that_is_no_executor_uses_up_an_executor_id_if_it_is_ours(stranger: PodView, highest: int) -> None:
     found = observed(executor_pod(1), stranger)
 
     assert [each.executor_id for each in found.executors] == [1]
-    assert found.highest_executor_id == 1
-
-
-@pytest.mark.parametrize(
-    "stranger",
-    [
-        pytest.param(executor_pod(3, labels={CLUSTER_LABEL: "my-flame"}), id="without the label app"),
-        pytest.param(
-            executor_pod(3, labels={CLUSTER_LABEL: "my-flame", "app": "flame-session-manager"}),
-            id="another component's",
-        ),
-    ],
-)
-def test_pod_of_ours_without_a_label_only_uses_up_its_executor_id(stranger: PodView) -> None:
-    found = observed(executor_pod(1), stranger)
-
-    assert [each.executor_id for each in found.executors] == [1]
-    assert found.highest_executor_id == 3
+    assert found.highest_executor_id == highest
 
 
 def test_pod_with_an_owner_reference_that_is_not_the_controller_is_foreign() -> None:

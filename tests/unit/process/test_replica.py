@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from random import Random
 
 import pytest
@@ -63,52 +65,58 @@ def _config(workers: int) -> OperatorConfig:
     return OperatorConfig.model_validate({"controller": {"maxCreatesPerPass": workers}})
 
 
-async def test_new_settings_apply_in_this_and_later_terms(terms: list[Term]) -> None:
-    one, two, three = (_config(number) for number in (1, 2, 3))
-    replica = _replica(one)
-
+@asynccontextmanager
+async def _leading(replica: Replica) -> AsyncIterator[None]:
+    """The replica leads until the end of the block."""
     stop = asyncio.Event()
     running = asyncio.create_task(replica.run(stop))
     await asyncio.sleep(0)
     await asyncio.sleep(0)
-    replica.reconfigure(two)
+    yield
     stop.set()
     await running
+
+
+async def _lead(replica: Replica) -> None:
+    """Lead for one term that ends at once."""
+    async with _leading(replica):
+        pass
+
+
+async def test_new_settings_apply_in_this_and_later_terms(terms: list[Term]) -> None:
+    one, two, three = (_config(number) for number in (1, 2, 3))
+    replica = _replica(one)
+
+    async with _leading(replica):
+        replica.reconfigure(two)
     assert terms[0].configs == [one, two]
 
     replica.reconfigure(three)
-    await replica.run(stop)
+    await _lead(replica)
     assert terms[1].configs == [three]
     assert terms[0].configs == [one, two]
 
 
 async def test_operator_of_this_term_hears_of_a_jump_of_the_servers_clock(terms: list[Term]) -> None:
-    replica, stop = _replica(_config(1)), asyncio.Event()
+    replica = _replica(_config(1))
     replica.clock_jumped()
-    running = asyncio.create_task(replica.run(stop))
-    await asyncio.sleep(0)
-    await asyncio.sleep(0)
-    replica.clock_jumped()
-    stop.set()
-    await running
+    async with _leading(replica):
+        replica.clock_jumped()
     replica.clock_jumped()
     assert [term.jumps for term in terms] == [1]
 
 
 async def test_each_term_reuses_the_plans_of_the_previous_term(terms: list[Term]) -> None:
-    replica, stop = _replica(_config(1)), asyncio.Event()
-    stop.set()
-    await replica.run(stop)
-    await replica.run(stop)
+    replica = _replica(_config(1))
+    await _lead(replica)
+    await _lead(replica)
     assert isinstance(terms[0].renderer, SpecRenderer)
     assert terms[0].renderer is terms[1].renderer
 
 
 async def test_plans_know_the_namespace_of_the_operator(terms: list[Term], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(replica_module, "own_namespace", lambda: "flamectl-system")
-    replica, stop = _replica(_config(1)), asyncio.Event()
-    stop.set()
-    await replica.run(stop)
+    await _lead(_replica(_config(1)))
 
     renderer = terms[0].renderer
     assert isinstance(renderer, SpecRenderer)
@@ -125,13 +133,8 @@ async def test_events_are_written_by_the_leading_replica(terms: list[Term]) -> N
     replica = _replica(_config(1))
     replica.record_event(CONFIG_MAP, "Normal", "TooEarly", "nobody works yet")
 
-    stop = asyncio.Event()
-    running = asyncio.create_task(replica.run(stop))
-    await asyncio.sleep(0)
-    await asyncio.sleep(0)
-    replica.record_event(CONFIG_MAP, "Normal", "InTime", "")
-    stop.set()
-    await running
+    async with _leading(replica):
+        replica.record_event(CONFIG_MAP, "Normal", "InTime", "")
     replica.record_event(CONFIG_MAP, "Normal", "TooLate", "")
 
     assert [term.events.reasons for term in terms] == [["InTime"]]

@@ -21,17 +21,9 @@ pytestmark = pytest.mark.usefixtures("quiet")
 
 #: The modules of the planners.
 PLANNING = {
-    "claims",
-    "drain",
-    "lost_nodes",
-    "needs",
-    "object_cache",
-    "protection",
-    "registration",
-    "rollout",
-    "scale",
+    "claims", "drain", "lost_nodes", "needs", "object_cache", "protection", "registration", "rollout", "scale",
     "session_manager",
-}
+}  # fmt: skip
 #: The code of the planners, which only the plan imports.
 PLANNERS = {
     each.__code__: name

@@ -37,10 +37,13 @@ async def _plan(
     return known or await renderer.render(owner, cluster, settings, UNMEASURED)
 
 
-async def test_plan_is_kept_while_generation_and_settings_are_equal() -> None:
-    renderer = SpecRenderer()
+async def test_plan_is_kept_until_settings_change_or_the_flame_cluster_is_deleted() -> None:
+    renderer, other = SpecRenderer(), FlameSettings.model_validate({"initImage": "example.com/busybox:1"})
     first = await _plan(renderer, _cluster())
     assert await _plan(renderer, _cluster()) is first
+    assert (second := await _plan(renderer, _cluster(), other)) is not first
+    renderer.forget(OWNER.uid)
+    assert await _plan(renderer, _cluster(), other) is not second
 
 
 async def test_new_generation_is_planned() -> None:
@@ -49,19 +52,6 @@ async def test_new_generation_is_planned() -> None:
     planned = await _plan(renderer, _cluster(replicas(7), generation=2))
     assert planned.desired is not None
     assert planned.desired.group.spec.replicas == 7
-
-
-async def test_changed_settings_are_planned() -> None:
-    renderer, other = SpecRenderer(), FlameSettings.model_validate({"initImage": "example.com/busybox:1"})
-    first = await _plan(renderer, _cluster())
-    assert (await _plan(renderer, _cluster(), other)) is not first
-
-
-async def test_plan_of_a_deleted_flame_cluster_is_dropped() -> None:
-    renderer = SpecRenderer()
-    first = await _plan(renderer, _cluster())
-    renderer.forget(OWNER.uid)
-    assert await _plan(renderer, _cluster()) is not first
 
 
 async def test_least_recently_used_plan_is_dropped_beyond_the_bound_of_memory(mocker: MockerFixture) -> None:

@@ -145,15 +145,8 @@ def test_json_line_begins_with_the_most_important_keys(stream: LogStream) -> Non
     configure_logging("json", "info", stream)
     structlog.get_logger(component="controller").info("created", a=1, cluster="c", namespace="n")
 
-    assert list(json.loads(stream.getvalue())) == [
-        "timestamp",
-        "level",
-        "event",
-        "namespace",
-        "cluster",
-        "component",
-        "a",
-    ]
+    keys = ["timestamp", "level", "event", "namespace", "cluster", "component", "a"]
+    assert list(json.loads(stream.getvalue())) == keys
 
 
 @pytest.mark.parametrize(("terminal", "json_line"), [(True, False), (False, True)])

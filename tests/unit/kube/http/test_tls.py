@@ -81,21 +81,18 @@ async def test_certificate_without_an_authority_key_identifier_is_accepted(tmp_p
         assert await get(tmp_path, f"https://localhost:{port}", AUTHORITY) == b"answer"
 
 
-async def test_certificate_of_another_authority_is_refused(tmp_path: Path) -> None:
-    async with server(tmp_path, LOCALHOST) as port:
-        with pytest.raises(
-            UntrustedServerError, match=r": its certificate is not trusted: unable to get local issuer certificate$"
-        ):
-            await get(tmp_path, f"https://localhost:{port}", certifi.contents())
-
-
-async def test_expired_certificate_is_refused(tmp_path: Path) -> None:
-    async with server(tmp_path, EXPIRED) as port:
-        with pytest.raises(UntrustedServerError, match="certificate has expired"):
-            await get(tmp_path, f"https://localhost:{port}", AUTHORITY)
-
-
-async def test_certificate_of_another_host_is_refused(tmp_path: Path) -> None:
-    async with server(tmp_path, LOCALHOST) as port:
-        with pytest.raises(UntrustedServerError, match="IP address mismatch"):
-            await get(tmp_path, f"https://127.0.0.1:{port}", AUTHORITY)
+@pytest.mark.parametrize(
+    ("certificate", "host", "authority", "why"),
+    [
+        (LOCALHOST, "localhost", certifi.contents(), "its certificate is not trusted: unable to get local issuer certificate$"),
+        (EXPIRED, "localhost", AUTHORITY, "certificate has expired"),
+        (LOCALHOST, "127.0.0.1", AUTHORITY, "IP address mismatch"),
+    ],
+    ids=["of another authority", "expired", "of another host"],
+)  # fmt: skip
+async def test_other_certificate_is_refused(
+    tmp_path: Path, certificate: str, host: str, authority: str, why: str
+) -> None:
+    async with server(tmp_path, certificate) as port:
+        with pytest.raises(UntrustedServerError, match=why):
+            await get(tmp_path, f"https://{host}:{port}", authority)

@@ -111,20 +111,9 @@ def test_settings_metrics_are_read_at_each_scrape(metrics: Metrics) -> None:
 
 def test_buckets_equal_the_expected_ones(metrics: Metrics) -> None:
     queue = [
-        "1e-08",
-        "1e-07",
-        "1e-06",
-        "1e-05",
-        "0.0001",
-        "0.001",
-        "0.01",
-        "0.1",
-        "1.0",
-        "10.0",
-        "100.0",
-        "1000.0",
-        "+Inf",
-    ]
+        "1e-08", "1e-07", "1e-06", "1e-05", "0.0001", "0.001", "0.01", "0.1", "1.0",
+        "10.0", "100.0", "1000.0", "+Inf",
+    ]  # fmt: skip
     assert buckets(metrics, "workqueue_queue_duration_seconds") == queue
     assert buckets(metrics, "workqueue_work_duration_seconds") == queue
     passes = buckets(metrics, "controller_runtime_reconcile_time_seconds")
