@@ -25,7 +25,7 @@ from flamectl_operator.subreconcilers import PIPELINE
 from flamectl_operator.subreconcilers.update_status import OpenStatus
 from tests.unit.builders import NOW, OWNER, desired, executor_template, merged, raw_spec, replicas, session_template
 from tests.unit.subreconcilers.errors import Failure, broken, conflict, forbidden, not_found, refusal_of
-from tests.unit.subreconcilers.harness import CACHE_NAME, KEY, SM_NAME, StepHarness, converged
+from tests.unit.subreconcilers.harness import CACHE_NAME, KEY, SM_NAME, StepHarness, converged, edited
 
 pytestmark = pytest.mark.usefixtures("quiet")
 
@@ -135,8 +135,7 @@ async def test_every_line_of_a_pass_names_its_stage_its_part_and_its_phase(level
     ids=["paused", "invalid"],
 )
 async def test_skipped_stages_say_so_and_why_to_those_who_debug(change: dict[str, Any], why: str) -> None:
-    world = await converged(replicas(1))
-    world.edit(change)
+    world = await edited(replicas(1), change)
     set_level("debug")
     with structlog.testing.capture_logs() as logs:
         await world.run_pass()
@@ -159,8 +158,7 @@ async def test_stages_say_that_the_opening_stopped_the_pass() -> None:
 
 
 async def test_a_refusal_is_a_warning_in_the_words_of_the_condition() -> None:
-    world = await converged(replicas(1))
-    world.edit(replicas(2))
+    world = await edited(replicas(1), replicas(2))
     world.api.fail("create", "pods", forbidden())
     with structlog.testing.capture_logs() as logs:
         await world.run_pass()
@@ -256,8 +254,7 @@ async def test_a_pass_ends_with_the_settings_that_it_began_with(monkeypatch: pyt
 
 
 async def test_refusal_across_generations_keeps_its_transition_time() -> None:
-    world = await converged(replicas(1))
-    world.edit(replicas(2))
+    world = await edited(replicas(1), replicas(2))
     world.api.fail("create", "pods", forbidden(), times=9)
     await world.run_pass()
     before = find(world.status, "Degraded")
@@ -275,8 +272,7 @@ async def test_refusal_across_generations_keeps_its_transition_time() -> None:
 
 
 async def test_persistent_failure_is_reported_after_a_while_until_it_succeeds() -> None:
-    world = await converged(replicas(1))
-    world.edit(replicas(2))
+    world = await edited(replicas(1), replicas(2))
     world.api.fail("create", "pods", broken(), times=3)
 
     first = await world.run_pass()
@@ -346,8 +342,7 @@ async def test_bug_in_planning_is_reported_in_the_status_and_stops_nothing_else(
     def fails(*_: Any) -> DesiredCluster:
         raise AttributeError("a bug")
 
-    world = await converged(replicas(1))
-    world.edit(replicas(2))
+    world = await edited(replicas(1), replicas(2))
     with monkeypatch.context() as patched, structlog.testing.capture_logs() as logs:
         patched.setattr(DesiredCluster, "of", fails)
         result = await world.run_pass()

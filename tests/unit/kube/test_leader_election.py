@@ -112,6 +112,12 @@ class Scene:
         await self.until_leading(process)
         return process
 
+    async def leader_and_candidate(self, seconds: float) -> tuple[Process, Process]:
+        """A process has become the leader, and another has contended for some seconds."""
+        first, second = await self.leader("first"), self.start("second")
+        await asyncio.sleep(seconds)
+        return first, second
+
     @property
     def lease(self) -> dict[str, Any]:
         spec: dict[str, Any] = self.api.objects["leases", "system", "operator"]["spec"]
@@ -175,9 +181,7 @@ async def test_process_does_not_lead_by_an_answer_that_names_another(scene: Scen
 
 
 async def test_a_leader_stays_leader(scene: Scene) -> None:
-    first = await scene.leader("first")
-    second = scene.start("second")
-    await asyncio.sleep(600)
+    first, second = await scene.leader_and_candidate(600)
     assert len(first.terms) == 1
     assert first.leads
     assert not second.terms
@@ -186,9 +190,7 @@ async def test_a_leader_stays_leader(scene: Scene) -> None:
 
 
 async def test_another_takes_over_when_the_leader_is_gone(scene: Scene) -> None:
-    first = await scene.leader("first")
-    second = scene.start("second")
-    await asyncio.sleep(60)
+    first, second = await scene.leader_and_candidate(60)
     await first.killed()
     assert 11 <= await scene.until_leading(second) <= 15 + 2 * 2.4
     assert scene.lease["holderIdentity"] == "second"
@@ -229,9 +231,7 @@ async def test_restarted_standby_does_not_take_the_lease_of_the_leader(scene: Sc
 
 
 async def test_clean_stop_lets_the_next_candidate_lead_at_its_next_attempt(scene: Scene) -> None:
-    first = await scene.leader("first")
-    second = scene.start("second")
-    await asyncio.sleep(10)
+    first, second = await scene.leader_and_candidate(10)
     first.stop.set()
     await first.task
     assert not first.fence.open
@@ -250,9 +250,7 @@ async def test_waiting_candidate_stops_when_asked(scene: Scene) -> None:
 
 
 async def test_leader_with_hanging_requests_stops_before_another_may_lead(scene: Scene) -> None:
-    first = await scene.leader("first")
-    second = scene.start("second")
-    await asyncio.sleep(60)
+    first, second = await scene.leader_and_candidate(60)
     first.api.way.clear()
     await scene.until_leading(second)
     [(_, ended)] = first.terms
@@ -263,9 +261,7 @@ async def test_leader_with_hanging_requests_stops_before_another_may_lead(scene:
 
 
 async def test_former_leader_contends_again(scene: Scene) -> None:
-    first = await scene.leader("first")
-    second = scene.start("second")
-    await asyncio.sleep(10)
+    first, second = await scene.leader_and_candidate(10)
     first.api.way.clear()
     await scene.until_leading(second)
     first.api.way.set()
@@ -287,9 +283,7 @@ async def test_former_leader_contends_again(scene: Scene) -> None:
     ],
 )
 async def test_a_few_failed_renewals_cost_nothing(scene: Scene, error: KubernetesError) -> None:
-    first = await scene.leader("first")
-    scene.start("second")
-    await asyncio.sleep(30)
+    first, _ = await scene.leader_and_candidate(30)
     scene.api.fail("patch", "leases", error, times=3)
     await asyncio.sleep(30)
     assert not scene.api.faults
@@ -333,9 +327,7 @@ async def test_a_longer_duration_of_the_holder_counts(scene: Scene) -> None:
 
 
 async def test_deleted_lease_is_not_taken_before_its_holder_must_have_noticed(scene: Scene) -> None:
-    first = await scene.leader("first")
-    second = scene.start("second")
-    await asyncio.sleep(30)
+    first, second = await scene.leader_and_candidate(30)
     first.api.way.clear()
     scene.api.remove("leases", "operator", "system")
     await scene.until_leading(second)
@@ -357,9 +349,7 @@ async def test_leader_whose_identity_was_cleared_continues(scene: Scene) -> None
 
 @pytest.mark.parametrize("wiped", [False, True], ids=["name", "all"])
 async def test_lease_with_a_cleared_holder_is_awaited(scene: Scene, *, wiped: bool) -> None:
-    first = await scene.leader("first")
-    second = scene.start("second")
-    await asyncio.sleep(30)
+    first, second = await scene.leader_and_candidate(30)
     await first.killed()
     await asyncio.sleep(5)
     if wiped:

@@ -20,7 +20,7 @@ from flamectl_operator.kube.errors import (
 from flamectl_operator.observed.flame_cluster import MAX_KEPT_SPEC_SIZE
 from flamectl_operator.process.plan import PlanError, PlanResult, _manifest, _plan_error, plan_of, rendered
 from tests.unit.builders import cached, executor_template, merged, raw_spec, replicas, session_template
-from tests.unit.subreconcilers.harness import CM_NAME, KEY, SM_NAME, StepHarness, converged, executor_name
+from tests.unit.subreconcilers.harness import CM_NAME, KEY, SM_NAME, StepHarness, converged, edited, executor_name
 
 #: Resources whose writes a plan does not show: how work goes, and what keeps operators apart.
 SILENT = ("flameclusters", "leases", "events")
@@ -122,8 +122,7 @@ async def test_pod_without_a_node_is_gone_at_once_so_the_plan_replaces_it() -> N
 
 
 async def test_scale_up_shows_each_executor_by_name_under_its_stage() -> None:
-    world = await converged(replicas(3))
-    world.edit(replicas(5))
+    world = await edited(replicas(3), replicas(5))
 
     plan = await _plan(world)
 
@@ -162,8 +161,7 @@ async def test_plan_at_rest_says_that_there_is_nothing_to_do() -> None:
 async def test_plan_says_why_the_operator_changes_nothing(
     spec: dict[str, Any], metadata: dict[str, Any], why: str
 ) -> None:
-    world = await converged(replicas(2))
-    world.edit({**replicas(5), **spec})
+    world = await edited(replicas(2), {**replicas(5), **spec})
     world.change("flameclusters", KEY[1], {"metadata": metadata})
 
     plan = await _plan(world)
@@ -173,8 +171,7 @@ async def test_plan_says_why_the_operator_changes_nothing(
 
 
 async def test_refused_spec_is_an_error_at_its_field() -> None:
-    world = await converged(replicas(1))
-    world.edit({"suspend": "yes"})
+    world = await edited(replicas(1), {"suspend": "yes"})
 
     with pytest.raises(PlanError, match=r"spec\.suspend"):
         await _plan(world)
@@ -189,8 +186,7 @@ async def test_missing_cluster_is_an_error() -> None:
 
 
 async def test_replacement_that_the_api_server_would_refuse_is_an_error_of_the_plan() -> None:
-    world = await converged(replicas(2))
-    world.edit(executor_template({"nodeSelector": {"a": "b"}}))
+    world = await edited(replicas(2), executor_template({"nodeSelector": {"a": "b"}}))
     world.api.fail("dry run", "pods", _refusal())
 
     plan = await _plan(world)
@@ -234,8 +230,7 @@ def _refusal() -> ForbiddenError:
 
 
 async def test_somebody_who_may_not_create_pods_gets_the_plan_of_the_operator() -> None:
-    world = await converged(replicas(2))
-    world.edit(executor_template({"nodeSelector": {"a": "b"}}))
+    world = await edited(replicas(2), executor_template({"nodeSelector": {"a": "b"}}))
     refused = 'pods is forbidden: User "me" cannot create resource "pods" in API group "" in the namespace "default"'
     world.api.fail("dry run", "pods", ForbiddenError(403, "Forbidden", refused))
 

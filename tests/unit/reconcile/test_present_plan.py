@@ -15,7 +15,7 @@ from flamectl_operator.planning.cluster_plan import ClusterPlan
 from flamectl_operator.runtime.logs import set_level
 from flamectl_operator.runtime.outcome import Result
 from tests.unit.builders import executor_template, merged, replicas
-from tests.unit.subreconcilers.harness import StepHarness, converged, executor_name
+from tests.unit.subreconcilers.harness import StepHarness, converged, edited, executor_name
 
 pytestmark = pytest.mark.usefixtures("quiet")
 
@@ -82,8 +82,7 @@ async def test_plan_is_the_same_value_until_the_snapshot_or_the_facts_change() -
 
 
 async def test_own_write_makes_a_new_plan() -> None:
-    world = await converged(replicas(2))
-    world.edit(replicas(3))
+    world = await edited(replicas(2), replicas(3))
     pass_ = await world.recorded()
     plan = pass_.plan
     assert plan.scale.create == 1
@@ -94,8 +93,7 @@ async def test_own_write_makes_a_new_plan() -> None:
 
 
 async def test_log_says_at_debug_what_the_pass_will_do_in_the_words_of_the_events() -> None:
-    world = await converged(replicas(3))
-    world.edit(merged(replicas(1), executor_template({"nodeSelector": {"a": "b"}})))
+    world = await edited(replicas(3), merged(replicas(1), executor_template({"nodeSelector": {"a": "b"}})))
     set_level("debug")
     with structlog.testing.capture_logs() as logs:
         await world.run_pass()

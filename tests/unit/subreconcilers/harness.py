@@ -355,6 +355,13 @@ async def converged(changes: Mapping[str, Any] | None = None, config: Mapping[st
     return world
 
 
+async def edited(before: Mapping[str, Any], changes: Mapping[str, Any]) -> StepHarness:
+    """Return a harness whose cluster has converged, and whose spec somebody edited since."""
+    world = await converged(before)
+    world.edit(changes)
+    return world
+
+
 def take_long(world: StepHarness) -> None:
     """A request takes as long as a batch of them may."""
     world.clock.elapsed += BATCH_TIME_LIMIT

@@ -13,7 +13,7 @@ from flamectl_operator.kube.errors import NotFoundError, UndecodableError
 from flamectl_operator.kube.resources import PODS, Resource
 from tests.unit.builders import OWNER, replicas
 from tests.unit.subreconcilers.errors import forbidden, lost, quota
-from tests.unit.subreconcilers.harness import SM_NAME, StepHarness, converged, executor_name
+from tests.unit.subreconcilers.harness import SM_NAME, StepHarness, converged, edited, executor_name
 
 
 async def test_404_for_the_resource_does_not_count_as_deleted() -> None:
@@ -49,8 +49,7 @@ async def test_unknown_create_is_read_again_after_a_forbidden_read() -> None:
 
 
 async def test_spec_read_during_a_pass_triggers_a_pass_though_a_step_fails(mocker: MockerFixture) -> None:
-    world = await converged(replicas(2))
-    world.edit(replicas(1))
+    world = await edited(replicas(2), replicas(1))
     world.sync()
     world.api.fail("create", "pods", quota(), times=100)
     get = world.api.get
@@ -114,8 +113,7 @@ async def test_unknown_writes_are_read_in_parallel(mocker: MockerFixture) -> Non
 
 
 async def test_patch_that_is_answered_with_another_object_has_an_unknown_outcome(mocker: MockerFixture) -> None:
-    world = await converged(replicas(1))
-    world.edit({"commonLabels": {"team": "a"}})
+    world = await edited(replicas(1), {"commonLabels": {"team": "a"}})
     patch = world.api.merge_patch
 
     async def of_another(resource: Resource[Any], namespace: str, name: str, body: Mapping[str, Any]) -> Any:

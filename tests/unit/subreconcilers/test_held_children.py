@@ -37,8 +37,7 @@ async def test_finalizer_that_holds_a_child_is_named(
     world.change(plural, name, {"metadata": HELD})
     world.clock.elapsed += seconds
 
-    await world.run_pass()
-    await world.run_pass()
+    await world.run_passes(2)
 
     assert f'"{name}"' in str(world.status.message)
     assert f"held by finalizer {FINALIZER}" in str(world.status.message)
@@ -86,8 +85,7 @@ async def test_finalizer_that_holds_a_child_which_is_no_longer_wanted_is_named(
     world.change(plural, name, {"metadata": {"finalizers": [FINALIZER]}})
     world.edit({field: None})
 
-    await world.run_pass()
-    await world.run_pass()
+    await world.run_passes(2)
 
     assert f'"{name}" to terminate (held by finalizer {FINALIZER})' in str(world.status.message)
     world.api.remove(plural, name)
@@ -115,8 +113,7 @@ async def test_finalizer_that_keeps_executors_from_being_recreated_is_named() ->
     world.change("pods", executor_name(0), {"metadata": {"finalizers": [FINALIZER]}})
     world.edit({"executorManager": {"image": "xflops/flame-executor-manager:v0.6.1"}})
 
-    await world.run_pass()
-    await world.run_pass()
+    await world.run_passes(2)
 
     assert f"to terminate (held by finalizer {FINALIZER})" in str(world.status.message)
 
@@ -126,8 +123,7 @@ async def test_finalizer_that_holds_a_claim_without_a_pod_is_named() -> None:
     world.api.remove("pods", cache_name(0))
     world.change("persistentvolumeclaims", cache_name(0), {"metadata": HELD})
 
-    await world.run_pass()
-    await world.run_pass()
+    await world.run_passes(2)
 
     assert f"held by finalizer {FINALIZER}" in str(world.status.message)
 

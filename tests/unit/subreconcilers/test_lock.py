@@ -16,7 +16,7 @@ from flamectl_operator.kube.resources import PODS
 from flamectl_operator.reconcile.stores import FLAME_CLUSTERS
 from tests.unit.builders import OWNER, replicas, rolling
 from tests.unit.subreconcilers.errors import Failure, broken, forbidden, lost, refusal_of, unreachable
-from tests.unit.subreconcilers.harness import EARLIER, LOCK_NAME, SM_NAME, StepHarness, converged, executor_name
+from tests.unit.subreconcilers.harness import EARLIER, LOCK_NAME, SM_NAME, StepHarness, converged, edited, executor_name
 
 #: Changes of the spec or of the Pods after which a Pod has to be deleted.
 NEW_EXECUTORS = {"executorManager": {"image": "new"}}
@@ -53,8 +53,7 @@ async def test_new_cluster_needs_no_lock() -> None:
 
 
 async def test_lock_is_acquired_and_released_in_a_scale_down() -> None:
-    world = await converged(replicas(3))
-    world.edit(replicas(1))
+    world = await edited(replicas(3), replicas(1))
 
     await world.run_pass()
 
@@ -68,8 +67,7 @@ async def test_lock_is_acquired_and_released_in_a_scale_down() -> None:
 
 
 async def test_lock_is_kept_through_a_rollout_and_released_at_its_end() -> None:
-    world = await converged(rolling(4, 1, 0))
-    world.edit(NEW_EXECUTORS)
+    world = await edited(rolling(4, 1, 0), NEW_EXECUTORS)
     holders = []
     for _ in range(12):
         await world.run_pass()
@@ -84,8 +82,7 @@ async def test_lock_is_kept_through_a_rollout_and_released_at_its_end() -> None:
 
 
 async def test_lock_is_extended_before_deletions_after_half_of_its_time() -> None:
-    world = await converged(rolling(4, 1, 0))
-    world.edit(NEW_EXECUTORS)
+    world = await edited(rolling(4, 1, 0), NEW_EXECUTORS)
     await world.run_passes(8, ready=True, seconds=20)
 
     assert [write[0] for write in _lease_writes(world)] == ["create", *["patch"] * 3, "patch"]
@@ -93,8 +90,7 @@ async def test_lock_is_extended_before_deletions_after_half_of_its_time() -> Non
 
 
 async def test_lock_is_extended_at_once_after_a_slow_read() -> None:
-    world = await converged(replicas(3))
-    world.edit(replicas(1))
+    world = await edited(replicas(3), replicas(1))
 
     def take_long() -> None:
         world.clock.elapsed += 40
@@ -269,8 +265,7 @@ async def _holder_accepts_what_another_operator_makes(world: StepHarness) -> Non
 
 async def test_returning_holder_reads_the_pods_before_it_deletes() -> None:
     """Meanwhile another operator finished the suspension and created a session manager without the lock."""
-    world = await converged(replicas(0))
-    world.edit({"suspend": True})
+    world = await edited(replicas(0), {"suspend": True})
     await world.run_pass()
     assert world.holder == ""
     world.edit({"suspend": False})
@@ -281,8 +276,7 @@ async def test_returning_holder_reads_the_pods_before_it_deletes() -> None:
 
 async def test_holder_stops_a_suspension_that_another_operator_finished() -> None:
     """The last Pod went, another operator finished the suspension, and the watch of FlameClusters is late."""
-    world = await converged(replicas(1))
-    world.edit({"suspend": True})
+    world = await edited(replicas(1), {"suspend": True})
     world.api.fail("delete", "pods", broken(), name=executor_name(0))
     await world.run_pass()
     assert world.holder == "us"
@@ -297,8 +291,7 @@ async def test_holder_stops_a_suspension_that_another_operator_finished() -> Non
 
 async def test_change_found_while_acquiring_triggers_a_pass() -> None:
     """The session manager had lost its label, so no watch shows its deletion."""
-    world = await converged(replicas(0))
-    world.edit({"suspend": True})
+    world = await edited(replicas(0), {"suspend": True})
     await world.run_pass()
     world.edit({"suspend": False})
     world.sync()
@@ -376,8 +369,7 @@ async def test_stopped_process_deletes_nothing_after_its_lock_expired() -> None:
 
 
 async def test_denied_operator_deletes_nothing_and_reports_it() -> None:
-    world = await converged(replicas(3))
-    world.edit(replicas(1) | {"lockOptions": {"denyList": ["them", "us"]}})
+    world = await edited(replicas(3), replicas(1) | {"lockOptions": {"denyList": ["them", "us"]}})
 
     result = await world.run_pass()
 
@@ -394,8 +386,7 @@ async def test_denied_operator_deletes_nothing_and_reports_it() -> None:
 
 
 async def test_newly_denied_operator_releases_the_lock_and_stops() -> None:
-    world = await converged(rolling(4, 1, 0))
-    world.edit(NEW_EXECUTORS)
+    world = await edited(rolling(4, 1, 0), NEW_EXECUTORS)
     await world.run_pass()
     world.let_pods_become_ready()
     assert world.holder == "us"
@@ -408,8 +399,7 @@ async def test_newly_denied_operator_releases_the_lock_and_stops() -> None:
 
 
 async def test_holder_denied_in_a_missed_generation_notices_the_new_holder() -> None:
-    world = await converged(rolling(6, 1, 0))
-    world.edit(NEW_EXECUTORS)
+    world = await edited(rolling(6, 1, 0), NEW_EXECUTORS)
     await world.run_pass()
     [going] = world.leaving_ids
     assert world.holder == "us"
@@ -452,8 +442,7 @@ async def test_disabled_lock_causes_no_lease_requests() -> None:
 
 
 async def test_holder_that_missed_a_generation_without_locks_reads_first() -> None:
-    world = await converged(rolling(6, 1, 0))
-    world.edit(NEW_EXECUTORS)
+    world = await edited(rolling(6, 1, 0), NEW_EXECUTORS)
     await world.run_pass()
     assert world.holder == "us"
     world.let_pods_become_ready()
@@ -514,8 +503,7 @@ async def test_lease_of_an_earlier_flame_cluster_is_awaited() -> None:
 @pytest.mark.parametrize("error", [lost, broken])
 async def test_lease_write_with_a_lost_answer_is_read_before_use(error: Failure) -> None:
     """Another operator was faster and the write failed, but its answer was lost."""
-    world = await converged(replicas(3))
-    world.edit(replicas(1))
+    world = await edited(replicas(3), replicas(1))
     world.api.fail("create", "leases", error())
     result = await world.run_pass()
     assert len(result.errors) == 1
@@ -533,8 +521,7 @@ async def test_lease_write_with_a_lost_answer_is_read_before_use(error: Failure)
     [("get", "leases", 3), ("create", "leases", 3), ("get", "flameclusters", 4)],
 )
 async def test_missing_permission_is_reported_in_the_status(verb: str, plural: str, requests: int) -> None:
-    world = await converged(replicas(3))
-    world.edit(replicas(1))
+    world = await edited(replicas(3), replicas(1))
     world.api.fail(verb, plural, forbidden(), times=requests)
 
     await world.run_passes(3)
@@ -547,8 +534,7 @@ async def test_missing_permission_is_reported_in_the_status(verb: str, plural: s
 
 
 async def test_unreleased_lock_is_released_by_the_next_holder() -> None:
-    world = await converged(replicas(3))
-    world.edit(replicas(2))
+    world = await edited(replicas(3), replicas(2))
     world.api.fail("patch", "leases", lost())
     result = await world.run_pass()
     assert len(result.errors) == 1
@@ -561,8 +547,7 @@ async def test_unreleased_lock_is_released_by_the_next_holder() -> None:
 
 
 async def test_no_pod_is_deleted_when_the_view_cannot_be_updated() -> None:
-    world = await converged(replicas(3))
-    world.edit(replicas(1))
+    world = await edited(replicas(3), replicas(1))
     world.api.fail("list", "pods", broken())
 
     result = await world.run_pass()
@@ -573,8 +558,7 @@ async def test_no_pod_is_deleted_when_the_view_cannot_be_updated() -> None:
 
 
 async def test_missing_permission_to_list_pods_is_told_at_once_with_its_remedy() -> None:
-    world = await converged(replicas(3))
-    world.edit(replicas(1))
+    world = await edited(replicas(3), replicas(1))
     refused = ForbiddenError(403, "Forbidden", 'pods is forbidden: User "operator" cannot list resource "pods"')
     world.api.fail("list", "pods", refused)
 
@@ -585,8 +569,7 @@ async def test_missing_permission_to_list_pods_is_told_at_once_with_its_remedy()
 
 
 async def test_unlisted_pods_are_read_before_pods_are_counted() -> None:
-    world = await converged(replicas(3))
-    world.edit(replicas(1))
+    world = await edited(replicas(3), replicas(1))
     world.sync()
     world.api.remove("pods", executor_name(0))
     world.api.remove("pods", executor_name(1))
@@ -603,8 +586,7 @@ async def test_unlisted_pods_are_read_before_pods_are_counted() -> None:
 
 async def test_executor_that_left_the_cluster_does_not_count_as_deleted() -> None:
     """A read shows the changed label."""
-    world = await converged(replicas(3))
-    world.edit(replicas(1))
+    world = await edited(replicas(3), replicas(1))
     world.sync()
     world.change("pods", executor_name(2), {"metadata": {"labels": {"flame.xflops.io/cluster": "other"}}})
 
@@ -660,8 +642,7 @@ async def test_lock_that_is_held_for_decades_is_taken_after_five_minutes() -> No
 async def test_lock_that_is_renewed_for_ever_is_told_with_its_holder_and_the_way_out(
     changes: dict[str, Any], work: str
 ) -> None:
-    world = await converged(replicas(3))
-    world.edit(changes)
+    world = await edited(replicas(3), changes)
     hold = partial(_hold, world, "0\n\x1b[31mevil\x1b[0m" + "h" * 1000)
 
     await _wait_for_the_lock(world, TOLD_AFTER - 10, hold)
@@ -698,8 +679,7 @@ async def test_lock_that_is_held_for_longer_than_any_operator_holds_it_is_told_a
 
 
 async def test_holder_with_another_name_each_time_causes_no_writes_of_the_status_and_one_line_of_the_log() -> None:
-    world = await converged(replicas(3))
-    world.edit(replicas(1))
+    world = await edited(replicas(3), replicas(1))
     names_of_holders = (f"holder-{number}" for number in count())
 
     with capture_logs() as lines:
@@ -720,8 +700,7 @@ async def test_holder_with_another_name_each_time_causes_no_writes_of_the_status
     ],
 )
 async def test_way_out_of_a_held_lock_works(way_out: dict[str, Any]) -> None:
-    world = await converged(replicas(3))
-    world.edit(replicas(1))
+    world = await edited(replicas(3), replicas(1))
     await _wait_for_the_lock(world, TOLD_AFTER + 10, lambda: _hold(world, "nobody"))
     assert _tells(world)
 
@@ -734,8 +713,7 @@ async def test_way_out_of_a_held_lock_works(way_out: dict[str, Any]) -> None:
 
 async def test_holder_that_deletes_pods_is_not_told() -> None:
     """An operator rolls out slowly, and the other one stays silent."""
-    world = await converged(rolling(9, 1, 0))
-    world.edit(NEW_EXECUTORS)
+    world = await edited(rolling(9, 1, 0), NEW_EXECUTORS)
     going = iter(range(9))
 
     def work() -> None:

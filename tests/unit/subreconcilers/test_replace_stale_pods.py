@@ -34,7 +34,7 @@ from tests.unit.subreconcilers.errors import (
     quota,
     refusal_of,
 )
-from tests.unit.subreconcilers.harness import SM_NAME, StepHarness, converged, executor_name, take_long
+from tests.unit.subreconcilers.harness import SM_NAME, StepHarness, converged, edited, executor_name, take_long
 
 NEW_EXECUTORS = {"executorManager": {"image": "new"}}
 NEW_SESSION_MANAGER = {"sessionManager": {"image": "new"}}
@@ -204,8 +204,7 @@ async def test_slow_rebinding_continues_in_the_next_pass() -> None:
 
 async def test_executor_that_started_meanwhile_is_not_rebound() -> None:
     """The store shows the executor in its init container, but its main container started under the old session manager."""
-    world = await converged(replicas(1))
-    world.edit(replicas(2))
+    world = await edited(replicas(1), replicas(2))
     await world.run_pass()
     world.set_executor(1, "waiting")
     world.set_pod(SM_NAME, "ready", restarts=1)
@@ -219,8 +218,7 @@ async def test_executor_that_started_meanwhile_is_not_rebound() -> None:
 
 
 async def test_another_pod_of_the_same_name_is_not_rebound() -> None:
-    world = await converged(replicas(1))
-    world.edit(replicas(2))
+    world = await edited(replicas(1), replicas(2))
     await world.run_pass()
     world.set_executor(1, "waiting")
     world.set_pod(SM_NAME, "ready", restarts=1)
@@ -238,8 +236,7 @@ async def test_another_pod_of_the_same_name_is_not_rebound() -> None:
 
 
 async def test_failed_rebinding_does_not_prevent_replacement_of_stale_executors() -> None:
-    world = await converged(replicas(2))
-    world.edit(replicas(3))
+    world = await edited(replicas(2), replicas(3))
     await world.run_pass()
     world.set_executor(2, "waiting")
     world.set_pod(SM_NAME, "ready", restarts=1)
@@ -253,8 +250,7 @@ async def test_failed_rebinding_does_not_prevent_replacement_of_stale_executors(
 
 async def test_deletion_that_came_too_late_is_not_repeated_at_once() -> None:
     """Another Pod has the name, and the watch is late; repeating the request at once would be a busy loop."""
-    world = await converged(replicas(1, type="Recreate"))
-    world.edit(NEW_EXECUTORS)
+    world = await edited(replicas(1, type="Recreate"), NEW_EXECUTORS)
     world.sync()
     world.api.remove("pods", executor_name(0))
     world.squat("pods", executor_name(0))
@@ -267,8 +263,7 @@ async def test_deletion_that_came_too_late_is_not_repeated_at_once() -> None:
 
 async def test_change_found_by_a_deletion_is_known_to_the_next_pass_without_a_watch_event() -> None:
     # An operator that takes the lock reads the Pods before the first deletion, and would know.
-    world = await converged({"lockOptions": {"disabled": True}} | replicas(1, type="Recreate"))
-    world.edit(NEW_EXECUTORS)
+    world = await edited({"lockOptions": {"disabled": True}} | replicas(1, type="Recreate"), NEW_EXECUTORS)
     world.sync()
     world.api.remove("pods", executor_name(0))
     world.squat("pods", executor_name(0))
@@ -305,8 +300,7 @@ async def test_session_manager_stays_when_its_replacement_would_be_refused(error
 
 
 async def test_lost_executors_are_replaced_though_the_session_manager_must_stay() -> None:
-    world = await converged(replicas(2))
-    world.edit(NEW_SESSION_MANAGER)
+    world = await edited(replicas(2), NEW_SESSION_MANAGER)
     world.api.fail("dry run", "pods", bad_request(), times=100)
     await world.run_pass()
     world.set_pod(SM_NAME, "ready", restarts=1)
@@ -342,8 +336,7 @@ async def test_session_manager_stays_when_replacements_of_executors_would_be_ref
 
 @pytest.mark.parametrize(("error", "reason"), REFUSING)
 async def test_executors_stay_when_their_replacements_would_be_refused(error: Failure, reason: str) -> None:
-    world = await converged(replicas(2, type="Recreate"))
-    world.edit(NEW_EXECUTORS)
+    world = await edited(replicas(2, type="Recreate"), NEW_EXECUTORS)
     world.api.fail("dry run", "pods", error(), times=3)
 
     await world.run_passes(3)
@@ -357,8 +350,7 @@ async def test_executors_stay_when_their_replacements_would_be_refused(error: Fa
 
 async def test_exhausted_quota_does_not_stop_a_rollout() -> None:
     """The deleted Pod makes room for its replacement."""
-    world = await converged(replicas(2, type="Recreate"))
-    world.edit(NEW_EXECUTORS)
+    world = await edited(replicas(2, type="Recreate"), NEW_EXECUTORS)
     world.api.fail("dry run", "pods", quota(), times=10)
 
     await world.run_pass()
@@ -396,8 +388,7 @@ def test_quota_that_could_never_admit_a_pod_is_told_from_one_that_is_used_up(sai
 
 
 async def test_accepted_template_is_not_dry_run_again() -> None:
-    world = await converged(rolling(3, 1, 0))
-    world.edit(NEW_EXECUTORS)
+    world = await edited(rolling(3, 1, 0), NEW_EXECUTORS)
     await world.run_pass()
     world.api.fail("dry run", "pods", forbidden(), times=100)
     world.let_pods_become_ready()
@@ -409,8 +400,7 @@ async def test_accepted_template_is_not_dry_run_again() -> None:
 
 @pytest.mark.parametrize("error", [lost, broken, overloaded], ids=["no answer", "500", "429"])
 async def test_failed_dry_run_is_repeated(error: Failure) -> None:
-    world = await converged(replicas(1))
-    world.edit(NEW_SESSION_MANAGER)
+    world = await edited(replicas(1), NEW_SESSION_MANAGER)
     world.api.fail("dry run", "pods", error())
 
     result = await world.run_pass()
@@ -423,8 +413,7 @@ async def test_failed_dry_run_is_repeated(error: Failure) -> None:
 
 @pytest.mark.parametrize("error", [lost, broken, overloaded], ids=["no answer", "500", "429"])
 async def test_failed_dry_run_keeps_only_stale_pods(error: Failure) -> None:
-    world = await converged(replicas(2))
-    world.edit(NEW_EXECUTORS)
+    world = await edited(replicas(2), NEW_EXECUTORS)
     world.set_executor(1, "waiting")
     world.set_pod(SM_NAME, "ready", restarts=1)
     world.set_executor(0, "ready")
@@ -460,8 +449,7 @@ _KNOWN_BY = ["flame.xflops.io/revision", "flame.xflops.io/session-manager", "own
 async def test_pod_stays_when_its_replacement_would_lose_identifying_metadata(
     what: str, change: dict[str, Any]
 ) -> None:
-    world = await converged(replicas(3))
-    world.edit(change)
+    world = await edited(replicas(3), change)
     world.api.webhook = _strip(what)
 
     await world.run_passes(4)

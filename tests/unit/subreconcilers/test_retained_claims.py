@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.unit.builders import OWNER, cached, merged
-from tests.unit.subreconcilers.harness import SM_NAME, StepHarness, cache_name, converged
+from tests.unit.subreconcilers.harness import SM_NAME, StepHarness, cache_name, converged, edited
 
 CLAIMS = "persistentvolumeclaims"
 INSTANCE = "app.kubernetes.io/instance"
@@ -36,8 +36,7 @@ async def test_claim_without_an_owner_has_no_instance_by_which_argo_cd_would_pru
 
 @pytest.mark.parametrize(("first", "then", "instance"), [("Retain", "Delete", OWNER.name), ("Delete", "Retain", None)])
 async def test_instance_comes_and_goes_with_the_owner(first: str, then: str, instance: str | None) -> None:
-    world = await converged(_spec(first))
-    world.edit(_spec(then))
+    world = await edited(_spec(first), _spec(then))
 
     await world.converge()
 

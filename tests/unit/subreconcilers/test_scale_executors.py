@@ -41,7 +41,16 @@ from tests.unit.subreconcilers.errors import (
     refusal_of,
     unreachable,
 )
-from tests.unit.subreconcilers.harness import CM_NAME, KEY, SM_NAME, StepHarness, converged, executor_name, take_long
+from tests.unit.subreconcilers.harness import (
+    CM_NAME,
+    KEY,
+    SM_NAME,
+    StepHarness,
+    converged,
+    edited,
+    executor_name,
+    take_long,
+)
 
 
 async def _prepared(world: StepHarness) -> Pass:
@@ -183,8 +192,7 @@ async def test_ids_of_refused_creates_are_used_later() -> None:
 
 
 async def test_quota_refusals_for_hours_use_no_ids_and_are_reported_once() -> None:
-    world = await converged(replicas(1))
-    world.edit(replicas(4))
+    world = await edited(replicas(1), replicas(4))
     world.api.fail("create", "pods", quota(), times=10_000)
 
     await world.run_passes(20, seconds=600)
@@ -198,8 +206,7 @@ async def test_quota_refusals_for_hours_use_no_ids_and_are_reported_once() -> No
 
 async def test_session_manager_comes_first_when_quota_is_short() -> None:
     """The quota has room for an executor but not for a session manager."""
-    world = await converged(replicas(2))
-    world.edit(replicas(3))
+    world = await edited(replicas(2), replicas(3))
     world.api.remove("pods", SM_NAME)
     world.api.fail("create", "pods", quota(), name=SM_NAME, times=2)
 
@@ -237,8 +244,7 @@ async def test_id_of_a_create_with_unknown_outcome_is_not_reused(error: Failure)
     world = StepHarness(replicas(1))
     world.api.fail("create", "pods", error(), name=executor_name(0))
 
-    await world.run_pass()
-    await world.run_pass()
+    await world.run_passes(2)
 
     assert world.executor_ids == [1]
 
@@ -263,8 +269,7 @@ async def test_taken_name_is_skipped() -> None:
     world = StepHarness(replicas(2))
     world.squat("pods", executor_name(0))
 
-    await world.run_pass()
-    await world.run_pass()
+    await world.run_passes(2)
 
     assert world.executor_ids == [0, 1, 2]
     assert "ownerReferences" not in world.pod(executor_name(0))["metadata"]
@@ -305,8 +310,7 @@ async def test_failed_deletion_does_not_prevent_creates() -> None:
 
 
 async def test_event_names_deleted_executors_although_another_deletion_failed() -> None:
-    world = await converged(replicas(3))
-    world.edit(replicas(1))
+    world = await edited(replicas(3), replicas(1))
     world.api.fail("delete", "pods", forbidden(), name=executor_name(2))
 
     await world.run_pass()
@@ -316,8 +320,7 @@ async def test_event_names_deleted_executors_although_another_deletion_failed() 
 
 
 async def test_deletion_of_a_missing_executor_is_not_an_error() -> None:
-    world = await converged(replicas(2))
-    world.edit(replicas(1))
+    world = await edited(replicas(2), replicas(1))
     world.api.interference["delete", "pods"] = lambda: world.api.remove("pods", executor_name(1))
 
     result = await world.run_pass()
@@ -328,8 +331,7 @@ async def test_deletion_of_a_missing_executor_is_not_an_error() -> None:
 
 @pytest.mark.parametrize("how", ["fails", "changes hands"])
 async def test_batch_stops_when_a_remaining_executor_becomes_unready(how: str) -> None:
-    world = await converged(replicas(3))
-    world.edit(replicas(1))
+    world = await edited(replicas(3), replicas(1))
 
     def be_lost() -> None:
         if how == "fails":
@@ -365,8 +367,7 @@ async def test_chosen_executor_that_became_ready_is_kept() -> None:
 
 
 async def test_creates_stop_when_the_spec_changes() -> None:
-    world = await converged(replicas(0))
-    world.edit(replicas(9))
+    world = await edited(replicas(0), replicas(9))
 
     def change_its_mind() -> None:
         world.edit({"paused": True})
@@ -382,8 +383,7 @@ async def test_creates_stop_when_the_spec_changes() -> None:
 
 
 async def test_executor_is_bound_to_the_session_manager_at_its_creation() -> None:
-    world = await converged(replicas(0))
-    world.edit(replicas(3))
+    world = await edited(replicas(0), replicas(3))
 
     def restart() -> None:
         world.set_pod(SM_NAME, "ready", restarts=1)
@@ -404,8 +404,7 @@ async def test_executor_is_bound_to_the_session_manager_at_its_creation() -> Non
     "order", [replicas(3), {"suspend": True}, {"lockOptions": {"denyList": ["us"]}}], ids=["back", "on", "denied"]
 )
 async def test_deletions_stop_when_the_spec_changes(order: dict[str, Any]) -> None:
-    world = await converged(replicas(3))
-    world.edit(replicas(1))
+    world = await edited(replicas(3), replicas(1))
 
     def change_its_mind() -> None:
         world.edit(order)
@@ -459,15 +458,13 @@ async def _made_in_passes(world: StepHarness, mocker: MockerFixture, passes: int
 
 
 async def test_slow_start_keeps_its_speed_after_a_successful_pass(mocker: MockerFixture) -> None:
-    world = await converged(replicas(0))
-    world.edit(replicas(9))
+    world = await edited(replicas(0), replicas(9))
 
     assert await _made_in_passes(world, mocker, 4) == [1, 2, 4, 2]
 
 
 async def test_slow_start_begins_again_after_a_change_or_a_refusal(mocker: MockerFixture) -> None:
-    world = await converged(replicas(0))
-    world.edit(replicas(20))
+    world = await edited(replicas(0), replicas(20))
     assert await _made_in_passes(world, mocker, 3) == [1, 2, 4]
 
     world.edit(replicas(40))
@@ -485,8 +482,7 @@ async def test_slow_start_begins_again_after_a_change_or_a_refusal(mocker: Mocke
 
 async def test_failures_of_replacements_with_returned_ids_are_counted() -> None:
     """A quota refused creates, so their ids are used later, and executors with these ids fail."""
-    world = await converged(replicas(1))
-    world.edit(replicas(6))
+    world = await edited(replicas(1), replicas(6))
     world.api.fail("create", "pods", quota(), times=1)
     await world.run_pass()
     world.edit(replicas(1))
@@ -585,8 +581,7 @@ def _take_the_label_off(plural: str, manifest: dict[str, Any], label: str = "app
 @pytest.mark.parametrize("label", ["app", CLUSTER_LABEL])
 @pytest.mark.parametrize("dry_run", [True, False], ids=["dry run", "no dry run"])
 async def test_no_more_executors_are_created_after_a_webhook_removed_their_label(*, dry_run: bool, label: str) -> None:
-    world = await converged(replicas(1))
-    world.edit(replicas(4))
+    world = await edited(replicas(1), replicas(4))
     world.api.webhook = partial(_take_the_label_off, label=label)
     if not dry_run:
         world.api.fail("dry run", "pods", no_dry_run(), times=100)
@@ -599,8 +594,7 @@ async def test_no_more_executors_are_created_after_a_webhook_removed_their_label
 
 
 async def test_executors_are_created_again_after_a_dry_run_shows_that_labels_stay() -> None:
-    world = await converged(replicas(1))
-    world.edit(replicas(4))
+    world = await edited(replicas(1), replicas(4))
     world.api.webhook = _take_the_label_off
     await world.run_pass()
 
@@ -611,8 +605,7 @@ async def test_executors_are_created_again_after_a_dry_run_shows_that_labels_sta
 
 
 async def test_executors_are_created_again_from_a_changed_template_when_no_dry_run_can_tell() -> None:
-    world = await converged(replicas(1))
-    world.edit(replicas(4))
+    world = await edited(replicas(1), replicas(4))
     world.api.webhook = _take_the_label_off
     world.api.fail("dry run", "pods", no_dry_run(), times=1000)
     await world.run_pass()
@@ -625,8 +618,7 @@ async def test_executors_are_created_again_from_a_changed_template_when_no_dry_r
 
 
 async def test_refusal_is_reported_after_another_failure() -> None:
-    world = await converged(replicas(3))
-    world.edit(replicas(1))
+    world = await edited(replicas(3), replicas(1))
     world.api.fail("delete", "pods", broken(), name=executor_name(2))
     world.api.fail("delete", "pods", forbidden(), name=executor_name(1))
 
@@ -636,8 +628,7 @@ async def test_refusal_is_reported_after_another_failure() -> None:
 
 
 async def test_executor_whose_deletion_did_not_happen_is_read_again() -> None:
-    world = await converged(replicas(2))
-    world.edit(replicas(1))
+    world = await edited(replicas(2), replicas(1))
     world.api.fail("delete", "pods", conflict())
 
     result = await world.run_pass()

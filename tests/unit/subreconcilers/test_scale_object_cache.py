@@ -8,7 +8,7 @@ from flamectl_operator.kube.errors import KubernetesError
 from flamectl_operator.subreconcilers.scale_object_cache import ScaleObjectCache
 from tests.unit.builders import cached, later, merged, replicas
 from tests.unit.subreconcilers.errors import invalid, quota
-from tests.unit.subreconcilers.harness import KEY, SM_NAME, StepHarness, cache_name, converged
+from tests.unit.subreconcilers.harness import KEY, SM_NAME, StepHarness, cache_name, converged, edited
 
 NEW_IMAGE = {"objectCache": {"image": "new"}}
 
@@ -161,8 +161,7 @@ async def test_status_without_failures_of_object_caches_is_valid_and_restarts_no
 
 
 async def test_stale_object_caches_are_replaced_one_at_a_time() -> None:
-    world = await converged(cached(3))
-    world.edit(NEW_IMAGE)
+    world = await edited(cached(3), NEW_IMAGE)
 
     order = []
     for _ in range(12):
@@ -199,8 +198,7 @@ async def test_the_session_manager_comes_before_and_executors_after_the_object_c
 
 
 async def test_stale_executors_wait_for_the_object_caches() -> None:
-    world = await converged(merged(cached(), replicas(2)))
-    world.edit(merged(NEW_IMAGE, {"executorManager": {"image": "new"}}))
+    world = await edited(merged(cached(), replicas(2)), merged(NEW_IMAGE, {"executorManager": {"image": "new"}}))
 
     await world.run_pass()
     assert world.deleted == [cache_name(0)]
@@ -224,8 +222,7 @@ async def test_stale_executors_do_not_wait_for_an_unschedulable_object_cache() -
 
 
 async def test_object_cache_stays_when_its_replacement_would_be_refused() -> None:
-    world = await converged(cached())
-    world.edit(NEW_IMAGE)
+    world = await edited(cached(), NEW_IMAGE)
     world.api.fail("dry run", "pods", invalid(), times=10)
 
     await world.run_pass()
@@ -252,8 +249,7 @@ async def test_the_first_refusal_ends_the_creation(error: KubernetesError) -> No
 
 
 async def test_stale_object_cache_stays_when_another_fails_before_the_deletion() -> None:
-    world = await converged(cached(2))
-    world.edit(NEW_IMAGE)
+    world = await edited(cached(2), NEW_IMAGE)
 
     def fail_the_other() -> None:
         world.set_pod(cache_name(0), "crashing")

@@ -13,7 +13,7 @@ from flamectl_operator.kube.errors import ForbiddenError, InvalidError, Kubernet
 from flamectl_operator.reconcile.stores import FLAME_CLUSTERS
 from tests.unit.builders import OWNER, cached, merged, raw_spec, replicas
 from tests.unit.subreconcilers.errors import lost
-from tests.unit.subreconcilers.harness import KEY, SM_NAME, StepHarness, cache_name, converged, executor_name
+from tests.unit.subreconcilers.harness import KEY, SM_NAME, StepHarness, cache_name, converged, edited, executor_name
 
 CLAIMS = "persistentvolumeclaims"
 NOT_PERSISTENT = {"sessionManager": {"storage": None, "persistence": None}, "objectCache": {"persistence": None}}
@@ -74,8 +74,7 @@ async def test_no_pod_is_created_without_its_claim() -> None:
 
 @pytest.mark.parametrize(("policy", "left"), [("Delete", [0]), ("Retain", [0, 1, 2])])
 async def test_claims_follow_the_policy_when_object_caches_are_scaled_down(policy: str, left: list[int]) -> None:
-    world = await converged(_cache(3, deletionPolicy=policy))
-    world.edit({"objectCache": {"replicas": 1}})
+    world = await edited(_cache(3, deletionPolicy=policy), {"objectCache": {"replicas": 1}})
 
     await world.converge()
 
@@ -83,8 +82,7 @@ async def test_claims_follow_the_policy_when_object_caches_are_scaled_down(polic
 
 
 async def test_a_claim_is_deleted_only_after_its_pod_is_gone() -> None:
-    world = await converged(_cache(2))
-    world.edit({"objectCache": {"replicas": 1}})
+    world = await edited(_cache(2), {"objectCache": {"replicas": 1}})
 
     await world.run_passes(3)
     assert _claims(world) == [cache_name(0), cache_name(1)]
@@ -139,8 +137,7 @@ async def test_no_claim_grows_for_a_spec_that_is_known_to_be_over(*, gone: bool)
 
 @pytest.mark.parametrize(("first", "then", "owners"), [("Delete", "Retain", 0), ("Retain", "Delete", 1)])
 async def test_the_owner_follows_a_policy_that_changes(first: str, then: str, owners: int) -> None:
-    world = await converged(_cache(deletionPolicy=first))
-    world.edit(_cache(deletionPolicy=then))
+    world = await edited(_cache(deletionPolicy=first), _cache(deletionPolicy=then))
 
     await world.converge()
 
@@ -149,8 +146,7 @@ async def test_the_owner_follows_a_policy_that_changes(first: str, then: str, ow
 
 
 async def test_paused_cluster_tells_that_a_claim_still_goes_with_it() -> None:
-    world = await converged(_session())
-    world.edit({"paused": True})
+    world = await edited(_session(), {"paused": True})
     await world.converge()
     world.edit(_session(deletionPolicy="Retain"))
 
@@ -270,8 +266,7 @@ async def test_growth_that_waits_for_its_pod_to_start_again_is_told(changes: dic
     """The volume has grown, and its file system grows only when a Pod mounts it."""
     world = await converged(changes)
     _bind(world, capacity={"storage": "10Gi"}, conditions=[PENDING_RESIZE])
-    await world.run_pass()
-    await world.run_pass()
+    await world.run_passes(2)
 
     said = f'PersistentVolumeClaim "{name}" has grown, and its file system follows when Pod "{name}" starts again'
     assert said in str(world.status.message)
@@ -287,8 +282,7 @@ async def test_growth_that_waits_for_its_pod_to_start_again_is_told(changes: dic
 
 
 async def test_growth_that_waits_for_a_pod_is_not_told_while_there_is_none() -> None:
-    world = await converged(_cache())
-    world.edit({"suspend": True})
+    world = await edited(_cache(), {"suspend": True})
     await world.converge()
     _bind(world, capacity={"storage": "10Gi"}, conditions=[PENDING_RESIZE])
 
@@ -326,8 +320,7 @@ async def test_pod_stays_until_the_claim_that_its_replacement_mounts_is_there(
 
 
 async def test_a_claim_that_is_not_bound_does_not_grow_yet() -> None:
-    world = await converged(_cache())
-    world.edit(_cache(size="20Gi"))
+    world = await edited(_cache(), _cache(size="20Gi"))
     world.set_pod(cache_name(0), "unschedulable")
     await world.run_pass()
     assert _claim(world, cache_name(0))["spec"]["resources"]["requests"]["storage"] == "10Gi"
@@ -602,8 +595,7 @@ async def test_executors_are_replaced_when_the_sessions_are_in_another_place(cha
 @pytest.mark.parametrize("changes", [{}, NOT_PERSISTENT], ids=["persistent", "no longer persistent"])
 @pytest.mark.parametrize("name", [SM_NAME, cache_name(0)])
 async def test_a_pod_with_a_claim_is_not_deleted_by_force(name: str, changes: dict[str, Any]) -> None:
-    world = await converged(merged(_cache(), _session()))
-    world.edit(changes)
+    world = await edited(merged(_cache(), _session()), changes)
     world.hang(name)
     before = world.uid(name)
 
@@ -617,8 +609,7 @@ async def test_a_pod_with_a_claim_is_not_deleted_by_force(name: str, changes: di
 
 @pytest.mark.parametrize("name", [SM_NAME, cache_name(0)])
 async def test_a_pod_without_a_claim_is_deleted_by_force_after_the_spec_got_persistence(name: str) -> None:
-    world = await converged(cached())
-    world.edit(merged(_cache(), _session()))
+    world = await edited(cached(), merged(_cache(), _session()))
     world.hang(name)
     before = world.uid(name)
     await world.run_pass()

@@ -12,7 +12,7 @@ from flamectl_operator.reconcile.refusals import RefusedError
 from flamectl_operator.runtime.outcome import DONE, Kind, Outcome
 from flamectl_operator.subreconcilers.update_client_config import UpdateClientConfig
 from tests.unit.subreconcilers.errors import REFUSALS, Failure, broken, conflict
-from tests.unit.subreconcilers.harness import StepHarness, converged
+from tests.unit.subreconcilers.harness import StepHarness, edited
 
 NAME = "my-flame-client"
 WANTED: dict[str, Any] = {"clientConfig": {}}
@@ -36,8 +36,7 @@ async def test_missing_client_config_is_created() -> None:
 
 
 async def test_client_config_is_deleted_when_removed_from_the_spec() -> None:
-    world = await converged(WANTED)
-    world.edit(NOT_WANTED)
+    world = await edited(WANTED, NOT_WANTED)
 
     assert await _step(world) is DONE
     assert world.api.find("configmaps", NAME) is None
@@ -46,8 +45,7 @@ async def test_client_config_is_deleted_when_removed_from_the_spec() -> None:
 
 
 async def test_deletion_with_a_lost_answer_is_not_repeated() -> None:
-    world = await converged(WANTED)
-    world.edit(NOT_WANTED)
+    world = await edited(WANTED, NOT_WANTED)
     world.api.fail("delete", "configmaps", broken(), applied=True)
 
     assert await _step(world) is DONE
@@ -55,8 +53,7 @@ async def test_deletion_with_a_lost_answer_is_not_repeated() -> None:
 
 
 async def test_failed_deletion_is_retried() -> None:
-    world = await converged(WANTED)
-    world.edit(NOT_WANTED)
+    world = await edited(WANTED, NOT_WANTED)
     world.api.fail("delete", "configmaps", broken())
 
     with pytest.raises(KubernetesError):
@@ -67,8 +64,7 @@ async def test_failed_deletion_is_retried() -> None:
 
 
 async def test_client_config_that_changed_meanwhile_is_read_again() -> None:
-    world = await converged(WANTED)
-    world.edit(NOT_WANTED)
+    world = await edited(WANTED, NOT_WANTED)
     world.api.fail("delete", "configmaps", conflict())
 
     outcome = await _step(world)
@@ -79,8 +75,7 @@ async def test_client_config_that_changed_meanwhile_is_read_again() -> None:
 
 @pytest.mark.parametrize(("refusal", "reason"), REFUSALS)
 async def test_a_refused_deletion_is_an_error(refusal: Failure, reason: str) -> None:
-    world = await converged(WANTED)
-    world.edit(NOT_WANTED)
+    world = await edited(WANTED, NOT_WANTED)
     world.api.fail("delete", "configmaps", refusal())
 
     with pytest.raises(RefusedError) as caught:

@@ -11,7 +11,7 @@ from flamectl_operator.api.validation import parse_spec
 from flamectl_operator.kube.errors import ForbiddenError
 from tests.unit.builders import OWNER, cached, merged, raw_spec, replicas
 from tests.unit.subreconcilers.errors import lost
-from tests.unit.subreconcilers.harness import SM_NAME, StepHarness, converged, executor_name
+from tests.unit.subreconcilers.harness import SM_NAME, StepHarness, converged, edited, executor_name
 
 KINDS = ("pods", "services", "configmaps", "persistentvolumeclaims", "networkpolicies")
 CLAIM = {"size": "1Gi", "deletionPolicy": "Retain"}
@@ -127,8 +127,7 @@ async def test_an_object_of_which_the_operator_keeps_a_part_is_not_patched_in_ea
 
 
 async def test_lease_gets_the_common_metadata() -> None:
-    world = await converged(COMMON)
-    world.edit(replicas(0))
+    world = await edited(COMMON, replicas(0))
     await world.converge()
 
     [lease] = world.api.all("leases")
@@ -140,8 +139,7 @@ async def test_lease_gets_the_common_metadata() -> None:
 
 
 async def test_lease_that_was_missed_when_the_process_died_gets_the_common_metadata_with_the_next_lock() -> None:
-    world = await converged(COMMON)
-    world.edit(replicas(0))
+    world = await edited(COMMON, replicas(0))
     await world.converge()
     world.edit({"commonLabels": {"owner": "team-b"}})
     world.api.fail("patch", "leases", lost())

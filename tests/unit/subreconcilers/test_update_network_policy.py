@@ -8,7 +8,7 @@ from flamectl_operator.desired.network_policy import operators
 from flamectl_operator.runtime.outcome import DONE
 from flamectl_operator.subreconcilers.update_network_policy import UpdateNetworkPolicy
 from tests.unit.subreconcilers.errors import forbidden
-from tests.unit.subreconcilers.harness import SOMEBODY, StepHarness, converged
+from tests.unit.subreconcilers.harness import SOMEBODY, StepHarness, converged, edited
 
 NAME = "my-flame-network-policy"
 CLIENT = {"podSelector": {"matchLabels": {"flame-client": "true"}}}
@@ -36,8 +36,7 @@ async def test_policy_is_there_before_the_pods() -> None:
 
 
 async def test_changed_clients_change_the_policy_and_no_pod() -> None:
-    world = await converged(WANTED)
-    world.edit({"networkPolicy": {"clients": []}})
+    world = await edited(WANTED, {"networkPolicy": {"clients": []}})
 
     await world.converge()
 

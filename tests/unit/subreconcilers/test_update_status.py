@@ -14,7 +14,7 @@ from flamectl_operator.runtime.outcome import Result
 from flamectl_operator.subreconcilers.update_status import UpdateStatus
 from tests.unit.builders import desired, replicas
 from tests.unit.subreconcilers.errors import Failure, broken, conflict, forbidden, lost, quota, refusal_of
-from tests.unit.subreconcilers.harness import KEY, SM_NAME, StepHarness, converged, executor_name
+from tests.unit.subreconcilers.harness import KEY, SM_NAME, StepHarness, converged, edited, executor_name
 
 
 def _status_writes(world: StepHarness) -> int:
@@ -158,8 +158,7 @@ async def test_pass_writes_nothing_else_without_its_durable_fields(error: Failur
 
 
 async def test_an_invalid_spec_is_shown_with_the_path_and_changes_nothing_else() -> None:
-    world = await converged(replicas(2))
-    world.edit({"executorManager": {"replicas": -1}})
+    world = await edited(replicas(2), {"executorManager": {"replicas": -1}})
 
     result = await world.run_pass()
 
@@ -184,8 +183,7 @@ async def test_spec_that_the_pod_policy_rejects_is_invalid() -> None:
 
 
 async def test_paused_cluster_is_not_changed_and_reports_it() -> None:
-    world = await converged(replicas(2))
-    world.edit({"paused": True, "executorManager": {"replicas": 5, "image": "new"}})
+    world = await edited(replicas(2), {"paused": True, "executorManager": {"replicas": 5, "image": "new"}})
     world.set_executor(0, "failed")
     world.api.remove("services", SM_NAME)
 
@@ -218,8 +216,7 @@ async def test_paused_cluster_clears_earlier_refusals() -> None:
 
 
 async def test_resumed_cluster_is_requeued_when_the_suspension_ends_at_once() -> None:
-    world = await converged(replicas(1))
-    world.edit({"suspend": True})
+    world = await edited(replicas(1), {"suspend": True})
     await world.recorded()
     world.edit({"suspend": False})
     world.api.remove("pods", SM_NAME)
@@ -412,8 +409,7 @@ async def test_spec_read_after_a_lost_answer_triggers_a_pass(mocker: MockerFixtu
 
 
 async def test_refusal_stays_reported_while_passes_end_earlier() -> None:
-    world = await converged(replicas(1))
-    world.edit(replicas(2))
+    world = await edited(replicas(1), replicas(2))
     world.api.fail("create", "pods", quota())
     await world.run_pass()
     since = next(each for each in world.status.conditions if each.type == "Degraded").last_transition_time
