@@ -17,6 +17,8 @@ from flamectl_operator.settings.model import FlameSettings
 
 #: The longest grace period that counts, in seconds, because the API server accepts thousands of years. About thirty years.
 LONGEST_GRACE = 10**9
+#: The finalizer of a claim that a Pod mounts. Kubernetes removes it when that Pod is gone, whoever made the Pod.
+_IN_USE = "kubernetes.io/pvc-protection"
 
 
 def deletion_order(
@@ -73,6 +75,8 @@ def held(child: KubernetesObject, kind: str) -> str:
 def in_brackets(child: KubernetesObject) -> str:
     """Return the finalizers that keep an object, in brackets after a space; empty without any."""
     finalizers = ", ".join(child.metadata.finalizers)
+    if _IN_USE in child.metadata.finalizers:
+        finalizers += f", because a Pod mounts it: see kubectl describe pvc {child.name}"
     return f" (held by finalizer {finalizers})" if finalizers else ""
 
 

@@ -17,6 +17,7 @@ from flamectl_operator.kube.resources import CLAIMS
 from flamectl_operator.kube.views import PersistentVolumeClaimView
 from flamectl_operator.observed.claims import LOST
 from flamectl_operator.observed.pods import TERMINAL_PHASES
+from flamectl_operator.planning.deletion import in_brackets
 from flamectl_operator.planning.kept_claims import lost_claim
 from flamectl_operator.reconcile.cluster_io import ClusterIO
 from flamectl_operator.reconcile.outcomes import TAKEN_NAME_RECHECK_SECONDS
@@ -65,7 +66,7 @@ def mount_reserved(io: ClusterIO, claim: PersistentVolumeClaimView) -> Iterator[
 
 
 def _missing(claim: PersistentVolumeClaimView | None, label: str, therefore: str = "") -> Outcome:
-    how = "does not exist" if claim is None else "is being deleted"
+    how = "does not exist" if claim is None else f"is being deleted{in_brackets(claim)}"
     return blocked("ClaimNotFound", f"{label} {how}{therefore}", TAKEN_NAME_RECHECK_SECONDS)
 
 

@@ -29,7 +29,7 @@ _OTHERS = (
     ("untolerated taint", "add a toleration to {template}.tolerations, or a node without the taint"),
     ("anti-affinity rules", "change {template}.affinity, or add a node"),
     ("pod affinity rules", "change {template}.affinity"),
-    ("free ports", "change the hostPort in {template}.containers, or add a node"),
+    ("free ports", "{host_port}, or add a node"),
     ("volume node affinity", _OTHER_PLACE),
     ("PersistentVolume's node affinity", _OTHER_PLACE),
     ("available volume zone", _OTHER_PLACE),
@@ -119,6 +119,7 @@ def _remedies(words: str, template: ComponentTemplate, pod: str, found: PodSpec)
         "template": place,
         "claims": "".join(f" {each}" for each in (*claims, *sorted(template.claim_names - {*claims}))[:_CLAIMS]),
         "class": f", or correct {template.field}.persistence.storageClassName" if claims else "",
+        "host_port": _host_port(spec, place),
     }
     claim = _MISSING_CLAIM.search(words)
     if claim is not None and claim[1] not in {*claims, *template.claim_names}:
@@ -164,6 +165,14 @@ def _selection(spec: dict[str, Any], place: str) -> Iterator[str]:
     terms = " or ".join(_term(each) for each in entries(required, "nodeSelectorTerms"))
     if terms:
         yield f"it asks for node affinity {terms}: change {place}.affinity, or label a node"
+
+
+def _host_port(spec: dict[str, Any], place: str) -> str:
+    for kind in ("containers", "initContainers"):
+        for each in entries(spec, kind):
+            if any(port.get("hostPort") for port in entries(each, "ports")):
+                return f"change the hostPort in {place}.{kind}[name={each.get('name')}].ports"
+    return "a webhook adds a hostPort: change it there"
 
 
 def _pairs(labels: dict[str, Any]) -> str:

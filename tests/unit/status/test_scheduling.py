@@ -149,6 +149,21 @@ def _pod(resources: dict[str, Any] | None = None, **pod_spec: Any) -> dict[str, 
             _pod(volumes=[{"name": "data", "persistentVolumeClaim": {"claimName": "data"}}]),
             f"create the claim, or correct {TEMPLATE}.volumes",
         ),
+        (
+            "0/3 nodes are available: 3 node(s) didn't have free ports for the requested pod ports.",
+            _pod(containers=[{"name": "executor-manager", "ports": [{"containerPort": 7000, "hostPort": 7000}]}]),
+            f"change the hostPort in {TEMPLATE}.containers[name=executor-manager].ports, or add a node",
+        ),
+        (
+            "0/3 nodes are available: 3 node(s) didn't have free ports for the requested pod ports.",
+            _pod(initContainers=[{"name": "px", "image": "x", "restartPolicy": "Always", "ports": [{"hostPort": 7000}]}]),
+            f"change the hostPort in {TEMPLATE}.initContainers[name=px].ports, or add a node",
+        ),
+        (
+            "0/3 nodes are available: 3 node(s) didn't have free ports for the requested pod ports.",
+            _pod(),
+            "a webhook adds a hostPort: change it there, or add a node",
+        ),
         ("no nodes available to schedule pods", _pod(), "add a node"),
         (
             "0/3 nodes are available: 3 node(s) didn't find available persistent volumes to bind.",

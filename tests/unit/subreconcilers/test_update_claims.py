@@ -443,7 +443,8 @@ async def test_session_manager_waits_for_an_existing_claim_that_terminates() -> 
 
     assert world.session_manager is None
     assert world.condition("Degraded")[1] == "ClaimNotFound"
-    assert "is being deleted" in world.condition("Degraded")[2]
+    held = "held by finalizer kubernetes.io/pvc-protection, because a Pod mounts it: see kubectl describe pvc "
+    assert f"is being deleted ({held}" in world.condition("Degraded")[2]
 
 
 @pytest.mark.parametrize(
