@@ -32,7 +32,7 @@ from pydantic import BaseModel
 
 from flamectl_operator.controller import Controller
 from flamectl_operator.flame.knowledge import Knowledge, Phase
-from flamectl_operator.flame.watcher import NotAsked
+from flamectl_operator.flame.watcher import Flame, Watcher
 from flamectl_operator.kube.client import Page
 from flamectl_operator.kube.errors import NotFoundError
 from flamectl_operator.kube.views import KubernetesObject
@@ -239,7 +239,7 @@ class _Memory:
         self.clock = _Frozen(client.clock)
         self.knowledge = controller._context.stores.flame.knowledge(key)
         #: Whether session managers are asked.
-        self.asked = not isinstance(controller._context.stores.flame, NotAsked)
+        self.asked = isinstance(controller._context.stores.flame, Watcher)
         self.api: Any = _Objects(client)
         self._context = context = controller._context
         self._config = controller._config
@@ -363,7 +363,7 @@ class _Objects:
         return Page(items, self._revision)
 
 
-class _Flame(NotAsked):
+class _Flame(Flame):
     """What is known of a session manager, with nobody who asks it."""
 
     def __init__(self, memory: _Memory, clock: Clock) -> None:

@@ -20,7 +20,7 @@ from flamectl_operator.reconcile.failing import FAILING_AFTER_SECONDS
 from flamectl_operator.reconcile.reconcile_pass import Pass
 from flamectl_operator.runtime.logs import add_context, set_level
 from flamectl_operator.runtime.outcome import DONE, Outcome, stop, wait
-from flamectl_operator.runtime.workflow import Always, If, InOrder, Stage
+from flamectl_operator.runtime.workflow import If, InOrder, Stage
 from flamectl_operator.subreconcilers import PIPELINE
 from flamectl_operator.subreconcilers.update_status import OpenStatus
 from tests.unit.builders import NOW, OWNER, desired, executor_template, merged, raw_spec, replicas, session_template
@@ -53,9 +53,10 @@ class Step(Subreconciler):
 def _use(monkeypatch: pytest.MonkeyPatch, *steps: Subreconciler, closing: Subreconciler | None = None) -> None:
     """Have passes run other steps between the first one and the last."""
     stages = [Stage(step.name, step) for step in steps]
-    body = Always(InOrder(*stages), Stage("closing", closing)) if closing is not None else InOrder(*stages)
+    if closing is not None:
+        stages.append(Stage("closing", closing))
     opening = Stage("UpdateStatus", OpenStatus(), phase="opening")
-    pipeline = InOrder(opening, If("the pass goes on", lambda pass_: pass_.report.why_not_go_on, body))
+    pipeline = InOrder(opening, If("the pass goes on", lambda pass_: pass_.report.why_not_go_on, InOrder(*stages)))
     monkeypatch.setattr(controller_module, "PIPELINE", pipeline)
 
 

@@ -13,7 +13,6 @@ from collections.abc import Callable
 from contextvars import Context
 from dataclasses import dataclass, field, replace
 from random import Random
-from typing import Protocol
 
 import structlog
 
@@ -44,6 +43,8 @@ SMALL = 128 * 2**10
 #: The reason for which an answer that is small enough by itself is not kept.
 NO_MEMORY = "the large answers of all session managers take too much memory"
 
+_NOT_ASKED = Knowledge(since=0.0)
+
 
 @dataclass(frozen=True)
 class Target:
@@ -71,52 +72,25 @@ class Target:
     began: float = float("inf")
 
 
-class Flame(Protocol):
-    """The session managers, as a controller uses them."""
+class Flame:
+    """The session managers, as a controller uses them. This one asks none."""
 
-    def knowledge(self, key: Key) -> Knowledge:
+    def knowledge(self, key: Key) -> Knowledge:  # noqa: ARG002 - for those that ask
         """Return what is known of a FlameCluster's session manager. The same object as before, if nothing has changed."""
+        return _NOT_ASKED
 
     def follow(self, key: Key, target: Target | None, *, busy: bool) -> None:
-        """Ask this session manager from now on, or stop asking.
-
-        Args:
-            target: Its session manager; None to stop asking.
-            busy: Whether something is going on, so that answers are needed soon.
-        """
+        """Ask this session manager from now on, soon where something is going on, or stop asking."""
 
     def ask_now(self, key: Key) -> None:
         """Ask at once, because something was changed."""
 
-    def session_manager(self, key: Key) -> SessionManager | None:
-        """Return the session manager that is asked, for calls that change something; None when none is asked for certain."""
-
-    def forget(self, key: Key) -> None:
-        """Forget a FlameCluster that is gone."""
-
-
-_NOT_ASKED = Knowledge(since=0.0)
-
-
-class NotAsked:
-    """Session managers without pollers."""
-
-    def knowledge(self, key: Key) -> Knowledge:  # noqa: ARG002 - the contract of Flame
-        """Return that nothing is known, and that nobody will ask."""
-        return _NOT_ASKED
-
-    def follow(self, key: Key, target: Target | None, *, busy: bool) -> None:
-        """Do nothing."""
-
-    def ask_now(self, key: Key) -> None:
-        """Do nothing."""
-
     def session_manager(self, key: Key) -> SessionManager | None:  # noqa: ARG002
-        """Return None, because no session manager is followed."""
+        """Return the session manager that is asked, for calls that change something; None when none is asked for certain."""
         return None
 
     def forget(self, key: Key) -> None:
-        """Do nothing."""
+        """Forget a FlameCluster that is gone."""
 
 
 @dataclass
@@ -132,7 +106,7 @@ class _Followed:
     poller: asyncio.Task[None] | None = None
 
 
-class Watcher:
+class Watcher(Flame):
     """Asks session managers in the background, one poller each, and calls `changed` when one says something new."""
 
     def __init__(

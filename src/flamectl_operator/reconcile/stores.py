@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import Any, TypeVar
 
 from flamectl_operator.api.constants import API_VERSION, CLUSTER_LABEL, KIND, PLURAL
-from flamectl_operator.flame.watcher import Flame, NotAsked
+from flamectl_operator.flame.watcher import Flame
 from flamectl_operator.kube.cache.changes import ChangeCount
 from flamectl_operator.kube.cache.contradictions import Doubts
 from flamectl_operator.kube.cache.index import Key
@@ -73,7 +73,7 @@ class Stores:
                 for each in CHILDREN
             },
             children_changes=changes,
-            flame=flame or NotAsked(),
+            flame=flame or Flame(),
         )
 
     @property

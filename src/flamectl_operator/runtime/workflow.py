@@ -226,23 +226,5 @@ class SideBySide(Workflow[S]):
         return reduce(Result.join, results, NOTHING)
 
 
-class Always(Workflow[S]):
-    """Run a closing workflow after a body, even if the body failed.
-
-    Args:
-        closing: Runs after the body ended, failed or was interrupted, but not after a cancellation.
-    """
-
-    def __init__(self, body: Node[S], closing: Node[S]) -> None:
-        self.body: Workflow[S] = _workflow(body)
-        self.closing: Workflow[S] = _workflow(closing)
-        self.children = (self.body, self.closing)
-
-    async def run(self, subject: S, hooks: Hooks[S]) -> Result:
-        """Run the body, then the closing workflow."""
-        result = await self.body.run(subject, hooks)
-        return result.join(await self.closing.run(subject, hooks))
-
-
 def _workflow(node: Node[S]) -> Workflow[S]:
     return node if isinstance(node, Workflow) else _Leaf(node)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from flamectl_operator.runtime.workflow import Always, If, InOrder, SideBySide, Stage, Workflow
+from flamectl_operator.runtime.workflow import If, InOrder, SideBySide, Stage, Workflow
 
 
 def as_text(workflow: Workflow[Any]) -> str:
@@ -40,11 +40,6 @@ def _lines(workflow: Workflow[Any], depth: int) -> Iterator[str]:
             children = parts.children
         case If(label=label, children=children):
             yield f"{indent}if {label}:"
-        case Always(body=body, closing=closing):
-            yield f"{indent}try:"
-            yield from _lines(body, depth + 1)
-            yield f"{indent}finally:"
-            children = (closing,)
         case SideBySide(label=label, children=(first, *others)):
             yield f"{indent}side by side if {label}:"
             yield from _lines(first, depth + 1)

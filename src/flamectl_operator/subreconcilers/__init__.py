@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from flamectl_operator.planning.children import NETWORK_POLICY
 from flamectl_operator.reconcile.reconcile_pass import Pass
-from flamectl_operator.runtime.workflow import Always, If, InOrder, Place, SideBySide, Stage, Workflow
+from flamectl_operator.runtime.workflow import If, InOrder, Place, SideBySide, Stage, Workflow
 from flamectl_operator.subreconcilers.add_services import AddServices
 from flamectl_operator.subreconcilers.add_session_manager import AddSessionManager
 from flamectl_operator.subreconcilers.check_replacements import CheckReplacements
@@ -55,7 +55,7 @@ PIPELINE: Workflow[Pass] = InOrder(
     If(
         "the pass goes on",
         lambda pass_: pass_.report.why_not_go_on,
-        Always(
+        InOrder(
             If(
                 "the spec is valid and not paused",
                 lambda pass_: pass_.why_not_act,
@@ -85,7 +85,7 @@ PIPELINE: Workflow[Pass] = InOrder(
                     ),
                 ),
             ),
-            closing=Stage("UpdateStatus", UpdateStatus(), phase=CLOSING),
+            Stage("UpdateStatus", UpdateStatus(), phase=CLOSING),
         ),
     ),
 )

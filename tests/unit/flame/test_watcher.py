@@ -13,7 +13,7 @@ from flamectl_operator.flame.knowledge import BELIEVED, OFF, Phase
 from flamectl_operator.flame.pace import LONGEST
 from flamectl_operator.flame.session_manager import TOO_LARGE, FlameError
 from flamectl_operator.flame.snapshot import ExecutorState, FlameExecutor, NodeState, Session, SessionManagerSnapshot
-from flamectl_operator.flame.watcher import BUSY_PERIOD, MAX_KEPT, Key, NotAsked, Target, Watcher
+from flamectl_operator.flame.watcher import BUSY_PERIOD, MAX_KEPT, Flame, Key, Target, Watcher
 from tests.unit.runtime.virtual_time import VirtualClock
 
 pytestmark = pytest.mark.usefixtures("quiet")
@@ -440,7 +440,7 @@ async def test_session_manager_that_answers_again_after_nothing_was_known_is_kno
 
 
 def test_nothing_is_known_when_polling_is_off() -> None:
-    nobody = NotAsked()
+    nobody = Flame()
     nobody.follow(KEY, TARGET, busy=True)
     nobody.ask_now(KEY)
     nobody.forget(KEY)

@@ -6,7 +6,7 @@ import asyncio
 
 from flamectl_operator.flame.session_manager import FlameError, SessionManager
 from flamectl_operator.flame.snapshot import SessionManagerSnapshot
-from flamectl_operator.flame.watcher import Key, NotAsked, Target
+from flamectl_operator.flame.watcher import Flame, Key, Target
 from flamectl_operator.reconcile.session_manager_io import LONGEST_RETRY, MOST, PASS_LIMIT, RETRY, SessionManagerIO
 from flamectl_operator.reconcile.write_count import WRITES, WriteCount
 from flamectl_operator.runtime.progress import UnderWay
@@ -16,7 +16,7 @@ KEY = ("default", "a")
 TARGET = Target("10.64.0.7", 8080, "incarnation")
 
 
-class Slow(NotAsked):
+class Slow(Flame):
     """Session managers, of which one takes its time for some nodes and has no answers.
 
     Args:

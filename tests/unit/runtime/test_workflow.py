@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from flamectl_operator.runtime.outcome import DONE, NOTHING, Outcome, Result, stop, wait
-from flamectl_operator.runtime.workflow import Action, Always, Hooks, If, InOrder, Place, SideBySide, Stage, Workflow
+from flamectl_operator.runtime.workflow import Action, Hooks, If, InOrder, Place, SideBySide, Stage, Workflow
 
 Ran = list[str]
 
@@ -236,7 +236,7 @@ def test_action_with_the_name_of_its_stage_is_no_part_of_it() -> None:
 
 @pytest.mark.parametrize("body", [DONE, stop("A", "a", 7), ERROR], ids=["done", "interrupted", "failed"])
 async def test_the_closing_workflow_always_runs(body: Outcome | Exception) -> None:
-    ran, result = await _run(Always(Recorded("body", body), Recorded("closing", wait("B", "", 9))))
+    ran, result = await _run(InOrder(Recorded("body", body), Recorded("closing", wait("B", "", 9))))
 
     assert ran == ["body", "closing"]
     assert result.errors == ((ERROR,) if body is ERROR else ())
@@ -251,7 +251,7 @@ async def test_a_cancellation_passes_through_and_nothing_else_runs() -> None:
 
     ran: Ran = []
     with pytest.raises(asyncio.CancelledError):
-        await Always(Cancelled("body"), Recorded("closing")).run(ran, NO_HOOKS)
+        await InOrder(Cancelled("body"), Recorded("closing")).run(ran, NO_HOOKS)
 
     assert ran == ["body"]
 
@@ -271,7 +271,7 @@ async def test_hooks_see_each_action_before_and_after_it_runs() -> None:
 
 
 def test_a_workflow_lists_its_actions_in_order() -> None:
-    workflow: Any = Always(
+    workflow: Any = InOrder(
         InOrder(Recorded("a"), If("x", str, Stage("S", Recorded("b"), Recorded("c")))), Recorded("d")
     )
     assert [action.name for action in workflow.actions()] == ["a", "b", "c", "d"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from flamectl_operator.runtime.outcome import DONE, Outcome
-from flamectl_operator.runtime.workflow import Action, Always, If, InOrder, SideBySide, Stage
+from flamectl_operator.runtime.workflow import Action, If, InOrder, SideBySide, Stage
 from flamectl_operator.runtime.workflow_graph import as_mermaid, as_text
 
 
@@ -26,20 +26,19 @@ DOES = "Does what a test says."
 def test_outline_indents_each_kind_of_workflow_under_its_title() -> None:
     workflow = InOrder(
         Stage("One", A, phase="opening"),
-        Always(If("there is time", lambda _: "", InOrder(Stage("Two", B, If("it is due", str, C)), A)), closing=D),
+        If("there is time", lambda _: "", InOrder(Stage("Two", B, If("it is due", str, C)), A)),
+        D,
     )
 
     assert as_text(workflow).splitlines() == [
         f"One (opening): {DOES}",
-        "try:",
-        "  if there is time:",
-        "    Two:",
-        f"      B: {DOES}",
-        "      if it is due:",
-        f"        C: {DOES}",
-        f"    A: {DOES}",
-        "finally:",
-        f"  D: {DOES}",
+        "if there is time:",
+        "  Two:",
+        f"    B: {DOES}",
+        "    if it is due:",
+        f"      C: {DOES}",
+        f"  A: {DOES}",
+        f"D: {DOES}",
     ]
 
 
@@ -78,7 +77,7 @@ def test_chart_draws_a_box_around_the_parts_of_a_stage() -> None:
 
 
 def test_action_that_runs_twice_has_two_nodes() -> None:
-    chart = as_mermaid(Always(InOrder(A, B), closing=A))
+    chart = as_mermaid(InOrder(A, B, A))
 
     assert [line.strip() for line in chart.splitlines() if line.endswith("[A]")] == ["n1[A]", "n3[A]"]
 

@@ -15,7 +15,7 @@ from flamectl_operator.desired import names
 from flamectl_operator.flame.knowledge import BELIEVED, OFF, Knowledge, Phase, answered, differ
 from flamectl_operator.flame.session_manager import FlameError
 from flamectl_operator.flame.snapshot import SessionManagerSnapshot
-from flamectl_operator.flame.watcher import Key, Target
+from flamectl_operator.flame.watcher import Flame, Key, Target
 from flamectl_operator.runtime.outcome import Result
 from tests.flame.model import FlameModel, ModelSession
 from tests.unit.builders import OWNER
@@ -47,7 +47,7 @@ class ManualTimer:
         self._at = self._clock.elapsed
 
 
-class ModelFlame:
+class ModelFlame(Flame):
     """The session managers, without sockets: what the watcher would know, whenever a test asks."""
 
     def __init__(self, world: FlameHarness) -> None:
