@@ -13,9 +13,9 @@ import yaml
 
 from flamectl_operator.api import consistency
 from flamectl_operator.api.constants import (
-    EXECUTOR_MANAGER_CONTAINER,
-    OBJECT_CACHE_CONTAINER,
-    SESSION_MANAGER_CONTAINER,
+    EXECUTOR_MANAGER,
+    OBJECT_CACHE,
+    SESSION_MANAGER,
     WAIT_CONTAINER,
 )
 from flamectl_operator.api.validation import parse_spec
@@ -326,9 +326,7 @@ def test_cluster_without_security_context_gets_a_warning_in_a_restricted_namespa
 
 NOT_ROOT: dict[str, object] = {"securityContext": {"runAsNonRoot": True}}
 ROOT: dict[str, object] = {"securityContext": {"runAsNonRoot": False}}
-EACH_BY_ITSELF: list[dict[str, object]] = [
-    {"name": name, **NOT_ROOT} for name in (EXECUTOR_MANAGER_CONTAINER, WAIT_CONTAINER)
-]
+EACH_BY_ITSELF: list[dict[str, object]] = [{"name": name, **NOT_ROOT} for name in (EXECUTOR_MANAGER, WAIT_CONTAINER)]
 
 
 def executors(*containers: dict[str, object], **spec: object) -> dict[str, Any]:
@@ -350,7 +348,7 @@ def test_cluster_with_security_context_gets_no_warning(strict: E2ENamespace) -> 
     "manifest",
     [
         pytest.param(executors(), id="nothing"),
-        pytest.param(executors({"name": EXECUTOR_MANAGER_CONTAINER, **NOT_ROOT}), id="one of two containers"),
+        pytest.param(executors({"name": EXECUTOR_MANAGER, **NOT_ROOT}), id="one of two containers"),
         pytest.param(executors({"name": "sidecar", "image": "a", **NOT_ROOT}), id="another container"),
         pytest.param(executors({"name": "sidecar", "image": "a", **ROOT}, **NOT_ROOT), id="a container that may"),
         pytest.param(executors(*EACH_BY_ITSELF, **ROOT), id="the Pod may"),
@@ -368,7 +366,7 @@ def test_object_cache_without_security_context_gets_a_warning_in_a_restricted_na
     manifest = executors(**NOT_ROOT)
     manifest["spec"]["objectCache"] = {"image": "example.com/flame-object-cache:v0.6.0"}
     assert CACHE_WARNING in warnings_about(strict, manifest)
-    each = {"containers": [{"name": OBJECT_CACHE_CONTAINER, **NOT_ROOT}]}
+    each = {"containers": [{"name": OBJECT_CACHE, **NOT_ROOT}]}
     for spec in (NOT_ROOT, each):
         manifest["spec"]["objectCache"]["podTemplate"] = {"spec": spec}
         assert CACHE_WARNING not in warnings_about(strict, manifest)
@@ -423,7 +421,7 @@ def test_storage_with_which_tasks_are_lost_is_accepted_with_a_warning(doomed: E2
 
 @pytest.mark.parametrize(
     ("component", "name", "own"),
-    [("sessionManager", "session", SESSION_MANAGER_CONTAINER), ("objectCache", "objectcache", OBJECT_CACHE_CONTAINER)],
+    [("sessionManager", "session", SESSION_MANAGER), ("objectCache", "objectcache", OBJECT_CACHE)],
 )
 def test_container_named_nearly_as_the_component_is_accepted_with_a_warning(
     doomed: E2ENamespace, component: str, name: str, own: str

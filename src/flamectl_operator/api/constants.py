@@ -37,10 +37,11 @@ INSTANCE_LABEL: Final = "app.kubernetes.io/instance"
 COMPONENT_LABEL: Final = "app.kubernetes.io/component"
 MANAGED_BY_LABEL: Final = "app.kubernetes.io/managed-by"
 
-SESSION_MANAGER_CONTAINER: Final = "session-manager"
-EXECUTOR_MANAGER_CONTAINER: Final = "executor-manager"
+#: Components, as in the names and labels of children; the main container has the same name.
+SESSION_MANAGER: Final = "session-manager"
+EXECUTOR_MANAGER: Final = "executor-manager"
+OBJECT_CACHE: Final = "object-cache"
 WAIT_CONTAINER: Final = "wait-for-session-manager"
-OBJECT_CACHE_CONTAINER: Final = "object-cache"
 
 CONFIG_VOLUME: Final = "config"
 #: The prefix of the operator's other volumes, so that a later version can add one without a conflict.
@@ -93,10 +94,6 @@ PROTECTION_ANNOTATION: Final = f"{OWN_PREFIX}protection"
 SAFE_TO_EVICT_ANNOTATION: Final = "cluster-autoscaler.kubernetes.io/safe-to-evict"
 DO_NOT_DISRUPT_ANNOTATION: Final = "karpenter.sh/do-not-disrupt"
 
-#: Components, as in the names and labels of children; the main container has the same name.
-SESSION_MANAGER: Final = SESSION_MANAGER_CONTAINER
-EXECUTOR_MANAGER: Final = EXECUTOR_MANAGER_CONTAINER
-OBJECT_CACHE: Final = OBJECT_CACHE_CONTAINER
 CONFIG_PATH: Final = f"{CONFIG_DIRECTORY}/{CONFIG_FILE}"
 
 #: The session manager's ports for clients (frontend) and executors (backend). Flame derives the second port from the first.

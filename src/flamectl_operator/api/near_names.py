@@ -12,11 +12,7 @@ from difflib import SequenceMatcher
 from typing import Any
 
 from flamectl_operator.api.checked_template import pod_spec
-from flamectl_operator.api.constants import (
-    EXECUTOR_MANAGER_CONTAINER,
-    OBJECT_CACHE_CONTAINER,
-    SESSION_MANAGER_CONTAINER,
-)
+from flamectl_operator.api.constants import EXECUTOR_MANAGER, OBJECT_CACHE, SESSION_MANAGER
 from flamectl_operator.api.flamecluster import FlameClusterSpec
 
 #: How alike two names must be, from 0 to 1, to be taken for a typo.
@@ -26,9 +22,9 @@ _ALIKE = 0.85
 def near_names(spec: FlameClusterSpec) -> tuple[str, ...]:
     """Return a warning for each container whose name is nearly that of the component's own container."""
     components = (
-        ("spec.sessionManager", spec.session_manager.pod_template, SESSION_MANAGER_CONTAINER),
-        ("spec.executorManager", spec.executor_manager.pod_template, EXECUTOR_MANAGER_CONTAINER),
-        ("spec.objectCache", spec.object_cache.pod_template, OBJECT_CACHE_CONTAINER),
+        ("spec.sessionManager", spec.session_manager.pod_template, SESSION_MANAGER),
+        ("spec.executorManager", spec.executor_manager.pod_template, EXECUTOR_MANAGER),
+        ("spec.objectCache", spec.object_cache.pod_template, OBJECT_CACHE),
     )
     return tuple(warning for each in components for warning in _near_names(*each))
 

@@ -23,10 +23,10 @@ from pydantic import Field, WithJsonSchema
 from pydantic.json_schema import JsonSchemaValue
 
 from flamectl_operator.api.constants import (
-    EXECUTOR_MANAGER_CONTAINER,
-    OBJECT_CACHE_CONTAINER,
+    EXECUTOR_MANAGER,
+    OBJECT_CACHE,
     RESTARTED_AT_ANNOTATION,
-    SESSION_MANAGER_CONTAINER,
+    SESSION_MANAGER,
     WAIT_CONTAINER,
 )
 from flamectl_operator.api.model import Atomic, Flag, MapKey, Model, OpenModel, Text
@@ -129,20 +129,20 @@ class Container(OpenModel):
 class SessionManagerContainer(Container):
     """A container of the session manager's Pod."""
 
-    rules: ClassVar = own_container_rules(SESSION_MANAGER_CONTAINER, "spec.sessionManager")
+    rules: ClassVar = own_container_rules(SESSION_MANAGER, "spec.sessionManager")
 
 
 class SessionManagerInitContainer(Container):
     """An init container of the session manager's Pod."""
 
-    rules: ClassVar = (taken(SESSION_MANAGER_CONTAINER, "containers"), needs_image())
+    rules: ClassVar = (taken(SESSION_MANAGER, "containers"), needs_image())
 
 
 class ExecutorManagerContainer(Container):
     """A container of an executor's Pod."""
 
     rules: ClassVar = (
-        *own_container_rules(EXECUTOR_MANAGER_CONTAINER, "spec.executorManager"),
+        *own_container_rules(EXECUTOR_MANAGER, "spec.executorManager"),
         taken(WAIT_CONTAINER, "initContainers"),
     )
 
@@ -155,7 +155,7 @@ class ExecutorManagerInitContainer(Container):
             only_additional(WAIT_CONTAINER, attribute, "the operator sets it")
             for attribute in ("image", "image_pull_policy", "command", "args", "restart_policy", "restart_policy_rules")
         ),
-        taken(EXECUTOR_MANAGER_CONTAINER, "containers"),
+        taken(EXECUTOR_MANAGER, "containers"),
         needs_image(WAIT_CONTAINER),
     )
 
@@ -163,13 +163,13 @@ class ExecutorManagerInitContainer(Container):
 class ObjectCacheContainer(Container):
     """A container of an object cache's Pod."""
 
-    rules: ClassVar = own_container_rules(OBJECT_CACHE_CONTAINER, "spec.objectCache")
+    rules: ClassVar = own_container_rules(OBJECT_CACHE, "spec.objectCache")
 
 
 class ObjectCacheInitContainer(Container):
     """An init container of an object cache's Pod."""
 
-    rules: ClassVar = (taken(OBJECT_CACHE_CONTAINER, "containers"), needs_image())
+    rules: ClassVar = (taken(OBJECT_CACHE, "containers"), needs_image())
 
 
 class Volume(OpenModel):
@@ -210,7 +210,7 @@ class SessionManagerPodSpec(PodTemplateSpec):
     """Part of the session manager's PodSpec."""
 
     containers: _Containers[SessionManagerContainer] | None = Field(
-        None, description=f"Containers to add, and additions to {SESSION_MANAGER_CONTAINER}."
+        None, description=f"Containers to add, and additions to {SESSION_MANAGER}."
     )
     init_containers: _Containers[SessionManagerInitContainer] | None = Field(
         None, description="Init containers to add."
@@ -221,7 +221,7 @@ class ExecutorManagerPodSpec(PodTemplateSpec):
     """Part of an executor's PodSpec."""
 
     containers: _Containers[ExecutorManagerContainer] | None = Field(
-        None, description=f"Containers to add, and additions to {EXECUTOR_MANAGER_CONTAINER}."
+        None, description=f"Containers to add, and additions to {EXECUTOR_MANAGER}."
     )
     init_containers: _Containers[ExecutorManagerInitContainer] | None = Field(
         None, description=f"Init containers to add, and additions to {WAIT_CONTAINER}."
@@ -232,7 +232,7 @@ class ObjectCachePodSpec(PodTemplateSpec):
     """Part of an object cache's PodSpec."""
 
     containers: _Containers[ObjectCacheContainer] | None = Field(
-        None, description=f"Containers to add, and additions to {OBJECT_CACHE_CONTAINER}."
+        None, description=f"Containers to add, and additions to {OBJECT_CACHE}."
     )
     init_containers: _Containers[ObjectCacheInitContainer] | None = Field(None, description="Init containers to add.")
 
@@ -252,7 +252,7 @@ class PodTemplate(Model):
 class SessionManagerPodTemplate(PodTemplate):
     """A partial template of the session manager's Pod."""
 
-    own: ClassVar = SESSION_MANAGER_CONTAINER
+    own: ClassVar = SESSION_MANAGER
 
     spec: SessionManagerPodSpec | None = Field(None, description=_MERGED)
 
@@ -260,7 +260,7 @@ class SessionManagerPodTemplate(PodTemplate):
 class ExecutorManagerPodTemplate(PodTemplate):
     """A partial template of the executors' Pods."""
 
-    own: ClassVar = EXECUTOR_MANAGER_CONTAINER
+    own: ClassVar = EXECUTOR_MANAGER
 
     spec: ExecutorManagerPodSpec | None = Field(None, description=_MERGED)
 
@@ -268,6 +268,6 @@ class ExecutorManagerPodTemplate(PodTemplate):
 class ObjectCachePodTemplate(PodTemplate):
     """A partial template of the object caches' Pods."""
 
-    own: ClassVar = OBJECT_CACHE_CONTAINER
+    own: ClassVar = OBJECT_CACHE
 
     spec: ObjectCachePodSpec | None = Field(None, description=_MERGED)
