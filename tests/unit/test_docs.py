@@ -383,7 +383,7 @@ _REASONED = {
     "record_warning": 0,
     "RefusedError": 0,
     "PodProblem": 0,
-    "make": 2,
+    "make": 1,
     "Outcome": 1,
     "_record": 1,
     "ProblemGroup": 3,

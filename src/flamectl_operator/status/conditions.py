@@ -85,13 +85,13 @@ class ConditionWriter:
     generation: int
     now: datetime
 
-    def make(self, kind: ConditionType, *, status: bool | None, reason: str, message: str) -> Condition:
+    def make(self, kind: ConditionType, reason: str, message: str, *, status: bool | None) -> Condition:
         """Return a condition; the status is None when it is unknown whether it holds."""
         known = next((condition for condition in self.before if condition.type == kind), None)
         said: Literal["True", "False", "Unknown"] = "Unknown" if status is None else "True" if status else "False"
-        if known is not None and _says(known) == (said, reason, message, self.generation):
+        now = (said, reason, message, self.generation)
+        if known is not None and (known.status, known.reason, known.message, known.observed_generation) == now:
             return known
-        moved = known is None or known.status != said
         return Condition(
             type=str(kind),
             status=said,
@@ -99,7 +99,7 @@ class ConditionWriter:
             message=message,
             observed_generation=self.generation,
             last_transition_time=self.now.replace(microsecond=0)
-            if known is None or moved
+            if known is None or known.status != said
             else known.last_transition_time,
         )
 
@@ -145,7 +145,7 @@ class ValidSpecConditions:
         # The message of Degraded names recent failures and a session manager that does not answer.
         message = _ALL_READY if health.healthy and health.recent else health.message
         reason = reasons.most_important(found)
-        return self.writer.make(ConditionType.READY, status=health.healthy, reason=reason, message=message)
+        return self.writer.make(ConditionType.READY, reason, message, status=health.healthy)
 
     def _progress(self) -> str:
         """Return the reason of a cluster that needs no attention."""
@@ -165,79 +165,69 @@ class ValidSpecConditions:
     def _progressing(self) -> Condition:
         kind = ConditionType.PROGRESSING
         if self.effective.desired.spec.paused:
-            return self.writer.make(kind, status=False, reason=PAUSED, message=_CHANGES_NOTHING)
+            return self.writer.make(kind, PAUSED, _CHANGES_NOTHING, status=False)
         if self.effective.suspended:
             left = bool(self.observed.components)
             message = _left(self.observed) if left else _NO_PODS
-            return self.writer.make(
-                kind, status=left, reason=_suspension(self.observed, self.effective), message=message
-            )
+            return self.writer.make(kind, _suspension(self.observed, self.effective), message, status=left)
         for need, reason in _WORK.items():
             if getattr(self.outstanding, need):
                 first = need == "needs_session_manager" and self.observed.session_manager is None
                 work = "CreatingSessionManager" if first else reason
                 deferral = next((each for each in self.outcomes if each.reason in LOCKED and each.attention), None)
                 if deferral is not None and work in _DELETES:
-                    return self.writer.make(kind, status=False, reason=deferral.reason, message=_NOTHING_DELETED)
-                return self.writer.make(kind, status=True, reason=work, message=_WORK_MESSAGES[work])
+                    return self.writer.make(kind, deferral.reason, _NOTHING_DELETED, status=False)
+                return self.writer.make(kind, work, _WORK_MESSAGES[work], status=True)
         if not self.health.healthy:
-            return self.writer.make(
-                kind, status=True, reason="WaitingForPods", message="The operator waits for Pods to become ready"
-            )
-        return self.writer.make(kind, status=False, reason="Complete", message="Nothing is left to do")
+            return self.writer.make(kind, "WaitingForPods", "The operator waits for Pods to become ready", status=True)
+        return self.writer.make(kind, "Complete", "Nothing is left to do", status=False)
 
     def _degraded(self) -> Condition:
         serious = [outcome for outcome in self.outcomes if outcome.attention]
         if serious:
             serious.sort(key=lambda outcome: reasons.rank(outcome.reason))
             message = joined(outcome.message for outcome in serious)
-            return self.writer.make(ConditionType.DEGRADED, status=True, reason=serious[0].reason, message=message)
+            return self.writer.make(ConditionType.DEGRADED, serious[0].reason, message, status=True)
         health = self.health
         standing = [] if health.healthy else [group for group in health.problems if group.reason not in NO_TROUBLE]
         found: list[FailureSummary | Notice | ProblemGroup] = [*health.recent, *standing]
         if found:
             found.sort(key=lambda each: reasons.rank(each.reason))
             message = joined(map(str, found[:MAX_GROUPS]))
-            return self.writer.make(ConditionType.DEGRADED, status=True, reason=found[0].reason, message=message)
+            return self.writer.make(ConditionType.DEGRADED, found[0].reason, message, status=True)
         if (kept := _kept_failing(self.observed, self.before)) is not None and not self.effective.suspended:
-            return self.writer.make(ConditionType.DEGRADED, status=True, reason=kept.reason, message=kept.message)
-        return self.writer.make(ConditionType.DEGRADED, status=False, reason=AS_EXPECTED, message="No action is needed")
+            return self.writer.make(ConditionType.DEGRADED, kept.reason, kept.message, status=True)
+        return self.writer.make(ConditionType.DEGRADED, AS_EXPECTED, "No action is needed", status=False)
 
     def _config_valid(self) -> Condition:
         """Return the condition of a valid spec; its message lists probable mistakes and fields without effect."""
         warnings = self.effective.desired.warnings
         if not warnings:
-            return self.writer.make(
-                ConditionType.CONFIG_VALID, status=True, reason="Valid", message="The spec is valid"
-            )
+            return self.writer.make(ConditionType.CONFIG_VALID, "Valid", "The spec is valid", status=True)
         message = f"The spec is valid, with warnings: {'; '.join(warnings)}"
-        return self.writer.make(ConditionType.CONFIG_VALID, status=True, reason="ValidWithWarnings", message=message)
+        return self.writer.make(ConditionType.CONFIG_VALID, "ValidWithWarnings", message, status=True)
 
     def _suspended(self) -> Condition:
         kind = ConditionType.SUSPENDED
         if not self.effective.suspended:
-            return self.writer.make(kind, status=False, reason="NotSuspended", message="Pods are wanted")
+            return self.writer.make(kind, "NotSuspended", "Pods are wanted", status=False)
         if self.observed.components:
-            return self.writer.make(kind, status=False, reason=SUSPENDING, message=_left(self.observed))
+            return self.writer.make(kind, SUSPENDING, _left(self.observed), status=False)
         if self.effective.idleness.suspended:
             message = f"{_NO_PODS}: {self.effective.idleness.message}"
-            return self.writer.make(kind, status=True, reason=IDLE_SUSPENDED, message=message)
-        return self.writer.make(kind, status=True, reason=SUSPENDED, message=_NO_PODS)
+            return self.writer.make(kind, IDLE_SUSPENDED, message, status=True)
+        return self.writer.make(kind, SUSPENDED, _NO_PODS, status=True)
 
     def _paused(self) -> Condition:
         if not self.effective.desired.spec.paused:
-            return self.writer.make(
-                ConditionType.PAUSED, status=False, reason="NotPaused", message="The operator follows the spec"
-            )
-        return self.writer.make(ConditionType.PAUSED, status=True, reason=PAUSED, message=_CHANGES_NOTHING)
+            return self.writer.make(ConditionType.PAUSED, "NotPaused", "The operator follows the spec", status=False)
+        return self.writer.make(ConditionType.PAUSED, PAUSED, _CHANGES_NOTHING, status=True)
 
 
 def invalid_spec_conditions(writer: ConditionWriter, message: str) -> tuple[Condition, ...]:
     """Return the conditions of an invalid spec, which all have the same reason."""
     kinds = (ConditionType.READY, ConditionType.PROGRESSING, ConditionType.CONFIG_VALID, ConditionType.DEGRADED)
-    return tuple(
-        writer.make(kind, status=kind is ConditionType.DEGRADED, reason=INVALID_SPEC, message=message) for kind in kinds
-    )
+    return tuple(writer.make(kind, INVALID_SPEC, message, status=kind is ConditionType.DEGRADED) for kind in kinds)
 
 
 def carried_over(status: FlameClusterStatus, generation: int) -> tuple[Outcome, ...]:
@@ -254,10 +244,6 @@ def _refused(status: FlameClusterStatus) -> Condition | None:
     if said is None or said.status != "True" or said.reason in COMPUTED:
         return None
     return said
-
-
-def _says(condition: Condition) -> tuple[str, str, str, int | None]:
-    return (condition.status, condition.reason, condition.message, condition.observed_generation)
 
 
 def _kept_failing(observed: ObservedCluster, before: FlameClusterStatus) -> Outcome | None:

@@ -51,10 +51,7 @@ def flame_conditions(
     stored = tuple(said for kind in KINDS if (said := find(before, kind)) is not None)
     if observed.flame.snapshot is not None:
         reachable = writer.make(
-            ConditionType.SESSION_MANAGER_REACHABLE,
-            status=True,
-            reason="Answers",
-            message="The session manager answers the operator",
+            ConditionType.SESSION_MANAGER_REACHABLE, "Answers", "The session manager answers the operator", status=True
         )
         return (reachable, _registered(writer, observed))
     if lacks_address(observed, effective.settings):
@@ -62,7 +59,7 @@ def flame_conditions(
             "The operator works without data from Flame, because the session manager's Pod has no address of its own"
         )
         return tuple(
-            writer.make(kind, status=status, reason="NoAddress", message=message)
+            writer.make(kind, "NoAddress", message, status=status)
             for kind, status in zip(KINDS, (False, None), strict=True)
         )
     if effective.answer_due(observed):
@@ -70,14 +67,14 @@ def flame_conditions(
     known = [kind for kind in KINDS if find(before, kind) is not None]
     if observed.flame.phase is not Phase.UNKNOWN:
         message = "The session manager is not ready"
-        return tuple(writer.make(kind, status=None, reason="SessionManagerNotReady", message=message) for kind in known)
+        return tuple(writer.make(kind, "SessionManagerNotReady", message, status=None) for kind in known)
     problem, kind = observed.flame.problem, ConditionType.SESSION_MANAGER_REACHABLE
     message = f"The operator works without data from Flame, because the session manager cannot be asked: {problem}"
-    unreachable = writer.make(kind, status=False, reason=observed.flame.cause, message=message)
+    unreachable = writer.make(kind, observed.flame.cause, message, status=False)
     kind = ConditionType.EXECUTORS_REGISTERED
     if kind not in known:
         return (unreachable,)
-    return unreachable, writer.make(kind, status=None, reason=SESSION_MANAGER_NOT_REACHABLE, message=message)
+    return unreachable, writer.make(kind, SESSION_MANAGER_NOT_REACHABLE, message, status=None)
 
 
 def autoscaling_condition(writer: ConditionWriter, group: EffectiveGroup) -> tuple[Condition, ...]:
@@ -86,7 +83,7 @@ def autoscaling_condition(writer: ConditionWriter, group: EffectiveGroup) -> tup
     if scaling is None or not scaling.reason:
         return ()
     kind = ConditionType.AUTOSCALING
-    return (writer.make(kind, status=scaling.active, reason=scaling.reason, message=scaling.message),)
+    return (writer.make(kind, scaling.reason, scaling.message, status=scaling.active),)
 
 
 def _behind_tls(writer: ConditionWriter, spec: FlameClusterSpec) -> tuple[Condition, ...]:
@@ -94,9 +91,7 @@ def _behind_tls(writer: ConditionWriter, spec: FlameClusterSpec) -> tuple[Condit
     why = "Flame 0.7 requires a client certificate" if mutual else "spec.tls.caBundle is not set"
     message = f"The operator works without data from Flame, because the session manager serves TLS and {why}"
     kind = ConditionType.SESSION_MANAGER_REACHABLE
-    return (
-        writer.make(kind, status=False, reason="TLSNotSupported" if mutual else "AuthorityUnknown", message=message),
-    )
+    return (writer.make(kind, "TLSNotSupported" if mutual else "AuthorityUnknown", message, status=False),)
 
 
 def _registered(writer: ConditionWriter, observed: ObservedCluster) -> Condition:
@@ -105,11 +100,8 @@ def _registered(writer: ConditionWriter, observed: ObservedCluster) -> Condition
     missing = [each.name for each in observed.group.ready if not snapshot.registered(each.name)]
     if not missing:
         message = "All executors that are ready are registered with Flame"
-        return writer.make(kind, status=True, reason="AllRegistered", message=message)
+        return writer.make(kind, "AllRegistered", message, status=True)
     more = f" and {len(missing) - 1} more" * (len(missing) > 1)
     return writer.make(
-        kind,
-        status=False,
-        reason="ExecutorNotRegistered",
-        message=f"{missing[0]}{more}: ready, but not registered with Flame",
+        kind, "ExecutorNotRegistered", f"{missing[0]}{more}: ready, but not registered with Flame", status=False
     )

@@ -345,7 +345,7 @@ def test_suspension_has_begun_when_the_condition_says_suspending(given: list[Con
 
 
 def _after(*before: Condition, message: str = "") -> Condition:
-    return ConditionWriter(before, 2, later(60.5)).make(ConditionType.READY, status=True, reason="X", message=message)
+    return ConditionWriter(before, 2, later(60.5)).make(ConditionType.READY, "X", message, status=True)
 
 
 def test_new_condition_has_the_current_time() -> None:
@@ -375,8 +375,8 @@ def test_foreign_conditions_stay_and_the_order_is_kept() -> None:
         writer = ConditionWriter(given, 2, now)
         return writer.merge(
             [
-                writer.make(ConditionType.DEGRADED, status=False, reason="X", message="m"),
-                writer.make(ConditionType.READY, status=True, reason="X", message="m"),
+                writer.make(ConditionType.DEGRADED, "X", "m", status=False),
+                writer.make(ConditionType.READY, "X", "m", status=True),
             ]
         )
 
