@@ -13,11 +13,11 @@ from flamectl_operator.desired.unvalidated import as_object, entries, entry
 Kind: TypeAlias = Literal["requests", "limits"]
 
 
-def asked(template: ComponentTemplate, kind: Kind, resource: str) -> tuple[str, str]:
+def asked(template: ComponentTemplate, kind: Kind, resource: str) -> tuple[str, tuple[str, ...]]:
     """Return the field that asks for most of a resource, and the quantities of all containers that run together.
 
-    Where a container has no request, its limit is the request. Both texts are empty where the template asks for none: then a
-    LimitRange or a webhook does.
+    Where a container has no request, its limit is the request. Both are empty where the template asks for none: then a LimitRange
+    or a webhook does.
     """
     spec = template.manifest["spec"]
     inits = entries(spec, "initContainers")
@@ -30,8 +30,8 @@ def asked(template: ComponentTemplate, kind: Kind, resource: str) -> tuple[str, 
     if first is not None and _value(first) > sum(map(_value, found)):
         found = [first]
     if not found:
-        return "", ""
-    return max(found, key=_value)[0], " + ".join(quantity for _, quantity in found)
+        return "", ()
+    return max(found, key=_value)[0], tuple(quantity for _, quantity in found)
 
 
 def limit_field(template: ComponentTemplate | None, container: str, resource: str) -> str:

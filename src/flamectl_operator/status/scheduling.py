@@ -97,11 +97,11 @@ def _remedies(words: str, template: ComponentTemplate, pod: str, found: PodSpec)
     spec = template.manifest["spec"]
     asks: dict[str, dict[str, str]] = {}
     for resource in dict.fromkeys(_LACKING.findall(words)):
-        own = field, quantity = asked(template, "requests", resource)
+        own = field, quantities = asked(template, "requests", resource)
         if added := _added(template, found, resource, own, pod):
             yield added
         elif field:
-            asks.setdefault(field.removesuffix(f".{resource}"), {})[resource] = quantity
+            asks.setdefault(field.removesuffix(f".{resource}"), {})[resource] = " + ".join(quantities)
         else:
             yield f"a LimitRange or a webhook asks for it: set {template.field}.resources.requests.{resource}"
     for parent, each in asks.items():
@@ -130,7 +130,9 @@ def _remedies(words: str, template: ComponentTemplate, pod: str, found: PodSpec)
             yield what.format(**names)
 
 
-def _added(template: ComponentTemplate, found: PodSpec, resource: str, own: tuple[str, str], pod: str) -> str:
+def _added(
+    template: ComponentTemplate, found: PodSpec, resource: str, own: tuple[str, tuple[str, ...]], pod: str
+) -> str:
     """Return who asks for more of a resource than the template does; empty where nobody does, or where that is not known.
 
     Args:
@@ -139,7 +141,7 @@ def _added(template: ComponentTemplate, found: PodSpec, resource: str, own: tupl
     field, quantities = own
     asks = {each.name: _quantity(each.resources, resource) for each in found.containers}
     name = max(asks, key=lambda each: amount(asks[each] or 0), default="")
-    if name and amount(asks[name] or 0) > sum(amount(each) for each in quantities.split(" + ") if each):
+    if name and amount(asks[name] or 0) > sum(map(amount, quantities)):
         if name in template.container_names:
             return f"a LimitRange or a webhook asks for it: set {template.container_field(name)}.resources.requests.{resource}"
         return f'container "{name}", which a webhook added, asks for {resource} {asks[name]}: lower it there, or add a node'
