@@ -28,14 +28,6 @@ Quantities = Annotated[dict[str, Quantity], Field(max_length=16), BeforeValidato
 _COMPARED = ("cpu", "memory", "ephemeral-storage")
 
 
-def _compared_within_limits(resources: ResourceRequirements) -> bool:
-    return all(_within_limit(resources, name) for name in _COMPARED)
-
-
-def _others_within_limits(resources: ResourceRequirements) -> bool:
-    return all(_within_limit(resources, name) for name in resources.requests if name not in _COMPARED)
-
-
 def _within_limit(resources: ResourceRequirements, name: str) -> bool:
     request, limit = resources.requests.get(name), resources.limits.get(name)
     return request is None or limit is None or parse_quantity(request) <= parse_quantity(limit)
@@ -57,14 +49,16 @@ class ResourceRequirements(Model):
             " !(r in self.requests) || !(r in self.limits)"
             " || !isQuantity(string(self.requests[r])) || !isQuantity(string(self.limits[r]))"
             " || quantity(string(self.requests[r])).compareTo(quantity(string(self.limits[r]))) <= 0)",
-            _compared_within_limits,
+            lambda resources: all(_within_limit(resources, name) for name in _COMPARED),
             "requests must not be above limits",
         ),
         Rule(
             "!has(self.limits) || !has(self.requests) || self.requests.all(r, !(r in self.limits)"
             f" || r in [{', '.join(repr(name) for name in _COMPARED)}]"
             " || !(type(self.requests[r]) in [int]) || !(type(self.limits[r]) in [int]) || self.requests[r] <= self.limits[r])",
-            _others_within_limits,
+            lambda resources: all(
+                _within_limit(resources, name) for name in resources.requests if name not in _COMPARED
+            ),
             "requests must not be above limits",
         ),
     )

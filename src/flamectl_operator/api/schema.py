@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from copy import deepcopy
 from typing import Any
 
@@ -23,7 +24,7 @@ def structural(model: type[PlainModel], *, defaults: bool = True) -> dict[str, A
     """
     schema = model.model_json_schema(by_alias=True, mode="validation")
     result = _convert(schema, schema.get("$defs", {}), model.__name__)
-    return _with_stated_defaults(result) if defaults else _without_defaults(result)
+    return _each(result, _with_stated_default if defaults else _without_default)
 
 
 def _convert(schema: dict[str, Any], definitions: dict[str, Any], where: str) -> dict[str, Any]:
@@ -92,24 +93,24 @@ def _in_order(schema: dict[str, Any]) -> dict[str, Any]:
     return {**known, **{key: schema[key] for key in sorted(schema) if key not in known}}
 
 
-def _with_stated_defaults(schema: dict[str, Any]) -> dict[str, Any]:
-    """Return the schema with each default in the description as well, because `kubectl explain` shows nothing else."""
-    result = dict(schema)
+def _each(schema: dict[str, Any], change: Callable[[dict[str, Any]], dict[str, Any]]) -> dict[str, Any]:
+    """Return the schema with a change made to it and to each schema in it."""
+    result = change(schema)
+    if "properties" in result:
+        result["properties"] = {name: _each(part, change) for name, part in result["properties"].items()}
+    if "items" in result:
+        result["items"] = _each(result["items"], change)
+    return result
+
+
+def _with_stated_default(schema: dict[str, Any]) -> dict[str, Any]:
+    """Return the schema with its default in the description as well, because `kubectl explain` shows nothing else."""
     default = schema.get("default")
-    if default is not None and not isinstance(default, (dict, list)) and "description" in schema:
-        text = default if isinstance(default, str) else json.dumps(default)
-        result["description"] = f"{schema['description']} Default: {text}"
-    if "properties" in result:
-        result["properties"] = {name: _with_stated_defaults(part) for name, part in result["properties"].items()}
-    if "items" in result:
-        result["items"] = _with_stated_defaults(result["items"])
-    return result
+    if default is None or isinstance(default, (dict, list)) or "description" not in schema:
+        return dict(schema)
+    text = default if isinstance(default, str) else json.dumps(default)
+    return schema | {"description": f"{schema['description']} Default: {text}"}
 
 
-def _without_defaults(schema: dict[str, Any]) -> dict[str, Any]:
-    result = {key: value for key, value in schema.items() if key != "default"}
-    if "properties" in result:
-        result["properties"] = {name: _without_defaults(part) for name, part in result["properties"].items()}
-    if "items" in result:
-        result["items"] = _without_defaults(result["items"])
-    return result
+def _without_default(schema: dict[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in schema.items() if key != "default"}

@@ -203,10 +203,7 @@ class FlameClusterStatus(PlainModel):
 
 def find(status: FlameClusterStatus, kind: str) -> Condition | None:
     """Return a condition by its type."""
-    for condition in status.conditions:
-        if condition.type == kind:
-            return condition
-    return None
+    return next((condition for condition in status.conditions if condition.type == kind), None)
 
 
 def suspension_begun(status: FlameClusterStatus) -> bool:

@@ -192,7 +192,8 @@ class _Reader:
         fields = UnknownFieldSet(message.status) if self._events and message.ByteSize() <= MAX_WITH_EVENTS else ()
         last = [fields[number] for number in range(max(0, len(fields) - self._events), len(fields))]
         self._events -= len(last)
-        events = [_EVENT.FromString(each.data) for each in last if _is_event(each)]
+        ours = (each.data for each in last if each.field_number == _EVENTS and isinstance(each.data, bytes))
+        events = [_EVENT.FromString(each) for each in ours]
         paused = [each for each in events if each.code == _PAUSED and each.creation_time >= self._began * 1000]
         if not paused:
             return ""
@@ -212,10 +213,6 @@ class _Reader:
             # The text takes up to four bytes for each character, its object and its place here a hundred.
             self.size += 100 + (len(name) if name.isascii() else 4 * len(name))
         return known
-
-
-def _is_event(field: Any) -> bool:
-    return bool(field.field_number == _EVENTS and isinstance(field.data, bytes))
 
 
 def _resources(message: Any) -> Resources | None:

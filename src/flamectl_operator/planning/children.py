@@ -14,7 +14,7 @@ from flamectl_operator.api.constants import CONFIG_HASH_ANNOTATION
 from flamectl_operator.desired import names
 from flamectl_operator.desired.digests import is_too_large, is_too_large_policy
 from flamectl_operator.kube.resources import CONFIG_MAPS, NETWORK_POLICIES, SERVICES, Resource
-from flamectl_operator.kube.views import ConfigMapView, KubernetesObject, NetworkPolicyView, ServiceView
+from flamectl_operator.kube.views import ConfigMapView, KubernetesObject, ServiceView
 from flamectl_operator.observed.cluster import ObservedCluster
 from flamectl_operator.planning import drift
 from flamectl_operator.planning.effective_spec import EffectiveSpec
@@ -68,10 +68,6 @@ def _unpatchable_config_map(existing: ConfigMapView, changes: Mapping[str, Any])
     return "it is immutable" if immutable else ""
 
 
-def _unpatchable_network_policy(existing: NetworkPolicyView, _changes: Mapping[str, Any]) -> str:
-    return "its content is too large" if is_too_large_policy(existing) else ""
-
-
 def _edited(existing: ConfigMapView, manifest: Mapping[str, Any]) -> bool:
     """Return whether the content was written for this spec, which means that somebody has edited it since."""
     wanted: dict[str, str] = manifest["metadata"]["annotations"]
@@ -117,7 +113,7 @@ NETWORK_POLICY = Child(
     words="the NetworkPolicy",
     manifest=lambda effective: effective.desired.network_policy,
     patch=drift.network_policy_patch,
-    unpatchable=_unpatchable_network_policy,
+    unpatchable=lambda existing, _: "its content is too large" if is_too_large_policy(existing) else "",
 )
 
 #: All rows.

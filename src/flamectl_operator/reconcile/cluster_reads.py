@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping
+from functools import partial
 from typing import NoReturn, TypeVar
 
 from flamectl_operator.api.constants import CLUSTER_LABEL, CONFIRM_CLAIM_LOSS_ANNOTATION
@@ -203,12 +204,8 @@ class ClusterReads:
 
     async def read_released(self, deleted: Collection[str]) -> None:
         """Read the executors that vanished since the last look; see `ReleasedExecutors.read`."""
-
-        async def read(name: str) -> PodView | None:
-            return await self.read(PODS, name)
-
-        now = self.clock.monotonic()
-        await self.released.read(self.observe(), deleted, read, self.writes_in_flight, now)
+        read = partial(self.read, PODS)
+        await self.released.read(self.observe(), deleted, read, self.writes_in_flight, self.clock.monotonic())
 
     async def confirm_claims(self, pods: Iterable[PodView]) -> None:
         """Read the claims of Pods that are about to be deleted, because the watch may be late."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from flamectl_operator.desired.pods import drain_annotations
 from flamectl_operator.kube.resources import PODS
@@ -50,9 +51,7 @@ class ExecutorRemoval:
         deleted: set[str] = set()
 
         async def delete(executor: Executor) -> None:
-            def still_due() -> bool:
-                return self._still_due(executor)
-
+            still_due = partial(self._still_due, executor)
             if await self._io.delete(PODS, executor.pod, unchanged=executor.name in unchanged, still_due=still_due):
                 deleted.add(executor.name)
 

@@ -149,7 +149,8 @@ class StoredStatus:
         self._parsed = (stored.raw_status, status) if stored.status == wire else None
         if stored.metadata.resource_version != version:
             self._log_turn(earlier, status)
-            self._record_events(earlier, status)
+            for kind, reason, message in condition_events(earlier, status):
+                (self._io.record_warning if kind == "Warning" else self._io.record_event)(reason, message)
         self._note_pruned(wire, stored.status)
 
     def _postponement(self, before: dict[str, Any], wire: dict[str, Any], now: float) -> Outcome | None:
@@ -183,10 +184,6 @@ class StoredStatus:
         old, new = (f"{status.state or 'New'} ({status.reason or '-'})" for status in (before, after))
         if old != new:
             _LOG.info(f"state {old} -> {new}", message=after.message)
-
-    def _record_events(self, before: FlameClusterStatus, after: FlameClusterStatus) -> None:
-        for kind, reason, message in condition_events(before, after):
-            (self._io.record_warning if kind == "Warning" else self._io.record_event)(reason, message)
 
     def _note_pruned(self, wire: dict[str, Any], stored: dict[str, Any]) -> None:
         """Record the fields that the installed CRD pruned, and log each of them once."""

@@ -66,7 +66,7 @@ class Stores:
             children={
                 each.kind: Store(
                     _cluster_of if each in _INDEXED else lambda _child: None,  # found by its name
-                    selects=_is_labelled,
+                    selects=lambda child: CLUSTER_LABEL in child.labels,  # as the watches do
                     transform=_KEPT.get(each, keep),
                     changes=changes,
                 )
@@ -100,8 +100,3 @@ def _cluster_of(child: KubernetesObject) -> Key | None:
     """Return the key of the FlameCluster whose label an object carries."""
     name = child.labels.get(CLUSTER_LABEL)
     return None if name is None else (child.namespace, name)
-
-
-def _is_labelled(child: KubernetesObject) -> bool:
-    """Return whether the watches, which select the operator's label, show an object."""
-    return CLUSTER_LABEL in child.labels

@@ -107,7 +107,7 @@ class WorkQueue(Generic[K]):
             priority = max(priority, waiting.priority)
             due = min(due, waiting.handle.when())
             waiting.handle.cancel()
-        handle = asyncio.get_running_loop().call_at(due, self._come_due, key)
+        handle = asyncio.get_running_loop().call_at(due, lambda: self.add(key, self._timers.pop(key).priority))
         self._timers[key] = _Timer(handle, priority)
 
     def add_rate_limited(self, key: K) -> None:
@@ -168,9 +168,6 @@ class WorkQueue(Generic[K]):
             self._ready[Priority.LOW].discard(key)
         self._ready[priority].add(key)
         self._wake_one()
-
-    def _come_due(self, key: K) -> None:
-        self.add(key, self._timers.pop(key).priority)
 
     def _pick(self) -> K:
         """Take the oldest key of normal priority, or on every eighth pick of low priority."""

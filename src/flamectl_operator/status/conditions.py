@@ -89,8 +89,8 @@ class ConditionWriter:
         """Return a condition; the status is None when it is unknown whether it holds."""
         known = next((condition for condition in self.before if condition.type == kind), None)
         said: Literal["True", "False", "Unknown"] = "Unknown" if status is None else "True" if status else "False"
-        now = (said, reason, message, self.generation)
-        if known is not None and (known.status, known.reason, known.message, known.observed_generation) == now:
+        wanted = (said, reason, message, self.generation)
+        if known is not None and (known.status, known.reason, known.message, known.observed_generation) == wanted:
             return known
         return Condition(
             type=str(kind),

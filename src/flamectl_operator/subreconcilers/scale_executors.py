@@ -64,11 +64,9 @@ class ScaleExecutors(PlannedStep[ScalePlan]):
         accepted, owner = pass_.io.stores.executors_accepted, pass_.io.owner
         if accepted.by_another(owner.namespace, owner.uid, pass_.clock.monotonic()):
             pass_.slow_start.expect_success()
-
-        async def create(index: int) -> None:
-            await creation.create(ids[index])
-
-        result = await pass_.slow_start.run(len(ids), pass_.io.writes_in_flight, create, time_limit(pass_.clock))
+        result = await pass_.slow_start.run(
+            len(ids), pass_.io.writes_in_flight, lambda index: creation.create(ids[index]), time_limit(pass_.clock)
+        )
         pass_.ids.give_back(set(ids) - creation.used)
         if creation.created:
             pass_.io.record_event(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable
+from operator import itemgetter
 from typing import Generic, TypeVar
 
 T = TypeVar("T")
@@ -30,7 +31,7 @@ class Index(Generic[T]):
                 return ()
             if value in self._unsorted:
                 self._unsorted.discard(value)
-                bucket = self._buckets[value] = dict(sorted(bucket.items(), key=_key))
+                bucket = self._buckets[value] = dict(sorted(bucket.items(), key=itemgetter(0)))
             found = self._objects[value] = tuple(bucket.values())
         return found
 
@@ -55,7 +56,3 @@ class Index(Generic[T]):
         if not bucket:
             del self._buckets[value]
             self._unsorted.discard(value)
-
-
-def _key(item: tuple[Key, object]) -> Key:
-    return item[0]
