@@ -89,8 +89,7 @@ class ExecutorManagerStatus(AtomicModel):
     draining: Int32 | None = Field(None, description="Number of executors that are being drained.")
     updated: Int32 | None = Field(None, description="Number of executors with the wanted revision.")
     outdated: Int32 | None = Field(
-        None,
-        description="Number of executors that an older operator or other operator settings rendered.",
+        None, description="Number of executors that an older operator or other operator settings rendered."
     )
     selector: str | None = Field(None, description="Label selector of the executors, for the scale subresource.")
     next_id: Int64 | None = Field(
@@ -159,8 +158,7 @@ class ObjectCacheStatus(AtomicModel):
     )
     updated: Int32 | None = Field(None, description="Number of object caches with the wanted revision.")
     outdated: Int32 | None = Field(
-        None,
-        description="Number of object caches that an older operator or other operator settings rendered.",
+        None, description="Number of object caches that an older operator or other operator settings rendered."
     )
     revision: str | None = Field(None, description="Revision that the object caches should have.")
     failures: Int32 | None = Field(

@@ -15,9 +15,7 @@ ImagePullPolicy = Literal["Always", "IfNotPresent", "Never"]
 
 # Container runtimes parse image references; this rule only rejects text that can never be one.
 Image = Annotated[
-    str,
-    Field(min_length=1, max_length=1024),
-    matching(r"^[^ \t\r\n]*$", "must be an image reference, without spaces"),
+    str, Field(min_length=1, max_length=1024), matching(r"^[^ \t\r\n]*$", "must be an image reference, without spaces")
 ]
 
 Quantities = Annotated[dict[str, Quantity], Field(max_length=16), BeforeValidator(without_nulls)]

@@ -59,8 +59,7 @@ class SessionManagerSpec(Model):
         "whole cores, memory, and GPUs if any, as in cpu=1,mem=1g or cpu=2,mem=512Mi,gpu=1. Units are powers of 1024.",
     )
     policy: Text = Field(
-        "priority",
-        description="Scheduling policy of the cluster: priority, or drf. Flame 0.5 ignores it.",
+        "priority", description="Scheduling policy of the cluster: priority, or drf. Flame 0.5 ignores it."
     )
     storage: Annotated[
         Text,
@@ -272,8 +271,7 @@ class FlameClusterSpec(Model):
         json_schema_extra={"default": None},
     )
     paused: Flag = Field(
-        default=False,
-        description="Whether the operator is paused for this cluster: it changes only the status.",
+        default=False, description="Whether the operator is paused for this cluster: it changes only the status."
     )
     lock_options: LockOptions = Field(
         LockOptions(),

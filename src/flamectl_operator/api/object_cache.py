@@ -113,8 +113,7 @@ class ObjectCacheSpec(Model):
         None, description="Pull policy of the image; Kubernetes' own default when left out."
     )
     replicas: Annotated[Int32, Field(ge=0, le=MAX_REPLICAS)] = Field(
-        1,
-        description="Number of wanted object caches. Each cache holds its own objects. Ignored without image.",
+        1, description="Number of wanted object caches. Each cache holds its own objects. Ignored without image."
     )
     resources: ResourceRequirements = Field(ResourceRequirements(), description="Compute resources of each container.")
     env: Environment = Field((), description="Environment variables to add to the containers.")

@@ -52,9 +52,7 @@ class PodTemplateMetadata(Model):
         {}, description="Labels to add to the Pods."
     )
     creation_timestamp: Annotated[str, Field(max_length=0)] | None = Field(
-        None,
-        description="Must be null, as kubectl create --dry-run prints it.",
-        json_schema_extra={"nullable": True},
+        None, description="Must be null, as kubectl create --dry-run prints it.", json_schema_extra={"nullable": True}
     )
     annotations: Annotated[dict[str, str], Field(max_length=64), NO_OWN_ANNOTATIONS, QUALIFIED_KEYS] = Field(
         {},

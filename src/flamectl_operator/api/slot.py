@@ -36,8 +36,7 @@ MAX_LENGTH = 100
 DEFAULT = "cpu=1,mem=1g"
 
 _SHAPE = matching(
-    PATTERN,
-    "must be a list such as cpu=1,mem=1g or cpu=2,mem=512Mi,gpu=1: whole numbers, cpu and mem 1 or more",
+    PATTERN, "must be a list such as cpu=1,mem=1g or cpu=2,mem=512Mi,gpu=1: whole numbers, cpu and mem 1 or more"
 )
 _PARTS = Rule(
     "size(self.split('cpu=')) == 2 && size(self.split('mem=')) == 2 && size(self.split('gpu=')) <= 2",

@@ -242,12 +242,7 @@ def _plain(part: BaseModel) -> dict[str, Any]:
     return part.model_dump(mode="json", by_alias=True, exclude_defaults=True)
 
 
-def _yielding(
-    defaults: dict[str, Any],
-    component: str,
-    spec: ComponentSpec,
-    asked: dict[str, Any],
-) -> dict[str, Any]:
+def _yielding(defaults: dict[str, Any], component: str, spec: ComponentSpec, asked: dict[str, Any]) -> dict[str, Any]:
     """Return the defaults without fields that contradict the author's but would survive the merge.
 
     These are: directories at or below a directory that the author mounts, which they would hide; variables that the author sets,

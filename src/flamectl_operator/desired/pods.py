@@ -96,11 +96,7 @@ def session_manager_pod(owner: Identity, spec: FlameClusterSpec, settings: Flame
     ]
     name = names.session_manager(owner.name)
     claims = [] if persistence is None else [claim_volume(CLAIM_VOLUME, persistence.existing_claim or name)]
-    musts = {
-        "restartPolicy": "Always",
-        "volumes": [config_volume(owner), *claims],
-        "containers": [own],
-    }
+    musts = {"restartPolicy": "Always", "volumes": [config_volume(owner), *claims], "containers": [own]}
     return template_of(
         owner, SESSION_MANAGER, component, (defaults, musts), revision.session_manager_revision(owner.name, spec)
     )

@@ -114,12 +114,7 @@ async def read(nodes: bytes, executors: bytes, sessions: bytes, began: float = 0
     return await asyncio.get_running_loop().run_in_executor(_READER, _snapshot, *lists, began)
 
 
-def _snapshot(
-    nodes: bytes,
-    executors: bytes,
-    sessions: bytes,
-    began: float,
-) -> SessionManagerSnapshot:
+def _snapshot(nodes: bytes, executors: bytes, sessions: bytes, began: float) -> SessionManagerSnapshot:
     reader = _Reader(began)
     states = dict(reader.all(nodes, _NODES, "nodes", reader.node))
     snapshot = SessionManagerSnapshot(

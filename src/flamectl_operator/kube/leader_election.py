@@ -81,13 +81,7 @@ class LeaderElector:
     """
 
     def __init__(
-        self,
-        client: Client,
-        fence: Fence,
-        candidate: Candidate,
-        lease: ContendedLease,
-        clock: Clock,
-        random: Random,
+        self, client: Client, fence: Fence, candidate: Candidate, lease: ContendedLease, clock: Clock, random: Random
     ) -> None:
         self._client = client
         self._fence = fence

@@ -38,16 +38,12 @@ ConfigMapOption = Annotated[
     ),
 ]
 NamespaceOption = Annotated[
-    list[str] | None,
-    typer.Option(help="Namespace to watch; repeat for several. Default: all.", show_default=False),
+    list[str] | None, typer.Option(help="Namespace to watch; repeat for several. Default: all.", show_default=False)
 ]
 WorkersOption = Annotated[
     int | None,
     typer.Option(
-        min=1,
-        max=256,
-        help="FlameClusters reconciled in parallel.",
-        show_default=str(ControllerSettings().workers),
+        min=1, max=256, help="FlameClusters reconciled in parallel.", show_default=str(ControllerSettings().workers)
     ),
 ]
 LeaderElectOption = Annotated[

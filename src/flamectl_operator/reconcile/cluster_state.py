@@ -114,13 +114,7 @@ class ClusterState:
         if desired is None:
             return None
         effective = resolve_effective_spec(
-            desired,
-            observed,
-            self.status.stored,
-            config.flame,
-            generation=generation,
-            next_id=next_id,
-            now=now,
+            desired, observed, self.status.stored, config.flame, generation=generation, next_id=next_id, now=now
         )
         self._ids.drop_before(effective.group.backoff.attempt_id, observed)
         return effective

@@ -192,10 +192,7 @@ def _asking(pod: PodView) -> PodView:
 
 
 def _bounded_metadata(meta: ObjectMeta, labels: int, annotations: int) -> ObjectMeta:
-    changes: dict[str, object] = {
-        "finalizers": meta.finalizers[:MAX_FINALIZERS],
-        "managed_fields": _latest(meta),
-    }
+    changes: dict[str, object] = {"finalizers": meta.finalizers[:MAX_FINALIZERS], "managed_fields": _latest(meta)}
     if cost(meta.labels) > labels:
         changes["labels"] = _short(meta.labels, _LABELS)
     if cost(meta.annotations) > annotations:

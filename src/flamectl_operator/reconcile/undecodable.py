@@ -17,14 +17,7 @@ _NO_QUANTITY = re.compile(r"quantities must match|unable to parse (?:numeric par
 _OF_QUANTITIES = frozenset({"limits", "requests", "overhead"})
 _QUANTITIES = frozenset({"sizeLimit", "divisor"})
 #: The names that Go has for the types of JSON.
-_TYPES: dict[type, str] = {
-    str: "string",
-    int: "number",
-    float: "number",
-    bool: "bool",
-    dict: "object",
-    list: "array",
-}
+_TYPES: dict[type, str] = {str: "string", int: "number", float: "number", bool: "bool", dict: "object", list: "array"}
 #: The most fields that a message names.
 _NAMED = 2
 

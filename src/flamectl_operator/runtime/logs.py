@@ -173,12 +173,7 @@ def _route_stdlib(enrich: list[Processor], render: list[Processor], stream: Text
     handler.addFilter(LibraryLimit(limits))
     handler.setFormatter(
         structlog.stdlib.ProcessorFormatter(
-            foreign_pre_chain=[
-                structlog.stdlib.add_logger_name,
-                add_context,
-                add_suppressed,
-                *enrich,
-            ],
+            foreign_pre_chain=[structlog.stdlib.add_logger_name, add_context, add_suppressed, *enrich],
             processors=[structlog.stdlib.ProcessorFormatter.remove_processors_meta, *render],
         )
     )

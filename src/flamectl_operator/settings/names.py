@@ -41,8 +41,7 @@ OwnNamespace = Annotated[
     str, _matching(f"({_LABEL})?", "must be empty or the name of a namespace: lower-case letters, digits and -")
 ]
 Subdomain = Annotated[
-    str,
-    _matching(_SUBDOMAIN, "must be a DNS subdomain: lower-case letters, digits, - and ., at most 253 characters"),
+    str, _matching(_SUBDOMAIN, "must be a DNS subdomain: lower-case letters, digits, - and ., at most 253 characters")
 ]
 Identity = Annotated[
     str,

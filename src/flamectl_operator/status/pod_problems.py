@@ -35,14 +35,7 @@ WAITING = frozenset({NOT_SCHEDULED, INIT_CONTAINER_WAITING, CONTAINER_CREATING, 
 #: The same, and that of Pods whose node ended them.
 NO_TROUBLE = WAITING | {RECOVERING}
 #: Reasons of a Pod that are also a reason of the FlameCluster. Any other one is `PodsFailing`, or `Unschedulable`.
-_OWN_REASON = frozenset(
-    {
-        IMAGE_PULL_FAILED,
-        OOM_KILLED,
-        pods.NODE_NOT_REPORTING,
-        *WAITING,
-    }
-)
+_OWN_REASON = frozenset({IMAGE_PULL_FAILED, OOM_KILLED, pods.NODE_NOT_REPORTING, *WAITING})
 #: Reasons of a FlameCluster whose Pods have failed.
 FAILING = frozenset({PODS_FAILING, IMAGE_PULL_FAILED, OOM_KILLED})
 #: The most Pods in a message, and the most groups.
@@ -110,10 +103,7 @@ def has_begun(message: str, component: Component) -> bool:
 
 
 def group_problems(
-    observed: ObservedCluster,
-    before: Sequence[UnhealthyPod],
-    now: datetime,
-    desired: DesiredCluster | None = None,
+    observed: ObservedCluster, before: Sequence[UnhealthyPod], now: datetime, desired: DesiredCluster | None = None
 ) -> tuple[ProblemGroup, ...]:
     """Group the unhealthy Pods: the most important first, then the session manager, on which others depend, then by name."""
     groups: dict[tuple[type[Component], str, str], list[tuple[Component, PodProblem]]] = {}

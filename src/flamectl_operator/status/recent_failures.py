@@ -27,11 +27,7 @@ from flamectl_operator.settings.model import FlameSettings
 from flamectl_operator.status.reason import PODS_FAILING
 from flamectl_operator.status.remedies import explained, without_log
 
-_KINDS: dict[type[Component], str] = {
-    Component: "Session manager",
-    Executor: "Executors",
-    ObjectCache: "Object caches",
-}
+_KINDS: dict[type[Component], str] = {Component: "Session manager", Executor: "Executors", ObjectCache: "Object caches"}
 
 
 @dataclass(frozen=True)
@@ -150,12 +146,7 @@ def _seen(
         if _is_of(template, component.revision):
             moment, message = at.replace(microsecond=0), explained(component, problem, template)
             yield RecentFailure(
-                name=component.name,
-                count=1,
-                since=moment,
-                last=moment,
-                reason=problem.reason,
-                message=message or None,
+                name=component.name, count=1, since=moment, last=moment, reason=problem.reason, message=message or None
             )
 
 

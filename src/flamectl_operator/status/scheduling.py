@@ -48,10 +48,7 @@ _OTHERS = (
     ("ephemeral volume controller", "if the claim does not come, see kubectl get events"),
     (r'available: persistentvolumeclaim "[^"]*" not found', "create the claim, or correct {template}.volumes"),
     ("available persistent volumes to bind", "see kubectl describe pvc{claims}{class}"),
-    (
-        "ReadWriteOncePod",
-        "end the other Pod that kubectl describe pvc{claims} names (Used By), or take another claim",
-    ),
+    ("ReadWriteOncePod", "end the other Pod that kubectl describe pvc{claims} names (Used By), or take another claim"),
     ("max volume count", "add a node"),
     ("allocate all claims", "change {template}.resourceClaims, or see kubectl describe resourceclaims"),
     ("resourceclaim", "change {template}.resourceClaims, or see kubectl describe resourceclaims"),

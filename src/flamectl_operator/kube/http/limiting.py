@@ -21,12 +21,7 @@ class LimitedTransport(WrappedTransport):
     """
 
     def __init__(
-        self,
-        transport: Transport,
-        clock: Clock,
-        *,
-        max_in_flight: int,
-        telemetry: Telemetry = UNMEASURED,
+        self, transport: Transport, clock: Clock, *, max_in_flight: int, telemetry: Telemetry = UNMEASURED
     ) -> None:
         super().__init__(transport)
         self._clock = clock
