@@ -47,13 +47,12 @@ from flamectl_operator.status.conditions import (
 from flamectl_operator.status.durable_fields import autoscaling_status
 from flamectl_operator.status.flame import KINDS, autoscaling_condition, flame_conditions, registered, sessions
 from flamectl_operator.status.health import Health, compute_health
+from flamectl_operator.status.notices import paused_sessions, told_silence
 from flamectl_operator.status.object_cache import object_cache_status
-from flamectl_operator.status.paused_sessions import paused_sessions
 from flamectl_operator.status.pod_problems import WAITING, ProblemGroup, group_problems
 from flamectl_operator.status.reason import summary
 from flamectl_operator.status.recent_failures import recent_failures, summaries
 from flamectl_operator.status.remedies import for_pod
-from flamectl_operator.status.silence import told_silence
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ from flamectl_operator.runtime.outcome import Outcome, blocked
 from flamectl_operator.runtime.text import joined
 from flamectl_operator.status import reason as reasons
 from flamectl_operator.status.health import Health
-from flamectl_operator.status.notice import Notice
+from flamectl_operator.status.notices import Notice
 from flamectl_operator.status.pod_problems import FAILING, MAX_GROUPS, NO_TROUBLE, ProblemGroup, has_begun, named_pods
 from flamectl_operator.status.reason import (
     HEALTHY,

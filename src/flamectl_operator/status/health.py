@@ -23,7 +23,7 @@ from flamectl_operator.planning.needs import Needs
 from flamectl_operator.planning.registration import NOT_REGISTERED
 from flamectl_operator.runtime.outcome import Outcome
 from flamectl_operator.runtime.text import joined, shortened
-from flamectl_operator.status.notice import Notice
+from flamectl_operator.status.notices import Notice
 from flamectl_operator.status.object_cache import object_cache_line
 from flamectl_operator.status.pod_problems import FAILING, MAX_GROUPS, MAX_NAMES, ProblemGroup
 from flamectl_operator.status.reason import UNSCHEDULABLE

@@ -6,7 +6,7 @@ import pytest
 
 from flamectl_operator.flame.knowledge import Knowledge, Phase
 from flamectl_operator.flame.snapshot import Session, SessionManagerSnapshot
-from flamectl_operator.status.paused_sessions import paused_sessions
+from flamectl_operator.status.notices import paused_sessions
 from tests.unit.builders import INCARNATION, observed, session_manager, told
 
 

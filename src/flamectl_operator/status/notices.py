@@ -1,33 +1,66 @@
-"""A session manager that has not answered for minutes: what the operator leaves undone meanwhile, as a notice for a person.
-
-The time is that of the condition `SessionManagerReachable`, which survives a restart of the operator.
-"""
+"""What a person looks at although no Pod fails: paused sessions, and a session manager that has not answered for minutes."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from datetime import datetime, timedelta
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 
 from flamectl_operator.api.flamecluster import FlameClusterSpec
 from flamectl_operator.api.status import Condition, ConditionType
+from flamectl_operator.observed.cluster import ObservedCluster
+from flamectl_operator.planning.autoscaling import LONGEST_SESSION_NAME
 from flamectl_operator.planning.effective_group import EffectiveGroup
 from flamectl_operator.planning.effective_spec import EffectiveSpec
-from flamectl_operator.runtime.text import joined
-from flamectl_operator.status.notice import Notice
-from flamectl_operator.status.reason import SESSION_MANAGER_NOT_REACHABLE
+from flamectl_operator.runtime.text import joined, one_line
+from flamectl_operator.status.reason import SESSION_MANAGER_NOT_REACHABLE, SESSION_PAUSED
 
 #: Seconds after which the status reports a session manager that has answered before. The operator believes its last answer for
 #: longer, and one answer ends the silence, so that single requests that fail are not reported.
 SILENT_AFTER_SECONDS = 60.0
 #: The same for a session manager that has never answered: perhaps this operator is not meant to reach it.
 FIRST_ANSWER_TIMEOUT_SECONDS = 300.0
-_REACHABLE = ConditionType.SESSION_MANAGER_REACHABLE
+_AT_ONCE = datetime.min.replace(tzinfo=UTC)
+
+
+@dataclass(frozen=True)
+class Notice:
+    """A message for a person, and the time from which it is reported."""
+
+    reason: str
+    message: str
+    told_at: datetime = _AT_ONCE
+
+    @property
+    def kind(self) -> None:
+        """The class of the Pods that fail: none do."""
+
+    def __str__(self) -> str:
+        """Return the text for messages."""
+        return self.message
+
+
+def paused_sessions(observed: ObservedCluster) -> tuple[Notice, ...]:
+    """Return the paused sessions of the last answer as one notice; nothing when there are none."""
+    snapshot = observed.flame.snapshot
+    if snapshot is None or not snapshot.paused:
+        return ()
+    [first, *others] = snapshot.paused
+    more = f" and {len(others)} more" * bool(others)
+    subject = f'session "{one_line(first.name, LONGEST_SESSION_NAME)}"{more}'
+    verb, them = ("are", "them") if others else ("is", "it")
+    advice = f"correct what keeps executors from binding, close {them} and open another; the log of an executor has the cause"
+    return (Notice(SESSION_PAUSED, f"{subject} {verb} paused: {first.paused.rstrip('.')} ({advice})"),)
 
 
 def silence(conditions: Iterable[Condition], effective: EffectiveSpec) -> Notice | None:
-    """Return since when the session manager does not answer; None when it does, or when nothing depends on its answers."""
+    """Return since when the session manager does not answer; None when it does, or when nothing depends on its answers.
+
+    The time is that of the condition `SessionManagerReachable`, which survives a restart of the operator. The notice says what
+    the operator leaves undone meanwhile.
+    """
     found = {each.type: each for each in conditions}
-    reachable = found.get(_REACHABLE)
+    reachable = found.get(ConditionType.SESSION_MANAGER_REACHABLE)
     if reachable is None or reachable.status != "False" or not effective.flame_can_be_asked:
         return None
     if not (left_undone := list(_left_undone(effective.desired.spec, effective.group))):
