@@ -14,13 +14,9 @@ _ORDER = ("description", "type", "format", "enum", "default", "required", "prope
 
 
 def structural(model: type[PlainModel], *, defaults: bool = True) -> dict[str, Any]:
-    """Return the structural schema of a model.
+    """Return the structural schema of a model, without `defaults` for a status, where absent means unknown.
 
-    Args:
-        defaults: Whether the API server fills in absent fields. Not for a status, where absent means unknown.
-
-    Raises:
-        ValueError: A field lacks a description, or has a type that no structural schema can express.
+    A field without a description, or of a type that no structural schema can express, raises a ValueError.
     """
     schema = model.model_json_schema(by_alias=True, mode="validation")
     result = _convert(schema, schema.get("$defs", {}), model.__name__)

@@ -119,14 +119,10 @@ def template_of(
     author_revision: str,
     hook_seconds: int = 0,
 ) -> ComponentTemplate:
-    """Return the template of a component's Pods, merged from three layers.
+    """Return the template of a component's Pods: the operator's defaults, the podTemplate, and fields that must be (`layers`).
 
-    Args:
-        component: The name of the component and of its main container.
-        spec: The component's spec; its podTemplate is the middle layer.
-        layers: The operator's defaults, and the fields that the operator must set.
-        hook_seconds: The most seconds that the preStop hook takes, which are added to the grace period. An annotation has the
-            grace period without them, for deletions that do not wait for the hook.
+    The seconds that the preStop hook takes at most are added to the grace period. An annotation has the grace period without
+    them, for deletions that do not wait for the hook.
     """
     defaults, musts = layers
     template = spec.pod_template or {}

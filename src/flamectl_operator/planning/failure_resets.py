@@ -66,14 +66,10 @@ def _reset_at(
 ) -> datetime | None:
     """Return when failures are reset if nothing changes; None when no reset is due.
 
-    Pods created since the last failure show whether the fault is fixed, once one of them has been ready for `stableAfterSeconds`.
-    If none was needed, or none has found a node yet, all others must have been ready for that long, and the oldest Pod that waits
-    for a node must have existed for that long.
-
-    Args:
-        tried: Those of the live Pods that were created since the last failure.
-        works_at: Returns when a Pod will have worked for the stable time; None when it does not work.
-        complete: Whether no Pod is missing because of failures.
+    Pods created since the last failure (`tried`) show whether the fault is fixed, once one of them has been ready for
+    `stableAfterSeconds`, which `works_at` tells. If none was needed, or none has found a node yet, all others must have been
+    ready for that long, and the oldest Pod that waits for a node must have existed for that long. None may be missing because of
+    failures (`complete`).
     """
     if placed := [each for each in tried if each.pod.spec.node_name]:
         return min((time for each in placed if (time := works_at(each)) is not None), default=None)

@@ -230,10 +230,7 @@ async def plan_of(
 async def plan(where: ConfigLocations, name: str | None, file: Path | None, namespace: str | None) -> PlanResult:
     """Connect to the API server, and work out what the operator would do in a namespace, by default that of the file.
 
-    Raises:
-        ConfigurationError: There are no credentials, or they cannot be used.
-        SettingsError: The settings cannot be used.
-        CannotStartError: The settings cannot be read, or no plan can be made.
+    It raises errors as `main.effective` does, and CannotStartError also where no plan can be made.
     """
     if (name is None) == (file is None):
         raise PlanError("give either the NAME of a FlameCluster or -f FILE")

@@ -73,12 +73,8 @@ def configure_logging(
             a terminal and `json` otherwise.
         level: The lowest level that is logged, one of `LEVELS`. Calls below it cost little.
         stream: The output; standard error by default.
-        clock: The source of timestamps; the system clock by default.
         preliminary: Whether a second call will follow. Loggers that are in use by then follow the new configuration, which costs
             time on each line.
-
-    Raises:
-        ValueError: The level is unknown.
     """
     _threshold.level = _number(level)
     clock = clock or SystemClock()

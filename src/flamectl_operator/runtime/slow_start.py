@@ -85,13 +85,8 @@ class SlowStart:
     ) -> SlowStartResult:
         """Make `count` calls, with one more in flight after each success; make no more calls after an error.
 
-        Args:
-            limit: Returns the most concurrent calls, at least 1; asked before each call.
-            call: The call; it receives its index, from 0.
-            go_on: Returns whether to make the next call; asked before each call.
-
-        Raises:
-            asyncio.CancelledError: The caller was cancelled; all running calls have been cancelled and have ended.
+        Before each call, `limit` returns the most concurrent calls, at least 1, and `go_on` whether to make it. A cancellation is
+        raised after all running calls have been cancelled and have ended.
         """
         result = await _make_calls(count, self.window, limit, call, go_on, stop_at_error=True)
         if result.errors or not result.skipped:

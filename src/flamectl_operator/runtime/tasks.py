@@ -21,16 +21,10 @@ class TaskDiedError(Exception):
 
 @asynccontextmanager
 async def racing(*tasks: asyncio.Task[Any]) -> AsyncIterator[set[asyncio.Task[Any]]]:
-    """Wait until the first of some tasks has ended, and end all of them on leaving the context.
+    """Wait until the first of some tasks has ended, yield those that have, and end all of them on leaving the context.
 
     Entering the context waits for the first task and does not raise its error; a caller that needs its result awaits the task.
     Leaving the context, or being cancelled, cancels the tasks that still run, waits for them, and drops their errors.
-
-    Args:
-        tasks: The tasks, which this context owns from now on.
-
-    Yields:
-        The tasks that have ended: one, or several if they ended at the same moment.
     """
     try:
         ended, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
@@ -64,15 +58,10 @@ async def run_forever(tasks: Mapping[str, Coroutine[Any, Any, None]]) -> NoRetur
 
 
 async def while_running(background: Mapping[str, Coroutine[Any, Any, None]], work: Coroutine[Any, Any, None]) -> None:
-    """Run some work while background tasks run, which must not end first; all have ended when it returns or raises.
+    """Run some work while background tasks run, by name, which must not end first; all have ended when it returns or raises.
 
-    Args:
-        background: The tasks, by the name for tasks and errors. They are cancelled when the work is done.
-
-    Raises:
-        TaskDiedError: A background task ended first; the work has been cancelled.
-        Exception: The work failed.
-        asyncio.CancelledError: The caller was cancelled.
+    A background task that ends first cancels the work, and TaskDiedError names it. The others are cancelled when the work is
+    done, has failed or was cancelled.
     """
     working, running = asyncio.create_task(work), asyncio.create_task(run_forever(background))
     async with racing(working, running):

@@ -77,13 +77,8 @@ def to_json(obj: msgspec.Struct) -> dict[str, Any]:
 def check_object(answer: bytes, kind: str, name: str, uid: str = "", *, stored: bool = True) -> None:
     """Check that an answer is the object that was asked for, because a proxy may answer 200 with anything.
 
-    Args:
-        name: The name that was asked for; any if empty.
-        uid: The uid that was asked for; any if empty.
-        stored: Whether the object is stored, so that it has a uid.
-
-    Raises:
-        UndecodableError: It is something else. The request may have been carried out.
+    An empty name or uid stands for any, and an object that is stored has a uid. Another answer raises an UndecodableError,
+    although the request may have been carried out.
     """
     found = decode(_Answer, answer)
     known = found.metadata
