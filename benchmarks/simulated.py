@@ -19,7 +19,7 @@ from benchmarks.objects import flame_cluster
 from benchmarks.report import Row
 from flamectl_operator.kube.resources import PODS, Resource
 from flamectl_operator.kube.views import KubernetesObject
-from flamectl_operator.operator import Operator
+from flamectl_operator.operator import Environment, Operator
 from flamectl_operator.settings.model import OperatorConfig
 from tests.unit.runtime.virtual_time import VirtualClock, virtually
 from tests.unit.subreconcilers.fake_api import FakeApi
@@ -79,7 +79,8 @@ class _SimulatedOperator:
         self.clock = VirtualClock()
         self.api = _SlowApi(self.clock)
         config = OperatorConfig.model_validate({"flame": {"sessionManagerEndpoint": ""}})
-        self._operator = Operator(self.api, config, self.clock, Random(0), "simulated", "simulated")  # noqa: S311 - jitter
+        environment = Environment(self.clock, Random(0))  # noqa: S311 - jitter
+        self._operator = Operator(self.api, config, environment, "simulated", "simulated")
         self._stop = asyncio.Event()
         self._running = asyncio.create_task(self._operator.run(self._stop))
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 from collections.abc import Callable, Coroutine, Iterable, Iterator
+from dataclasses import dataclass
 from functools import partial
 from operator import itemgetter
 from random import Random
@@ -52,37 +53,41 @@ PASSES_STOP_TIMEOUT = 20.0
 EVENTS_FLUSH_TIMEOUT = 3.0
 
 
+@dataclass(frozen=True)
+class Environment:
+    """What an operator finds where it runs: time, chance, telemetry and, if they are asked, the way to session managers."""
+
+    clock: Clock
+    random: Random
+    telemetry: Telemetry = UNMEASURED
+    connect: Callable[[Target], SessionManager] | None = None
+
+
 class Operator:
     """The operator of one term of leadership.
 
     Args:
-        reporting_instance: The host that its events name.
+        host: The host that its events name.
         lock_identity: The identity of this operator in deletion locks: the same for all processes of a deployment,
             because at most one of them works.
         renderer: Computes the desired objects. It may outlive this operator.
-        connect: Returns the client of a session manager; None when no session manager is asked.
     """
 
-    def __init__(  # noqa: PLR0913 - all that an operator does not make itself
+    def __init__(
         self,
         client: Client,
         config: OperatorConfig,
-        clock: Clock,
-        random: Random,
-        reporting_instance: str,
+        environment: Environment,
+        host: str,
         lock_identity: str,
-        telemetry: Telemetry = UNMEASURED,
         renderer: SpecRenderer | None = None,
-        *,
-        connect: Callable[[Target], SessionManager] | None = None,
     ) -> None:
         self._client = client
         self._config = config
-        self._clock = clock
-        self._random = random
+        clock, random, telemetry = environment.clock, environment.random, environment.telemetry
+        self._clock, self._random, self._telemetry = clock, random, telemetry
         self._lock_identity = lock_identity
         self._log = structlog.get_logger(component="operator")
-        self._telemetry = telemetry
         self._triggers: dict[Key, set[str]] = {}
         self.queue: WorkQueue[Key] = WorkQueue(
             ExponentialBackoff(base=RETRY_BASE, limit=RETRY_LIMIT, jitter=0.2, random=random),
@@ -93,6 +98,7 @@ class Operator:
         self.passes: UnderWay[Key] = UnderWay()
         #: Asks the session managers.
         changed = partial(self._enqueue, trigger="SessionManager", priority=Priority.NORMAL)
+        connect = environment.connect
         self.watcher = None if connect is None else Watcher(connect, clock, random, changed)
         self.stores = Stores.empty(self.watcher)
         self._by_namespace = {
@@ -105,7 +111,7 @@ class Operator:
         self._some_synced = asyncio.Event()
         self._resync_changed = asyncio.Event()
         #: Records events about the operator's actions.
-        self.events = EventRecorder(client, MANAGED_BY, reporting_instance, clock, self.queue.drained)
+        self.events = EventRecorder(client, MANAGED_BY, host, clock, self.queue.drained)
         context = ControllerContext(
             self.stores, client, self.events, clock, lock_identity, telemetry, renderer or SpecRenderer()
         )

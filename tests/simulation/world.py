@@ -15,6 +15,7 @@ import structlog
 
 from flamectl_operator.kube.cache.reflector import SetBackError
 from flamectl_operator.kube.leader_election import JITTER
+from flamectl_operator.operator import Environment
 from flamectl_operator.process.container import Host
 from flamectl_operator.process.replica import Replica
 from flamectl_operator.runtime.logs import add_context
@@ -139,10 +140,10 @@ class Process:
             self.client.for_a_term,
             self.client,
             settings,
-            clock,
-            random,
+            Environment(
+                clock, random, connect=None if world.flame is None else partial(world.flame.connect, self.client)
+            ),
             Host(self.pod, f"uid-of-{self.pod}"),
-            connect=partial(world.flame.connect, self.client) if world.flame is not None else None,
         )
         self._replica._renderer = SharedRenderer(world.rendered)
         clock.subscribe(self._replica.clock_jumped)

@@ -20,7 +20,7 @@ from flamectl_operator.kube.http import wire
 from flamectl_operator.kube.pod_views import PodView
 from flamectl_operator.kube.resources import Resource
 from flamectl_operator.kube.views import KubernetesObject
-from flamectl_operator.operator import Operator
+from flamectl_operator.operator import Environment, Operator
 from flamectl_operator.reconcile.stores import Stores
 from flamectl_operator.reconcile.throttle import LAST_PAUSE
 from flamectl_operator.settings.model import OperatorConfig
@@ -153,7 +153,9 @@ class _Scale:
     def __init__(self) -> None:
         self.clock, self.notes = VirtualClock(), Notes()
         self.api = _Api(self.clock)
-        self.operator = Operator(self.api, OperatorConfig(), self.clock, Random(0), "test", "us", self.notes)
+        self.operator = Operator(
+            self.api, OperatorConfig(), Environment(self.clock, Random(0), self.notes), "test", "us"
+        )
 
     @asynccontextmanager
     async def running(self, count: int) -> AsyncIterator[None]:
@@ -320,7 +322,7 @@ def test_small_flame_cluster_waits_for_few_writes_of_a_large_one() -> None:
     async def main() -> None:
         clock, stop = VirtualClock(), asyncio.Event()
         api = _SerialApi(clock)
-        operator = Operator(api, OperatorConfig(), clock, Random(0), "test", "us")
+        operator = Operator(api, OperatorConfig(), Environment(clock, Random(0)), "test", "us")
         running = asyncio.create_task(operator.run(stop))
 
         def count(name: str) -> int:
@@ -367,7 +369,9 @@ def test_executors_of_each_small_flame_cluster_are_asked_for_at_once_while_many_
     async def main() -> _LateApi:
         clock, stop = VirtualClock(), asyncio.Event()
         api = _LateApi(clock)
-        running = asyncio.create_task(Operator(api, OperatorConfig(), clock, Random(0), "test", "us").run(stop))
+        running = asyncio.create_task(
+            Operator(api, OperatorConfig(), Environment(clock, Random(0)), "test", "us").run(stop)
+        )
         for number in range(count):
             metadata = {"name": f"small-{number}", "namespace": KEY[0], "generation": 1}
             api.put("flameclusters", {"metadata": metadata, "spec": raw_spec(replicas(3))})

@@ -24,7 +24,7 @@ from pytest_mock import MockerFixture
 from flamectl_operator.api.constants import CLUSTER_LABEL
 from flamectl_operator.api.limits import MAX_SPEC_SIZE
 from flamectl_operator.controller import Key
-from flamectl_operator.operator import Operator
+from flamectl_operator.operator import Environment, Operator
 from flamectl_operator.reconcile import spec_renderer
 from flamectl_operator.runtime.outcome import Result
 from flamectl_operator.settings.model import OperatorConfig
@@ -144,7 +144,7 @@ class _CountedOperator:
     def __init__(self, callbacks: Callbacks) -> None:
         self.callbacks = callbacks
         self.api = FakeApi(VirtualClock())
-        self.operator = Operator(self.api, OperatorConfig(), self.api.clock, Random(0), "test", "us")
+        self.operator = Operator(self.api, OperatorConfig(), Environment(self.api.clock, Random(0)), "test", "us")
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:

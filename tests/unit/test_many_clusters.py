@@ -16,7 +16,7 @@ from flamectl_operator.controller import Key
 from flamectl_operator.desired.metadata import Identity
 from flamectl_operator.kube.client import EventType, WatchEvent
 from flamectl_operator.observed.flame_cluster import FlameClusterView
-from flamectl_operator.operator import Operator
+from flamectl_operator.operator import Environment, Operator
 from flamectl_operator.process.monitoring.cluster_samples import ClusterSamples
 from flamectl_operator.reconcile.spec_renderer import SpecRenderer
 from flamectl_operator.reconcile.stores import Stores
@@ -101,7 +101,7 @@ async def test_planned_flame_clusters_take_some_tens_of_kilobytes_each() -> None
 
 async def test_a_change_in_another_namespace_waits_for_one_pass_of_each_worker_and_one_turn() -> None:
     clock, config = VirtualClock(), OperatorConfig.model_validate({"controller": {"workers": 4}})
-    operator = Operator(FakeApi(clock), config, clock, Random(0), "test", "us")
+    operator = Operator(FakeApi(clock), config, Environment(clock, Random(0)), "test", "us")
     begun: list[Key] = []
 
     async def reconcile(key: Key) -> Result:

@@ -21,7 +21,7 @@ from flamectl_operator.kube.http import wire
 from flamectl_operator.kube.pod_views import PodView
 from flamectl_operator.kube.resources import CLAIMS, CONFIG_MAPS, NETWORK_POLICIES, PODS, SERVICES, Resource
 from flamectl_operator.kube.views import ConfigMapView, KubernetesObject, ObjectMeta, OwnerReference, ServiceView
-from flamectl_operator.operator import Operator
+from flamectl_operator.operator import Environment, Operator
 from flamectl_operator.reconcile.stores import FLAME_CLUSTERS
 from flamectl_operator.runtime.logs import add_context, set_level
 from flamectl_operator.runtime.outcome import Result, wait
@@ -49,7 +49,8 @@ def _operator(
 ) -> tuple[Operator, FakeApi]:
     clock = VirtualClock()
     api = api or FakeApi(clock)
-    return Operator(api, OperatorConfig.model_validate(config or {}), clock, Random(0), "test", "us", telemetry), api
+    environment = Environment(clock, Random(0), telemetry)
+    return Operator(api, OperatorConfig.model_validate(config or {}), environment, "test", "us"), api
 
 
 def _meta(
@@ -109,9 +110,8 @@ async def test_connection_ends_with_the_watch_event_that_shows_another_session_m
 ) -> None:
     clock = VirtualClock()
     config = OperatorConfig.model_validate({})
-    operator = Operator(
-        FakeApi(clock), config, clock, Random(0), "test", "us", connect=lambda _target: _SessionManager()
-    )
+    around = Environment(clock, Random(0), connect=lambda _target: _SessionManager())
+    operator = Operator(FakeApi(clock), config, around, "test", "us")
     assert operator.watcher is not None
     before, key = session_manager(), ("default", "my-flame")
     operator.stores.pods.apply(WatchEvent(EventType.ADDED, before))

@@ -25,6 +25,7 @@ from flamectl_operator.kube.http.connection import connect
 from flamectl_operator.kube.http.limiting import LimitedTransport
 from flamectl_operator.kube.http.retrying import RetryingTransport
 from flamectl_operator.kube.http.transport import Transport
+from flamectl_operator.operator import Environment
 from flamectl_operator.process.container import Host, restarted_pod_uid
 from flamectl_operator.process.descriptors import raise_descriptor_limit
 from flamectl_operator.process.live_settings import LiveConfig
@@ -140,11 +141,8 @@ def _replica(
         lambda guard: ApiServerClient(transport, guard=guard),
         ApiServerClient(lifeline, timeout=settings.leader_election.renew_deadline_seconds / 2),
         settings,
-        clock,
-        random.SystemRandom(),
+        Environment(clock, random.SystemRandom(), telemetry, _session_manager),
         Host(socket.gethostname(), restarted_pod_uid(os.environ, os.getpid())),
-        telemetry,
-        _session_manager,
     )
 
 

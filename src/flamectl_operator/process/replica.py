@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from random import Random
 
-from flamectl_operator.flame.session_manager import SessionManager
-from flamectl_operator.flame.watcher import Target
 from flamectl_operator.kube.client import Client
 from flamectl_operator.kube.errors import ConfigurationError
 from flamectl_operator.kube.events import EventKind, ObjectReference
@@ -15,11 +12,9 @@ from flamectl_operator.kube.fence import Fence
 from flamectl_operator.kube.http.credentials import own_namespace
 from flamectl_operator.kube.http.request import Guard
 from flamectl_operator.kube.leader_election import Candidate, ContendedLease, LeaderElector
-from flamectl_operator.operator import Operator
+from flamectl_operator.operator import Environment, Operator
 from flamectl_operator.process.container import Host
 from flamectl_operator.reconcile.spec_renderer import SpecRenderer
-from flamectl_operator.runtime.clock import Clock
-from flamectl_operator.runtime.telemetry import UNMEASURED, Telemetry
 from flamectl_operator.settings.model import LeaderElectionSettings, OperatorConfig
 
 
@@ -34,7 +29,6 @@ class Replica:
         client: Returns the client of one term, whose writes are guarded.
         lease_client: The client for the Lease. It must not retry or wait behind the requests of the work, and must time out well
             before the renew deadline.
-        connect: Returns the client of a session manager; None when no session manager is asked.
 
     Raises:
         ConfigurationError: Leader election is on, but the namespace of its Lease is unknown.
@@ -45,23 +39,19 @@ class Replica:
         client: Callable[[Guard | None], Client],
         lease_client: Client,
         config: OperatorConfig,
-        clock: Clock,
-        random: Random,
+        environment: Environment,
         host: Host,
-        telemetry: Telemetry = UNMEASURED,
-        connect: Callable[[Target], SessionManager] | None = None,
     ) -> None:
         self._client = client
         self._config = config
-        self._clock = clock
-        self._random = random
+        self._environment = environment
         self._host = host.name
-        self._telemetry = telemetry
-        self._connect = connect
-        self._fence = Fence(clock)
+        self._fence = Fence(environment.clock)
         predecessors = f"{host.name}_{host.pod_uid}_" if host.pod_uid else ""
         #: This process in the election.
-        self.candidate = Candidate(f"{predecessors or f'{host.name}_'}{random.getrandbits(64):016x}", predecessors)
+        self.candidate = Candidate(
+            f"{predecessors or f'{host.name}_'}{environment.random.getrandbits(64):016x}", predecessors
+        )
         self._elector = self._election(lease_client) if config.leader_election.leader_elect else None
         self._renderer = SpecRenderer(own_namespace() or "")
         #: The operator of this term; None while it stands by or has not started.
@@ -108,17 +98,7 @@ class Replica:
     async def _term(self, guard: Guard | None, stop: asyncio.Event) -> None:
         client = self._client(guard)
         identity = lock_identity(self._config, self._host, own_namespace())
-        self.operator = Operator(
-            client,
-            self._config,
-            self._clock,
-            self._random,
-            self._host,
-            identity,
-            self._telemetry,
-            self._renderer,
-            connect=self._connect,
-        )
+        self.operator = Operator(client, self._config, self._environment, self._host, identity, self._renderer)
         try:
             await self.operator.run(stop)
         finally:
@@ -137,8 +117,8 @@ class Replica:
                 settings.renew_deadline_seconds,
                 settings.retry_period_seconds,
             ),
-            self._clock,
-            self._random,
+            self._environment.clock,
+            self._environment.random,
         )
 
 

@@ -6,6 +6,7 @@ from random import Random
 
 import pytest
 
+from flamectl_operator.operator import Environment
 from flamectl_operator.process.container import Host, restarted_pod_uid
 from flamectl_operator.process.replica import Replica
 from flamectl_operator.settings.model import OperatorConfig
@@ -24,7 +25,9 @@ def test_only_the_first_process_of_a_container_uses_the_uid(environment: dict[st
 
 def _replica(pod_uid: str, seed: int) -> Replica:
     api = FakeApi(ManualClock(NOW))
-    return Replica(lambda _: api, api, OperatorConfig(), ManualClock(NOW), Random(seed), Host("pod", pod_uid))
+    return Replica(
+        lambda _: api, api, OperatorConfig(), Environment(ManualClock(NOW), Random(seed)), Host("pod", pod_uid)
+    )
 
 
 def test_replica_succeeds_only_the_former_container_of_its_pod() -> None:

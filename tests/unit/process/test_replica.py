@@ -12,6 +12,7 @@ import pytest
 from flamectl_operator.desired.network_policy import operators
 from flamectl_operator.kube.events import ObjectReference
 from flamectl_operator.kube.views import ObjectMeta
+from flamectl_operator.operator import Environment
 from flamectl_operator.process import replica as replica_module
 from flamectl_operator.process.container import Host
 from flamectl_operator.process.replica import Replica, lock_identity
@@ -58,7 +59,7 @@ def terms(monkeypatch: pytest.MonkeyPatch) -> list[Term]:
 
 def _replica(config: OperatorConfig) -> Replica:
     api = FakeApi(ManualClock(NOW))
-    return Replica(lambda _guard: api, api, config, ManualClock(NOW), Random(0), Host("host"))
+    return Replica(lambda _guard: api, api, config, Environment(ManualClock(NOW), Random(0)), Host("host"))
 
 
 def _config(workers: int) -> OperatorConfig:

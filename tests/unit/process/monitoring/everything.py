@@ -11,7 +11,7 @@ from prometheus_client.core import Metric
 
 from flamectl_operator.kube.client import EventType, WatchEvent
 from flamectl_operator.kube.views import ObjectMeta
-from flamectl_operator.operator import Operator
+from flamectl_operator.operator import Environment, Operator
 from flamectl_operator.process.container import Host
 from flamectl_operator.process.monitoring import Monitor
 from flamectl_operator.process.monitoring.metrics import Metrics
@@ -33,7 +33,7 @@ class Working(Replica):
 
     def __init__(self, operator: Operator) -> None:
         api, clock = FakeApi(VirtualClock()), VirtualClock()
-        super().__init__(lambda _: api, api, OperatorConfig(), clock, Random(0), Host("test"))
+        super().__init__(lambda _: api, api, OperatorConfig(), Environment(clock, Random(0)), Host("test"))
         self.operator = operator
 
 
@@ -47,7 +47,7 @@ def everything() -> tuple[Metric, ...]:
 async def _scrape() -> tuple[Metric, ...]:
     clock, config = VirtualClock(), OperatorConfig()
     monitor = Monitor(config, clock, asyncio.Event())
-    operator = Operator(FakeApi(clock), config, clock, Random(0), "test", "us", monitor.metrics)
+    operator = Operator(FakeApi(clock), config, Environment(clock, Random(0), monitor.metrics), "test", "us")
     monitor.watch(Working(operator))
     monitor.metrics.watch_election("flamectl-operator", lambda: True)
     _happen(monitor.metrics)

@@ -11,7 +11,7 @@ from prometheus_client import CollectorRegistry
 from flamectl_operator.kube.client import EventType, WatchEvent
 from flamectl_operator.kube.events import ObjectReference
 from flamectl_operator.kube.views import ObjectMeta
-from flamectl_operator.operator import Operator
+from flamectl_operator.operator import Environment, Operator
 from flamectl_operator.process.monitoring.collector import OperatorCollector
 from flamectl_operator.runtime.workqueue import Priority
 from flamectl_operator.settings.model import OperatorConfig
@@ -34,7 +34,7 @@ class Scene:
     def __init__(self, *namespaces: str, synced: bool = True) -> None:
         clock = VirtualClock()
         config = OperatorConfig.model_validate({"controller": {"namespaces": list(namespaces), "workers": 3}})
-        self.operator = Operator(FakeApi(clock), config, clock, Random(0), "test", "us")
+        self.operator = Operator(FakeApi(clock), config, Environment(clock, Random(0)), "test", "us")
         self.works = True
         self.registry = CollectorRegistry()
         self.collector = OperatorCollector(

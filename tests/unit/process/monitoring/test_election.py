@@ -10,6 +10,7 @@ import pytest
 
 from flamectl_operator.kube.errors import ConnectionFailedError
 from flamectl_operator.kube.resources import LEASES
+from flamectl_operator.operator import Environment
 from flamectl_operator.process.container import Host
 from flamectl_operator.process.monitoring import Monitor
 from flamectl_operator.process.monitoring.checks import ELECTION_TIMEOUT_SECONDS
@@ -40,7 +41,9 @@ class Process:
         self.election: LeaderElectionSettings = config.leader_election
         self.stop = asyncio.Event()
         self.monitor = Monitor(config, clock, self.stop)
-        self._replica = Replica(lambda _: api, api, config, clock, Random(name), Host(name), self.monitor.metrics)
+        self._replica = Replica(
+            lambda _: api, api, config, Environment(clock, Random(name), self.monitor.metrics), Host(name)
+        )
         self.monitor.watch(self._replica)
         self._task = asyncio.create_task(self._replica.run(self.stop))
 

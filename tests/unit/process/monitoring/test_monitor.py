@@ -14,7 +14,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from flamectl_operator.controller import Key
-from flamectl_operator.operator import Operator
+from flamectl_operator.operator import Environment, Operator
 from flamectl_operator.process.monitoring import Monitor
 from flamectl_operator.process.monitoring.http import CannotListenError
 from flamectl_operator.runtime.clock import SystemClock
@@ -55,7 +55,9 @@ class Scene:
             return response.status, await response.text()
 
     def operator(self) -> Operator:
-        return Operator(self.api, self.config, SystemClock(), Random(0), "test", "us", self.monitor.metrics)
+        return Operator(
+            self.api, self.config, Environment(SystemClock(), Random(0), self.monitor.metrics), "test", "us"
+        )
 
 
 @asynccontextmanager
