@@ -1,7 +1,4 @@
-"""A `podTemplate` as plain data that a model has checked.
-
-Only the operator rejects merge directives (`$patch` and the like), because CEL cannot see such keys.
-"""
+"""A `podTemplate` as plain data that a model has checked. The operator alone rejects merge directives: CEL cannot see them."""
 
 from __future__ import annotations
 

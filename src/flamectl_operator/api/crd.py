@@ -1,7 +1,4 @@
-"""The CustomResourceDefinition of FlameCluster, generated from the models.
-
-`python -m flamectl_operator.api.crd > config/crd/flame.xflops.io_flameclusters.yaml` writes the file.
-"""
+"""The CustomResourceDefinition of FlameCluster, generated from the models. `make generate` writes the file."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""The limits of an executor: those of its container and, where it has none, those of its whole Pod.
-
-A kubelet gives the Pod's limits of CPU and memory to each container that has no limit of its own (Pod-level resources).
-"""
+"""The limits of an executor: those of its container and, where it has none, those of its whole Pod, which it gets then."""
 
 from __future__ import annotations
 

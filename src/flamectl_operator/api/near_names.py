@@ -1,8 +1,4 @@
-"""Containers of a podTemplate whose names are nearly those of the operator's: probably a typo, which nothing else would show.
-
-Such a container is one more container of the Pod, beside the operator's own. If it has an image it is valid, and its settings
-have no effect on the container that its author meant.
-"""
+"""Containers of a podTemplate whose names are nearly those of the operator's: probably typos, which nothing else would show."""
 
 from __future__ import annotations
 

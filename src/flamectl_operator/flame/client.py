@@ -1,9 +1,7 @@
-"""The client of one session manager: gRPC over asyncio, with a deadline on every call.
+"""The client of one session manager: gRPC over asyncio, with a deadline on every call. It is imported at first use.
 
 Flame 0.7 renamed two calls. When a session manager does not know the name that was used last, the client uses the other one and
 remembers it.
-
-gRPC and protobuf take 6 MB, so this module is imported when the first session manager is asked.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""The verbs of the API on typed resources, as a protocol for every client.
-
-`api_server_client` implements it for a real API server. Tests and the simulation have their own implementations.
-"""
+"""The verbs of the API on typed resources: a protocol that `api_server_client`, the tests and the simulation implement."""
 
 from __future__ import annotations
 

@@ -1,8 +1,4 @@
-"""Requests that fail in pass after pass. The status reports them after a while, because they may not end by themselves.
-
-The status reports a refusal at once. Other errors wait, because a lasting failure, such as a webhook that does not answer, looks
-like a failure that ends in a moment.
-"""
+"""Requests that fail in pass after pass. The status reports them after a while, because most failures end by themselves."""
 
 from __future__ import annotations
 

@@ -1,8 +1,4 @@
-"""The advice about a refusal of the API server: which field to change, or who can allow it.
-
-The author of the FlameCluster, the administrator of the namespace and that of the operator are each responsible for some of the
-refusals.
-"""
+"""The advice about a refusal of the API server: which field to change, or who can allow it."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Executors that left the view of the watch and run on, because somebody changed the label by which the watch selects.
-
-The watch reports such a Pod like one that is gone, so each executor that vanished is read once.
-"""
+"""Executors that left the view of the watch and run on, because somebody changed the label by which it selects."""
 
 from __future__ import annotations
 

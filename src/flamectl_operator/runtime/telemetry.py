@@ -1,8 +1,4 @@
-"""The interface through which parts of the operator report on their work.
-
-Each part calls the telemetry object that it was given, such as the metrics. A part does not report values that can be read from
-it at any time, such as the length of a queue.
-"""
+"""The interface by which parts of the operator report on their work, without values that can be read at any time."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""The status of a FlameCluster as a pure function of its stored status, its effective spec, its objects and the pass.
-
-`UpdateStatus` writes the result when it differs from the stored status.
-"""
+"""The status of a FlameCluster as a pure function of its stored status, its effective spec, its objects and the pass."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""States of objects that a store ignores, because it knows that the objects were deleted or went out of sight later.
-
-The rules of `store.py` say when a state is ignored, and for how long.
-"""
+"""States of objects that a store ignores, because the objects were deleted or went out of sight later; see `store`."""
 
 from __future__ import annotations
 

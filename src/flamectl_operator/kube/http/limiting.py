@@ -1,8 +1,4 @@
-"""A transport that limits the operator's load on the API server.
-
-It limits the number of concurrent requests. The API server's priority and fairness limits their rate, because the server knows
-its own load.
-"""
+"""A transport that limits the number of concurrent requests; the API server's priority and fairness limits their rate."""
 
 from __future__ import annotations
 

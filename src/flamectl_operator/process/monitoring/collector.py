@@ -1,7 +1,4 @@
-"""Metrics that are read from the operator's parts at each scrape.
-
-Nothing is kept but the last samples, so the series of a FlameCluster end with it.
-"""
+"""Metrics that are read from the operator's parts at each scrape, so that the series of a FlameCluster end with it."""
 
 from __future__ import annotations
 
