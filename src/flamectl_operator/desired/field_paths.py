@@ -8,6 +8,8 @@ from typing import Any
 
 from pydantic.alias_generators import to_camel
 
+from flamectl_operator.desired.unvalidated import as_object
+
 #: A path below a Pod's spec in a message of the API server.
 _PATH = re.compile(r"(?<![\w.])spec\.([A-Za-z][\w.\[\]]*)")
 _CONTAINER = re.compile(r"(containers|initContainers)\[(\d+)\](?:\.(\w+)(\S*))?")
@@ -24,7 +26,8 @@ def authored_paths(message: str, component: str, pod_spec: Mapping[str, Any], as
     def replace(match: re.Match[str]) -> str:
         path = match[1]
         container = _CONTAINER.match(path)
-        made = _at(_entries(pod_spec, container[1]), int(container[2])) if container is not None else {}
+        entries, index = (_entries(pod_spec, container[1]), int(container[2])) if container is not None else ([], 0)
+        made = as_object(entries[index]) if index < len(entries) else {}
         name = made.get("name")
         if container is None or name is None:
             return f"{prefix}.podTemplate.spec.{_placed(path, pod_spec, asked)}"
@@ -33,9 +36,9 @@ def authored_paths(message: str, component: str, pod_spec: Mapping[str, Any], as
             # The operator's own variables come before the author's, so an index would be another one.
             return f"{prefix}.{field}" + ("" if field == "env" else rest)
         authored = _entries(asked, kind)
-        place = next((index for index, each in enumerate(authored) if _is(each, name)), None)
+        place = next((index for index, each in enumerate(authored) if as_object(each).get("name") == name), None)
         where = f"[{place}]" if place is not None else f"[name={name}]"
-        theirs = _at(authored, place) if place is not None else {}
+        theirs = as_object(authored[place]) if place is not None else {}
         return f"{prefix}.podTemplate.spec.{kind}{where}" + (f".{_placed(field + rest, made, theirs)}" if field else "")
 
     return _PATH.sub(replace, message)
@@ -52,10 +55,6 @@ def _placed(path: str, made: Mapping[str, Any], asked: Mapping[str, Any]) -> str
     return f"{match[1]}{'' if place is None else f'[{place}]'}{path[match.end() :]}"
 
 
-def _at(entries: list[Any], index: int) -> Mapping[str, Any]:
-    return entries[index] if index < len(entries) and isinstance(entries[index], dict) else {}
-
-
 def _within(asked: Any, made: Any) -> bool:
     """Return whether an entry is the one that its author wrote, to which the operator may have added fields."""
     if isinstance(asked, dict) and isinstance(made, dict):
@@ -66,7 +65,3 @@ def _within(asked: Any, made: Any) -> bool:
 def _entries(spec: Mapping[str, Any], kind: str) -> list[Any]:
     entries = spec.get(kind)
     return entries if isinstance(entries, list) else []
-
-
-def _is(entry: Any, name: str) -> bool:
-    return isinstance(entry, dict) and entry.get("name") == name
