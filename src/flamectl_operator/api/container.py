@@ -11,7 +11,10 @@ from flamectl_operator.api.model import Flag, MapKey, Model, Text, without_nulls
 from flamectl_operator.api.quantity import ListedQuantity, Quantity, canonical, parse_quantity
 from flamectl_operator.api.rules import Rule, matching
 
-ImagePullPolicy = Literal["Always", "IfNotPresent", "Never"]
+ImagePullPolicy = Annotated[
+    Literal["Always", "IfNotPresent", "Never"] | None,
+    Field(description="Pull policy of the image; Kubernetes' own default when left out."),
+]
 
 # Container runtimes parse image references; this rule only rejects text that can never be one.
 Image = Annotated[

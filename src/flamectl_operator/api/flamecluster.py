@@ -48,9 +48,7 @@ class SessionManagerSpec(Model):
     )
 
     image: Image = Field(description="Image of the session manager. Use an explicit version tag.")
-    image_pull_policy: ImagePullPolicy | None = Field(
-        None, description="Pull policy of the image; Kubernetes' own default when left out."
-    )
+    image_pull_policy: ImagePullPolicy = None
     resources: ResourceRequirements = Field(ResourceRequirements(), description="Compute resources of the container.")
     env: Environment = Field((), description="Environment variables to add to the container.")
     slot: SlotText = Field(
@@ -112,9 +110,7 @@ class ExecutorManagerSpec(Model):
     )
 
     image: Image = Field(description="Image of the executor manager. Use an explicit version tag.")
-    image_pull_policy: ImagePullPolicy | None = Field(
-        None, description="Pull policy of the image; Kubernetes' own default when left out."
-    )
+    image_pull_policy: ImagePullPolicy = None
     replicas: Annotated[Int32, Field(ge=0)] = Field(
         DEFAULT_REPLICAS,
         description="Number of wanted executor managers; may be 0. Leave it out where autoscaling is set.",

@@ -109,9 +109,7 @@ class ObjectCacheSpec(Model):
         description="Image of the object cache, from Flame 0.6 on. Use an explicit version tag. Without it the operator "
         "runs no object cache.",
     )
-    image_pull_policy: ImagePullPolicy | None = Field(
-        None, description="Pull policy of the image; Kubernetes' own default when left out."
-    )
+    image_pull_policy: ImagePullPolicy = None
     replicas: Annotated[Int32, Field(ge=0, le=MAX_REPLICAS)] = Field(
         1, description="Number of wanted object caches. Each cache holds its own objects. Ignored without image."
     )

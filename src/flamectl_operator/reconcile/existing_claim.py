@@ -28,12 +28,9 @@ from flamectl_operator.runtime.outcome import Outcome, blocked
 async def reserve_existing_claim(io: ClusterIO, name: str, field: str) -> PersistentVolumeClaimView | Outcome:
     """Reserve the claim that a field names until `mount_reserved` ends; return it, or why no Pod can mount it."""
     claim, label = await io.read(CLAIMS, name), f'PersistentVolumeClaim "{name}" of {field}'
-    if claim is None or claim.terminating:
-        return _missing(claim, label)
-    if claim.status.phase == LOST:
-        return replace(lost_claim(claim), delay=TAKEN_NAME_RECHECK_SECONDS)
-    if (use := _use(io, claim)) is not None:
-        return _used(label, use)
+    if (obstacle := _obstacle(io, claim, label)) is not None:
+        return obstacle
+    assert claim is not None
     other = io.stores.claim_reservations.take(claim.uid, io.owner.name, io.owner.uid, io.clock.monotonic())
     if other is not None:
         return _used(label, f'is reserved for FlameCluster "{other}", which is about to create its Pod')
@@ -44,12 +41,9 @@ async def replacement_wait(io: ClusterIO, template: ComponentTemplate, created: 
     """Return why a new Pod could not mount its claims, without those that the operator creates; None when it could."""
     for name in sorted(template.claim_names.difference(created)):
         claim, label = await io.read(CLAIMS, name), f'PersistentVolumeClaim "{name}", which a new Pod would mount,'
-        if claim is None or claim.terminating:
-            return _missing(claim, label, "; no Pod is deleted for one that could not start")
-        if claim.status.phase == LOST:
-            return replace(lost_claim(claim), delay=TAKEN_NAME_RECHECK_SECONDS)
-        if (use := _use(io, claim)) is not None:
-            return _used(label, use)
+        obstacle = _obstacle(io, claim, label, "; no Pod is deleted for one that could not start")
+        if obstacle is not None:
+            return obstacle
     return None
 
 
@@ -65,9 +59,17 @@ def mount_reserved(io: ClusterIO, claim: PersistentVolumeClaimView) -> Iterator[
     io.stores.claim_reservations.end(claim.uid, io.owner.uid)
 
 
-def _missing(claim: PersistentVolumeClaimView | None, label: str, therefore: str = "") -> Outcome:
-    how = "does not exist" if claim is None else f"is being deleted{in_brackets(claim)}"
-    return blocked("ClaimNotFound", f"{label} {how}{therefore}", TAKEN_NAME_RECHECK_SECONDS)
+def _obstacle(
+    io: ClusterIO, claim: PersistentVolumeClaimView | None, label: str, therefore: str = ""
+) -> Outcome | None:
+    """Return why no new Pod could mount a claim; None when one could."""
+    if claim is None or claim.terminating:
+        how = "does not exist" if claim is None else f"is being deleted{in_brackets(claim)}"
+        return blocked("ClaimNotFound", f"{label} {how}{therefore}", TAKEN_NAME_RECHECK_SECONDS)
+    if claim.status.phase == LOST:
+        return replace(lost_claim(claim), delay=TAKEN_NAME_RECHECK_SECONDS)
+    use = _use(io, claim)
+    return None if use is None else _used(label, use)
 
 
 def _used(label: str, use: str) -> Outcome:
