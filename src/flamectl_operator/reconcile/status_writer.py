@@ -67,7 +67,7 @@ class StatusWriter(StoredStatus):
 
     async def _refuse(self, before: FlameClusterStatus, message: str) -> Outcome:
         writer = ConditionWriter(before.conditions, self.cluster.metadata.generation, self._io.clock.now())
-        degraded = writer.make(ConditionType.DEGRADED, status=True, reason=OUTDATED_CRD, message=message)
+        degraded = writer.make(ConditionType.DEGRADED, OUTDATED_CRD, message, status=True)
         refusal = {
             "state": before.state or State.PENDING,
             "reason": OUTDATED_CRD,
