@@ -77,12 +77,6 @@ class CommonMetadata:
         return f"{','.join(sorted(self.labels))}{_SEPARATOR}{','.join(sorted(self.annotations))}"
 
 
-def keys_of(child: KubernetesObject) -> tuple[frozenset[str], frozenset[str]]:
-    """Return the keys of a child's labels and annotations that come from the spec."""
-    labels, annotations = _listed(child.annotations.get(COMMON_KEYS_ANNOTATION, ""))
-    return frozenset(labels), frozenset(annotations)
-
-
 def _listed(text: str) -> tuple[list[str], list[str]]:
     # Somebody may have edited the list: the operator's own keys stay whatever it says.
     labels, annotations = (
