@@ -53,7 +53,9 @@ class SessionManagerStatus(AtomicModel):
     )
     revision: str | None = Field(None, description="Wanted revision of the session manager.")
     stale_pod: str | None = Field(
-        None, description="Uid and revision of the session manager's Pod while its revision is not the wanted one."
+        None,
+        description="Uid and revision of the session manager's Pod while its revision is not the wanted one; no uid while the "
+        "operator does not see the Pod.",
     )
     failures: Int32 | None = Field(None, description="Number of consecutive Pods of the session manager that failed.")
     next_attempt: Time | None = Field(None, description="Time of the next replacement.")

@@ -44,7 +44,8 @@ class WantedSessionManager:
 
     Args:
         recorded: The revision in the status of a Pod that is not stale; empty while the Pod waits for a change of the spec.
-        stale_pod: The uid and the revision of the stale Pod, as the status records them.
+        stale_pod: The uid and the revision of the stale Pod, as the status records them; without the uid if the Pod was out of
+            sight when its revision changed.
         store: The storage in which it keeps its sessions, without the claim; empty when they do not persist.
     """
 
@@ -77,7 +78,7 @@ class WantedSessionManager:
         if is_fingerprint(pod.annotations.get(REVISION_ANNOTATION, "")):
             return Component(pod)
         uid, _, revision = self.stale_pod.partition(".")
-        stale = uid == pod.uid and is_fingerprint(revision)
+        stale = uid in {"", pod.uid} and is_fingerprint(revision)
         return Component(pod, known_revision=revision if stale else self.recorded)
 
     def store_of(self, manager: Component, claims: KnownClaims) -> str:

@@ -199,7 +199,7 @@ def _session_manager(given: StatusInput) -> SessionManagerStatus:
         backoff = effective.session_manager_backoff
         found |= {
             "revision": backoff.revision,
-            "stale_pod": _stale_pod(given.before.session_manager.stale_pod, observed, effective),
+            "stale_pod": _stale_pod(given.before.session_manager, observed, effective),
             "failures": backoff.failures,
             "next_attempt": backoff.next_attempt,
             "last_failure": backoff.last_failure or None,
@@ -208,12 +208,15 @@ def _session_manager(given: StatusInput) -> SessionManagerStatus:
     return given.before.session_manager.model_copy(update=found)
 
 
-def _stale_pod(before: str | None, observed: ObservedCluster, effective: EffectiveSpec) -> str | None:
+def _stale_pod(before: SessionManagerStatus, observed: ObservedCluster, effective: EffectiveSpec) -> str | None:
     """Return the record of a stale session manager. One that is out of sight may only lack its label."""
     manager = observed.session_manager
-    if manager is None:
-        return None if effective.suspended else before
-    return stale_pod(manager) if effective.session_manager_stale(manager) else None
+    if manager is not None:
+        return stale_pod(manager) if effective.session_manager_stale(manager) else None
+    if effective.suspended:
+        return None
+    changed = before.revision and before.revision != effective.desired.session_manager.revision
+    return before.stale_pod or (f".{before.revision}" if changed else None)
 
 
 def _endpoint(given: StatusInput) -> str:

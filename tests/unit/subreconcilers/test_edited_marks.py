@@ -14,7 +14,7 @@ from flamectl_operator.api.constants import (
     SESSION_MANAGER_ANNOTATION,
 )
 from tests.unit.builders import cached, merged, replicas
-from tests.unit.subreconcilers.errors import bad_request
+from tests.unit.subreconcilers.errors import bad_request, broken
 from tests.unit.subreconcilers.harness import KEY, SM_NAME, StepHarness, converged
 from tests.unit.subreconcilers.test_update_claims import EXISTING_SESSION, _make_claim
 
@@ -215,6 +215,26 @@ async def test_session_manager_that_is_out_of_sight_for_a_moment_keeps_the_recor
     world.restart()
     await world.converge()
     assert SM_NAME in world.deleted
+
+
+async def test_change_that_is_seen_while_the_session_manager_is_out_of_sight_makes_it_stale_without_its_revision() -> (
+    None
+):
+    world = await _world("no claim")
+    _edit(world, "pods", REVISION_ANNOTATION, EDITS["nothing"])
+    world.unlabel("pods", SM_NAME)
+    world.restart()
+    world.edit(CHANGED)
+    for verb in ("create", "get"):
+        world.api.fail(verb, "pods", broken(), times=10)
+    await world.run_pass()
+    assert world.deleted == []
+
+    world.api.faults.clear()
+    world.restart()
+    await world.converge()
+    assert SM_NAME in world.deleted
+    assert world.status.session_manager.stale_pod is None
 
 
 @pytest.mark.parametrize("recorded", [True, False], ids=["", "under a CRD that does not know the record"])
