@@ -10,6 +10,8 @@ So each object has a budget, and each of its parts has one too:
 - Owners or a spec beyond it make the object foreign, because the operator cannot know whose it is, or what a patch would change.
   No object that the operator writes comes near.
 - The content of a ConfigMap or a NetworkPolicy has a budget of its own, and so has a FlameCluster's.
+- An object that is no child of a FlameCluster has a smaller budget, because only its name and its owner matter. A user may make
+  tens of thousands of them.
 """
 
 from __future__ import annotations
@@ -49,6 +51,10 @@ S = TypeVar("S", bound=Hashable)
 #: Bytes of memory that an object takes by `cost` and is kept as it is. An ordinary Pod has 5 KiB, and others have less.
 MAX_COST = 8 * 1024
 MAX_POD_COST = 12 * 1024
+#: The same of an object that no FlameCluster controls, or that has another name than any child of its FlameCluster. A claim that
+#: no object controls may be a FlameCluster's all the same, and an ordinary one has 3 KiB.
+MAX_FOREIGN_COST = 2 * 1024
+MAX_UNOWNED_CLAIM_COST = 4 * 1024
 #: The same of the parts of a larger object. A podTemplate may have some eighty labels, which are restored when they are lost.
 MAX_LABELS_COST = 8 * 1024
 MAX_ANNOTATIONS_COST = 4 * 1024
@@ -90,6 +96,12 @@ _MEASURED: dict[type[KubernetesObject], Callable[[Any], Any]] = {
     ServiceView: attrgetter("metadata", "spec"),
 }
 _METADATA = attrgetter("metadata")
+#: The names of children of a FlameCluster, for the kinds whose other objects are foreign. Pods and claims may have other names.
+_NAMES: dict[type[KubernetesObject], tuple[Callable[[str], str], ...]] = {
+    ConfigMapView: (names.config_map, names.client_config),
+    NetworkPolicyView: (names.network_policy,),
+    ServiceView: (names.session_manager, names.object_cache),
+}
 _BUDGETS = {"spec": MAX_SPEC_COST, "status": MAX_STATUS_COST}
 
 
@@ -101,12 +113,29 @@ def cost(part: Any) -> int:
 
 def keep(obj: T) -> T:
     """Return an object within the budgets; the same object when it is not unusually large."""
-    measured = _MEASURED.get(type(obj), _METADATA)
-    limit = MAX_POD_COST if isinstance(obj, PodView) else MAX_COST
+    measured, limit = _MEASURED.get(type(obj), _METADATA), _limit(obj)
     if cost(measured(obj)) <= limit:
         return obj
     reduced = _reduced(obj, MAX_LABELS_COST, MAX_ANNOTATIONS_COST)
     return reduced if cost(measured(reduced)) <= limit else _reduced(obj, 0, 0)
+
+
+def _limit(obj: KubernetesObject) -> int:
+    """Return how many bytes by `cost` an object may have that is kept as it is."""
+    if isinstance(obj, PodView):
+        return MAX_POD_COST if _is_child(obj) else MAX_FOREIGN_COST
+    if isinstance(obj, PersistentVolumeClaimView):
+        return MAX_COST if _is_child(obj) else MAX_UNOWNED_CLAIM_COST
+    return MAX_COST if type(obj) not in _NAMES or _is_child(obj) else MAX_FOREIGN_COST
+
+
+def _is_child(obj: KubernetesObject) -> bool:
+    """Return whether a FlameCluster controls an object and has a child of its kind and name."""
+    owner = obj.controller
+    if owner is None or owner.kind != KIND:
+        return False
+    children = _NAMES.get(type(obj))
+    return children is None or obj.name in {name(owner.name) for name in children}
 
 
 def _reduced(obj: T, labels: int, annotations: int) -> T:
@@ -122,19 +151,14 @@ def _reduced(obj: T, labels: int, annotations: int) -> T:
 
 
 def keep_config_map(obj: ConfigMapView) -> ConfigMapView:
-    """Return a ConfigMap with its content if a FlameCluster controls it and its name is listed here.
+    """Return a ConfigMap with its content if it is a FlameCluster's.
 
     The content of every other ConfigMap is dropped, and `TOO_LARGE` replaces too much content.
     """
     obj = keep(obj)
     if obj.data is None and obj.binary_data is None:
         return obj
-    owner = obj.controller
-    if (
-        owner is None
-        or owner.kind != KIND
-        or obj.name not in {names.config_map(owner.name), names.client_config(owner.name)}
-    ):
+    if not _is_child(obj):
         return replace(obj, data=None, binary_data=None)
     data = digested_data(obj.data or {})
     if _size(obj.data) + _size(obj.binary_data) > MAX_DATA_SIZE or cost(data) > MAX_CONTENT_COST:
@@ -145,7 +169,7 @@ def keep_config_map(obj: ConfigMapView) -> ConfigMapView:
 
 
 def keep_service(obj: ServiceView) -> ServiceView:
-    """Return a Service with its spec if a FlameCluster controls it."""
+    """Return a Service with its spec if it is a FlameCluster's."""
     spec = obj.spec
     # Decisions only ask whether these are the desired ones, and a patch replaces them as a whole.
     shorter = replace(
@@ -156,8 +180,7 @@ def keep_service(obj: ServiceView) -> ServiceView:
         load_balancer_ip=spec.load_balancer_ip[:_LONGEST_VALUE],
     )
     obj = keep(obj if shorter == spec else replace(obj, spec=shorter))
-    owner = obj.controller
-    if owner is None or owner.kind != KIND:
+    if not _is_child(obj):
         return obj if obj.spec == _NO_SPEC else replace(obj, spec=_NO_SPEC)
     return obj
 
@@ -165,8 +188,7 @@ def keep_service(obj: ServiceView) -> ServiceView:
 def keep_network_policy(obj: NetworkPolicyView) -> NetworkPolicyView:
     """Return a NetworkPolicy with its spec if it may belong to a FlameCluster, and if the spec is not too large."""
     obj = keep(obj)
-    owner = obj.controller
-    ours = owner is not None and owner.kind == KIND and obj.name == names.network_policy(owner.name)
+    ours = _is_child(obj)
     size = len(memoryview(obj.raw_spec))
     if ours and size <= MAX_POLICY_SIZE:
         return obj

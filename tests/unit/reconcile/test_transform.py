@@ -210,7 +210,8 @@ def test_large_labels_are_reduced_to_those_that_the_operator_reads() -> None:
 
 def test_fifty_labels_of_a_pod_template_are_kept_beside_large_annotations() -> None:
     labels = LABEL | {f"example.com/label-{number}": "value" for number in range(50)}
-    assert keep_pod(pod(labels=labels, annotations={"a": "x" * MAX_POD_COST})).labels == labels
+    found = pod(labels=labels, annotations={"a": "x" * MAX_POD_COST}, owner=controller_reference())
+    assert keep_pod(found).labels == labels
 
 
 @pytest.mark.parametrize("name", sorted(name for name in vars(constants) if name.endswith("_ANNOTATION")))
@@ -314,7 +315,7 @@ def test_large_metadata_of_any_kind_takes_some_kib(kind: type[KubernetesObject],
 @pytest.mark.parametrize("part", PARTS)
 def test_large_spec_or_status_takes_some_kib(part: str) -> None:
     kind, fields = PARTS[part]
-    found = _decoded(kind, fields | {"metadata": _metadata(ownerReferences=[OWNER])})
+    found = _decoded(kind, fields | {"metadata": _metadata(name="my-flame-session-manager", ownerReferences=[OWNER])})
     kept = KEEP[kind](found)
     assert _memory(found) > BUDGET
     assert _memory(kept) < BUDGET
@@ -352,6 +353,32 @@ def test_objects_just_below_the_limits_take_some_kib_each(
     finally:
         tracemalloc.stop()
     assert taken / len(kept) < 1.5 * (MAX_POD_COST if kind is PodView else MAX_COST)
+
+
+@pytest.mark.parametrize(
+    "owners",
+    [
+        pytest.param([], id="no owner"),
+        pytest.param([OWNER | {"kind": "ReplicaSet"}], id="an owner of another kind"),
+        pytest.param([OWNER], id="a FlameCluster that has no child of this name"),
+    ],
+)
+@pytest.mark.parametrize("kind", [ConfigMapView, NetworkPolicyView, ServiceView], ids=lambda kind: kind.__name__)
+def test_labelled_object_that_is_no_child_takes_two_kib(
+    kind: type[KubernetesObject], owners: list[dict[str, Any]]
+) -> None:
+    texts = {"labels": LABEL | {"a": "x" * 63}, "annotations": {"a": "x" * 6000}}
+    found = _decoded(kind, {"metadata": _metadata(ownerReferences=owners, **texts)})
+    kept = KEEP[kind](found)
+    assert _memory(found) > 6000
+    assert _memory(kept) < 3 * 1024
+    assert (kept.labels[CLUSTER_LABEL], kept.controller) == ("my-flame", found.controller)
+
+
+def test_pod_and_claim_that_no_flame_cluster_controls_take_few_kib() -> None:
+    texts = {"labels": LABEL | {"a": "x" * 63}, "annotations": {"a": "x" * 6000}}
+    for kind in (PodView, PersistentVolumeClaimView):
+        assert _memory(KEEP[kind](_decoded(kind, {"metadata": _metadata(**texts)}))) < 3 * 1024
 
 
 def test_every_kind_that_the_operator_reads_has_a_budget() -> None:
