@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import pytest
+import yaml
 
 from tests.e2e.namespace import E2ENamespace, Object, condition, executor_id, flame_cluster, provoke_a_pass
 from tests.service_fields import PORT_FIELDS, SPEC_FIELDS, Owner
@@ -266,6 +269,62 @@ def test_child_with_edited_owner_references_is_still_owned_and_keeps_them(
     assert world.existing(kind, name)["metadata"]["ownerReferences"] == changed
     _assert_well(world, operator, executors=1)
     assert _uids(world) == before
+
+
+@contextmanager
+def pods_renamed(world: E2ENamespace) -> Iterator[None]:
+    """Let a policy add `-x` to the names of new Pods of this namespace."""
+    api, name = "admissionregistration.k8s.io/v1", world.namespace
+    expression = '[JSONPatch{op: "replace", path: "/metadata/name", value: object.metadata.name + "-x"}]'
+    rule = {"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["pods"]}
+    selector = {"matchLabels": {"kubernetes.io/metadata.name": world.namespace}}
+    policy = {
+        "failurePolicy": "Fail",
+        "reinvocationPolicy": "Never",
+        "matchConstraints": {"namespaceSelector": selector, "resourceRules": [rule]},
+        "mutations": [{"patchType": "JSONPatch", "jsonPatch": {"expression": expression}}],
+    }
+    manifests = [
+        {"apiVersion": api, "kind": "MutatingAdmissionPolicy", "metadata": {"name": name}, "spec": policy},
+        {
+            "apiVersion": api,
+            "kind": "MutatingAdmissionPolicyBinding",
+            "metadata": {"name": name},
+            "spec": {"policyName": name},
+        },
+    ]
+    world.plane.kubectl("create", "-f", "-", input=yaml.safe_dump_all(manifests))
+    pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "any"}}
+    pod["spec"] = {"containers": [{"name": "main", "image": "any"}]}
+    create = ("--namespace", world.namespace, "create", "--dry-run=server", "-o", "name", "-f", "-")
+    try:
+        world.wait(
+            "Pods to be renamed", lambda: "any-x" in world.plane.kubectl(*create, input=yaml.safe_dump(pod)).stdout
+        )
+        yield
+    finally:
+        for kind in ("MutatingAdmissionPolicyBinding", "MutatingAdmissionPolicy"):
+            world.plane.kubectl("delete", kind, name)
+
+
+def test_policy_that_renames_pods_is_reported_and_causes_no_pods_without_end(
+    world: E2ENamespace, operator: OperatorProcess
+) -> None:
+    with pods_renamed(world):
+        world.apply(flame_cluster(replicas=3))
+        world.wait(
+            "the status to say so", lambda: condition(world.status(), "Degraded").get("reason") == "ChangesUndone"
+        )
+        for _ in range(3):
+            provoke_a_pass(world, operator)
+        renamed = [pod["metadata"]["name"] for pod in world.all("pod")]
+        assert 1 <= len(renamed) <= 2
+        message = condition(world.status(), "Degraded")["message"]
+        assert "correct the webhook that changes names" in message
+
+    world.kubectl("delete", "pods", *renamed)
+    world.wait_running(executors=3)
+    assert condition(world.status(), "Degraded")["status"] == "False"
 
 
 @pytest.mark.usefixtures("operator")

@@ -15,7 +15,7 @@ from flamectl_operator.kube.client import (
     WatchEvent,
     WatchOptions,
 )
-from flamectl_operator.kube.errors import UndecodableError
+from flamectl_operator.kube.errors import AlreadyExistsError, RenamedError, UndecodableError
 from flamectl_operator.kube.http import wire
 from flamectl_operator.kube.http.request import MAX_ANSWER_SIZE, REQUEST_TIMEOUT, Guard, Request
 from flamectl_operator.kube.http.status import Status, error_from_status
@@ -50,13 +50,13 @@ class ApiServerClient:
     async def create(self, resource: Resource[T], namespace: str, body: JsonObject, *, strict: bool = False) -> T:
         """See `Client.create`."""
         query = {"fieldValidation": "Strict"} if strict else {}
-        answer = await self._write("POST", resource.path(namespace), body, query)
+        answer = await self._create(resource, namespace, body, query)
         return _object(resource, answer, _metadata(body, "name"))
 
     async def dry_run_create(self, resource: Resource[T], namespace: str, body: JsonObject) -> T:
         """See `Client.dry_run_create`."""
         query = {"fieldValidation": "Strict", "dryRun": "All"}
-        answer = await self._write("POST", resource.path(namespace), body, query)
+        answer = await self._create(resource, namespace, body, query)
         return _object(resource, answer, _metadata(body, "name"), stored=False)
 
     async def replace_status(self, resource: Resource[T], namespace: str, name: str, body: JsonObject) -> T:
@@ -136,6 +136,20 @@ class ApiServerClient:
                 if not valid:
                     raise UndecodableError(f"an event of the API server is not about {resource.plural}")
                 yield WatchEvent(EventType(event.type), changed)
+
+    async def _create(self, resource: Resource[T], namespace: str, body: JsonObject, query: Mapping[str, str]) -> bytes:
+        """Send a create.
+
+        Raises:
+            RenamedError: Another name than that of the body is taken.
+        """
+        name = _metadata(body, "name")
+        try:
+            return await self._write("POST", resource.path(namespace), body, query)
+        except AlreadyExistsError as error:
+            if error.name in {"", name}:
+                raise
+            raise RenamedError(resource.kind, name, error.name) from error
 
     async def _write(
         self,

@@ -102,7 +102,10 @@ class Client(Protocol):
         """Read an object with a consistent read, never from a cache."""
 
     async def create(self, resource: Resource[T], namespace: str, body: JsonObject, *, strict: bool = False) -> T:
-        """Create an object; with `strict`, an unknown field raises a BadRequestError that names it."""
+        """Create an object; with `strict`, an unknown field raises a BadRequestError that names it.
+
+        An object that a webhook gave another name raises a RenamedError.
+        """
 
     async def dry_run_create(self, resource: Resource[T], namespace: str, body: JsonObject) -> T:
         """Send a strict dry run of `create` and return the object that it would create; raise the errors of `create`."""

@@ -13,6 +13,8 @@ E = TypeVar("E", bound=Exception)
 
 #: The most characters of an error's text. The server may quote what a user wrote, which may have megabytes.
 MAX_MESSAGE_SIZE = 16 * 1024
+#: The most characters of a name.
+MAX_NAME_LENGTH = 253
 
 
 class KubernetesError(Exception):
@@ -52,6 +54,14 @@ class ConnectionLostError(KubernetesError):
 
 class UndecodableError(ConnectionLostError):
     """The response was cut off, or is not what was asked for. As after a lost response, a write may have been applied."""
+
+
+class RenamedError(UndecodableError):
+    """The API server gave a new object another name than the request, or that name is taken; a webhook changes it."""
+
+    def __init__(self, kind: str, name: str, other: str) -> None:
+        super().__init__(f'the answer of the API server is not {kind} "{name}", but "{other[:MAX_NAME_LENGTH]}"')
+        self.other = other[:MAX_NAME_LENGTH]
 
 
 class AnswerTooLargeError(KubernetesError):
@@ -112,6 +122,9 @@ class ConflictError(ApiError):
 
 class AlreadyExistsError(ApiError):
     """409 AlreadyExists: the name is taken, possibly by a terminating object. Read the object to see its owner."""
+
+    #: The name that is taken; empty when the API server does not say it.
+    name = ""
 
 
 class GoneError(ApiError):

@@ -85,3 +85,9 @@ def _deletion_cost(executor: Executor) -> int:
         return int(executor.pod.annotations.get(DELETION_COST_ANNOTATION, "0"))
     except ValueError:
         return 0
+
+
+def terminates_as_asked(child: KubernetesObject, grace_period_seconds: int | None) -> bool:
+    """Return whether a child terminates at least as fast as requested, because it may have been terminating before."""
+    grace = child.metadata.deletion_grace_period_seconds
+    return child.terminating and (grace_period_seconds is None or (grace is not None and grace <= grace_period_seconds))

@@ -32,11 +32,13 @@ from flamectl_operator.kube.resources import CONFIG_MAPS, PODS, Resource
 from flamectl_operator.kube.views import KubernetesObject
 from flamectl_operator.observed import pods
 from flamectl_operator.observed.cluster import ObservedCluster
+from flamectl_operator.planning.deletion import terminates_as_asked
 from flamectl_operator.reconcile.cluster_reads import ClusterReads
 from flamectl_operator.reconcile.controller_context import ControllerContext
 from flamectl_operator.reconcile.delete_guard import NotSentError, delete_guard
 from flamectl_operator.reconcile.outcomes import undone
 from flamectl_operator.reconcile.refusals import REFUSALS, RefusedError, never_admits
+from flamectl_operator.reconcile.renaming import Renaming
 from flamectl_operator.reconcile.repairs import Repairs
 from flamectl_operator.reconcile.write_count import WRITES
 from flamectl_operator.runtime.turns import in_turn
@@ -59,6 +61,7 @@ class ClusterIO(ClusterReads):
         self._lock = lock
         #: The latest repairs of children.
         self.repairs = Repairs(context.clock)
+        self._renaming = Renaming(context.client, owner.namespace)
         #: uids of Pods that this process asked the API server to delete, as long as they are there.
         self.deleted: set[str] = set()
         #: The number of objects that this process created.
@@ -76,9 +79,10 @@ class ClusterIO(ClusterReads):
         AlreadyExistsError means that the name is taken, RefusedError that RBAC, admission, a quota or the schema rejects it, and
         another KubernetesError that it was not created, or that this is unknown.
         """
-        WRITES.get().sent += 1
         manifest = self.common.added_to(manifest)
         name = manifest["metadata"]["name"]
+        await self._renaming.check(resource, manifest)
+        WRITES.get().sent += 1
         # An earlier refusal says nothing about this attempt.
         self._quota_refused, self._refused_now = _without(self._quota_refused, name), _without(self._refused_now, name)
         store = self.stores.of(resource)
@@ -104,6 +108,7 @@ class ClusterIO(ClusterReads):
             if found is None or not found.controlled_by(self.owner.uid):
                 if not isinstance(error, AlreadyExistsError):
                     self.repairs.failed(resource, name)
+                self._renaming.note(resource, manifest, error)
                 raise
             if CLUSTER_LABEL not in found.labels:
                 # Another request created it, a user removed its label, and so the watch does not show it.
@@ -284,7 +289,7 @@ class ClusterIO(ClusterReads):
             return False
         found = await self._read_after_failure(resource, child.name, error)
         response = found if found is not None and found.uid == child.uid else None
-        if response is not None and not _terminates_as_asked(response, grace_period_seconds):
+        if response is not None and not terminates_as_asked(response, grace_period_seconds):
             raise error
         store.absorb_deletion(child, response)
         return True
@@ -296,9 +301,3 @@ def _without(refused: Mapping[str, bool], name: str) -> Mapping[str, bool]:
 
 def _already_exists(resource: Resource[Any], name: str) -> AlreadyExistsError:
     return AlreadyExistsError(409, "AlreadyExists", f'{resource.plural} "{name}" already exists')
-
-
-def _terminates_as_asked(child: KubernetesObject, grace_period_seconds: int | None) -> bool:
-    """Return whether a child terminates at least as fast as requested, because it may have been terminating before."""
-    grace = child.metadata.deletion_grace_period_seconds
-    return child.terminating and (grace_period_seconds is None or (grace is not None and grace <= grace_period_seconds))

@@ -16,10 +16,12 @@ from flamectl_operator.api.constants import EXECUTOR_MANAGER, REVISION_ANNOTATIO
 from flamectl_operator.desired import names
 from flamectl_operator.desired.pod_template import ComponentTemplate
 from flamectl_operator.desired.pods import executor_annotations
-from flamectl_operator.kube.errors import AlreadyExistsError, ForbiddenError
+from flamectl_operator.kube.errors import AlreadyExistsError, ForbiddenError, RenamedError
 from flamectl_operator.kube.pod_views import PodView
 from flamectl_operator.kube.resources import PODS
+from flamectl_operator.reconcile import renaming
 from flamectl_operator.reconcile.cluster_io import ClusterIO
+from flamectl_operator.reconcile.outcomes import CHANGES_UNDONE
 from flamectl_operator.reconcile.refusals import REFUSALS, RefusedError, never_admits
 
 
@@ -100,7 +102,12 @@ class DryRuns:
         self.accepted |= {template.rendered}
 
     async def _send(self, manifest: Mapping[str, Any]) -> PodView:
-        return await self._io.client.dry_run_create(PODS, self._io.owner.namespace, self._io.common.added_to(manifest))
+        try:
+            return await self._io.client.dry_run_create(
+                PODS, self._io.owner.namespace, self._io.common.added_to(manifest)
+            )
+        except RenamedError as error:
+            raise renaming.refusal(PODS, manifest, error) from error
 
     def _trial_executor(self, template: ComponentTemplate, trial_id: int) -> dict[str, Any]:
         """Return an executor's manifest under a name that no executor has had."""
@@ -128,7 +135,7 @@ class DryRuns:
             self._altered.pop(template.rendered, None)
             return
         message = f"{what} created without {', '.join(lost)}; check the webhooks that change Pods"
-        reason = "LabelsChanged" if relabelled else "ChangesUndone"
+        reason = "LabelsChanged" if relabelled else CHANGES_UNDONE
         self._altered[template.rendered] = reason, message
         self.accepted -= {template.rendered}
         raise RefusedError(reason, message)

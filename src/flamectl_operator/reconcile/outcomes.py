@@ -22,6 +22,8 @@ CHANGED_RECHECK_SECONDS = 0.25
 #: The reasons for a name that a foreign object has. Services have their own reason, because they may mislead clients.
 NAME_CONFLICT = "NameConflict"
 SERVICE_CONFLICT = "ServiceConflict"
+#: The reason for a webhook that changes what the operator writes.
+CHANGES_UNDONE = "ChangesUndone"
 #: How long a finalizer may hold a child before a person must act.
 HELD_TIMEOUT = timedelta(seconds=60)
 
@@ -35,7 +37,7 @@ def undone(resource: Resource[Any], name: str, changes: Mapping[str, Any]) -> Ou
     """Return the outcome for an object that differs from the operator's write in the response; the patch would mend it."""
     how = f"differs from what the operator wrote ({fields_of(changes)})"
     message = f'{resource.kind} "{name}" {how}; check the webhooks that change it'
-    return blocked("ChangesUndone", message, TAKEN_NAME_RECHECK_SECONDS)
+    return blocked(CHANGES_UNDONE, message, TAKEN_NAME_RECHECK_SECONDS)
 
 
 def name_taken(owner: Identity, resource: Resource[Any], existing: KubernetesObject) -> Outcome:

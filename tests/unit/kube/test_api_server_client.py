@@ -12,8 +12,9 @@ from pytest_mock import MockerFixture
 
 from flamectl_operator.kube.api_server_client import MAX_PAGE_SIZE, ApiServerClient
 from flamectl_operator.kube.client import WatchEvent
-from flamectl_operator.kube.errors import AnswerTooLargeError, UndecodableError
+from flamectl_operator.kube.errors import AlreadyExistsError, AnswerTooLargeError, RenamedError, UndecodableError
 from flamectl_operator.kube.http.request import MAX_ANSWER_SIZE, Request
+from flamectl_operator.kube.http.status import error_from_response
 from flamectl_operator.kube.pages import list_pages
 from flamectl_operator.kube.resources import CONFIG_MAPS, PODS
 
@@ -281,6 +282,34 @@ async def test_answer_that_is_not_the_object_leaves_the_outcome_unknown(
     with pytest.raises(UndecodableError, match=r"the answer of the API server is not") as caught:
         await REQUESTS[verb](client)
     assert caught.value.outcome_unknown
+
+
+@pytest.mark.parametrize("other", ["b", "b" * 300])
+async def test_object_that_is_created_under_another_name_is_told_with_that_name(
+    client: RecordedClient, other: str
+) -> None:
+    for method in (client.create, client.dry_run_create):
+        client.transport.answer = {"kind": "Pod", "metadata": {"name": other, "uid": "u"}}
+        with pytest.raises(RenamedError) as caught:
+            await method(PODS, "ns", {"metadata": {"name": "a"}})
+        assert caught.value.other == other[:253]
+
+
+@pytest.mark.parametrize(
+    ("details", "error"),
+    [
+        ({"name": "b", "kind": "pods"}, RenamedError),
+        ({"name": "a", "kind": "pods"}, AlreadyExistsError),
+        (None, AlreadyExistsError),
+    ],
+)
+async def test_name_that_is_taken_may_be_another_one_than_that_of_the_request(
+    client: RecordedClient, mocker: MockerFixture, details: Any, error: type[Exception]
+) -> None:
+    status = {"kind": "Status", "code": 409, "reason": "AlreadyExists", "message": "taken", "details": details}
+    mocker.patch.object(client.transport, "send", side_effect=error_from_response(409, msgspec.json.encode(status)))
+    with pytest.raises(error):
+        await client.create(PODS, "ns", {"metadata": {"name": "a"}})
 
 
 async def test_bookmark_of_pods_is_read_although_its_pod_has_no_list_of_containers(client: RecordedClient) -> None:

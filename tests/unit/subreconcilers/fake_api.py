@@ -23,6 +23,7 @@ from flamectl_operator.kube.errors import (
     InvalidError,
     KubernetesError,
     NotFoundError,
+    RenamedError,
 )
 from flamectl_operator.kube.http import wire
 from flamectl_operator.kube.http.request import Guard
@@ -92,6 +93,8 @@ class FakeApi:
     interference: dict[tuple[str, str], Callable[[], None]] = field(default_factory=dict)
     #: A mutating webhook, which changes each object that is made or patched.
     webhook: Callable[[str, Manifest], None] = lambda _plural, _manifest: None
+    #: A mutating webhook, which changes each status that is written.
+    status_webhook: Callable[[Manifest], None] = lambda _status: None
     version: int = 100
     #: Fields of a status, with their path, that the installed CRD does not know: they are dropped without a word.
     unknown: tuple[str, ...] = ()
@@ -152,9 +155,12 @@ class FakeApi:
             manifest["metadata"] |= {"namespace": namespace, "creationTimestamp": _wire(self.clock.now())}
             _add_defaults(resource.plural, manifest)
             self.webhook(resource.plural, manifest)
-            return self.put(resource.plural, manifest)
+            return self.put(resource.plural, self._named(resource, namespace, name, manifest))
 
-        return self._view(resource, self._write("create", resource, name, apply))
+        created = self._write("create", resource, name, apply)
+        if created["metadata"]["name"] != name:
+            raise RenamedError(resource.kind, name, created["metadata"]["name"])
+        return self._view(resource, created)
 
     async def dry_run_create(self, resource: Resource[T], namespace: str, body: Mapping[str, Any]) -> T:
         name = body["metadata"]["name"]
@@ -164,6 +170,8 @@ class FakeApi:
         self._check_free(resource, namespace, name)
         manifest = _copy({**body, "metadata": {"uid": "uid-of-none", "resourceVersion": "", **body["metadata"]}})
         self.webhook(resource.plural, manifest)
+        if self._named(resource, namespace, name, manifest)["metadata"]["name"] != name:
+            raise RenamedError(resource.kind, name, manifest["metadata"]["name"])
         return self._view(resource, manifest)
 
     async def replace_status(self, resource: Resource[T], namespace: str, name: str, body: Mapping[str, Any]) -> T:
@@ -281,6 +289,13 @@ class FakeApi:
             going = "object is being deleted: " if "deletionTimestamp" in found["metadata"] else ""
             raise AlreadyExistsError(409, "AlreadyExists", f'{going}{resource.plural} "{name}" already exists')
 
+    def _named(self, resource: Resource[Any], namespace: str, name: str, manifest: Manifest) -> Manifest:
+        """Check the name that a webhook gave an object."""
+        other = manifest["metadata"]["name"]
+        if other != name and (resource.plural, namespace, other) in self.objects:
+            raise RenamedError(resource.kind, name, other)
+        return manifest
+
     def _check(self, resource: Resource[Any], current: Manifest, preconditions: Mapping[str, Any]) -> None:
         for precondition in ("uid", "resourceVersion"):
             wanted = preconditions.get(precondition)
@@ -320,6 +335,7 @@ class FakeApi:
         known = _copy(status)
         for path in self.unknown:
             _drop(known, path.split("."))
+        self.status_webhook(known)
         return known
 
     def _store(self, key: tuple[str, str, str], manifest: Manifest, kind: str) -> None:

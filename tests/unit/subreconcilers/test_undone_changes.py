@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import count
 from typing import Any
 
 import pytest
 
 from flamectl_operator.desired import names
+from flamectl_operator.kube.errors import BadRequestError
 from flamectl_operator.reconcile.outcomes import TAKEN_NAME_RECHECK_SECONDS
 from tests.unit.builders import OWNER
 from tests.unit.subreconcilers.harness import CM_NAME, SM_NAME, StepHarness, converged
@@ -109,6 +111,56 @@ async def test_no_pod_starts_beside_a_config_map_with_another_flame_cluster_yaml
 
     assert world.session_manager is None
     assert world.executor_ids == []
+
+
+@pytest.mark.parametrize("random", [False, True], ids=["always the same name", "another name each time"])
+@pytest.mark.parametrize("dry_run", [True, False], ids=["dry run", "no dry run"])
+@pytest.mark.parametrize("plural", ["configmaps", "services", "networkpolicies", "pods", "persistentvolumeclaims"])
+async def test_one_object_of_a_kind_is_created_although_a_webhook_renames_it(
+    plural: str, *, random: bool, dry_run: bool
+) -> None:
+    world = StepHarness(
+        {
+            "networkPolicy": {},
+            "sessionManager": {"storage": "fs:///var/lib/flame/session", "persistence": {"size": "1Gi"}},
+            "executorManager": {"replicas": 3},
+        }
+    )
+    numbers = count()
+
+    def rename(manifest: Manifest) -> None:
+        manifest["metadata"]["name"] += f"-{next(numbers) if random else 0}"
+
+    world.api.webhook = _of(plural, rename)
+    if not dry_run:
+        words = 'admission webhook "names.example.com" does not support dry run'
+        for kind in ("pods", plural):
+            world.api.fail("dry run", kind, BadRequestError(400, "BadRequest", words), times=1000)
+    for _ in range(12):
+        await world.run_pass()
+        world.let_pods_become_ready()
+        world.clock.elapsed += 1
+
+    # Services are created side by side, and so are a session manager and the first executor.
+    assert 1 <= len(world.api.all(plural)) <= 2
+    assert (world.status.executor_manager.next_id or 0) <= 3
+    _, reason, message = world.condition("Degraded")
+    assert reason == "ChangesUndone"
+    assert "correct the webhook that changes names" in message
+
+
+async def test_objects_are_created_after_a_webhook_stops_to_rename_them() -> None:
+    world = StepHarness({"executorManager": {"replicas": 3}})
+    world.api.webhook = _of(
+        "pods", lambda manifest: manifest["metadata"].update(name=f"{manifest['metadata']['name']}-x")
+    )
+    for _ in range(3):
+        await world.run_pass()
+
+    world.api.webhook = lambda _plural, _manifest: None
+    await world.converge()
+    assert world.status.executor_manager.ready == 3
+    assert world.condition("Degraded")[0] == "False"
 
 
 async def test_change_that_is_undone_stays_told_in_passes_that_follow_at_once() -> None:

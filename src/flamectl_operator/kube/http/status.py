@@ -37,6 +37,7 @@ class StatusDetails(msgspec.Struct, frozen=True, rename="camel"):
     """The fields of `Status.details` that are read."""
 
     retry_after_seconds: int = 0
+    name: str = ""
 
 
 class Status(msgspec.Struct, frozen=True, rename="camel"):
@@ -67,7 +68,10 @@ def error_from_status(status: Status, code: int = 0, retry_after: float | None =
         error = errors.ForbiddenError
     # Validation messages have line breaks, but an error is one line in logs, status and events.
     message = " ".join(status.message[: errors.MAX_MESSAGE_SIZE].split())
-    return error(code, status.reason[: errors.MAX_MESSAGE_SIZE], message, retry_after)
+    found = error(code, status.reason[: errors.MAX_MESSAGE_SIZE], message, retry_after)
+    if isinstance(found, errors.AlreadyExistsError) and status.details is not None:
+        found.name = status.details.name[: errors.MAX_NAME_LENGTH]
+    return found
 
 
 def error_from_response(code: int, body: bytes, retry_after: float | None = None) -> errors.ApiError:

@@ -8,7 +8,7 @@ from typing import Any, Literal, TypeVar
 import msgspec
 
 from flamectl_operator.kube import nesting
-from flamectl_operator.kube.errors import UndecodableError
+from flamectl_operator.kube.errors import RenamedError, UndecodableError
 
 S = TypeVar("S", bound=msgspec.Struct)
 
@@ -78,10 +78,12 @@ def check_object(answer: bytes, kind: str, name: str, uid: str = "", *, stored: 
     """Check that an answer is the object that was asked for, because a proxy may answer 200 with anything.
 
     An empty name or uid stands for any, and an object that is stored has a uid. Another answer raises an UndecodableError,
-    although the request may have been carried out.
+    although the request may have been carried out; a RenamedError if it is an object of that kind with another name.
     """
     found = decode(_Answer, answer)
     known = found.metadata
+    if found.kind == kind and name and known.name not in {"", name} and (known.uid or not stored):
+        raise RenamedError(kind, name, known.name)
     same = found.kind == kind and (known.name, known.uid) == (name or known.name, uid or known.uid)
     if not same or (stored and not known.uid):
         raise UndecodableError(f'the answer of the API server is not {kind} "{name}"')
