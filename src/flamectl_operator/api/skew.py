@@ -36,6 +36,15 @@ def _fields(model: type[PlainModel]) -> tuple[frozenset[str], dict[str, type[Pla
     return frozenset(fields), parts
 
 
+def changed(written: Any, stored: Any, path: str = "status") -> Iterator[str]:
+    """Return the paths of fields that were stored with another value; a list is one value."""
+    if isinstance(written, dict) and isinstance(stored, dict):
+        for name in written.keys() & stored.keys():
+            yield from changed(written[name], stored[name], f"{path}.{name}")
+    elif written != stored:
+        yield path
+
+
 def not_stored(written: Any, stored: Any, path: str = "status") -> Iterator[str]:
     """Return the paths of fields that were written but not stored, with repetitions."""
     if isinstance(written, dict):

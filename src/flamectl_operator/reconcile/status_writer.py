@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from flamectl_operator.api.skew import with_unknown
+from flamectl_operator.api.skew import changed, not_stored, with_unknown
 from flamectl_operator.api.status import ConditionType, FlameClusterStatus, State
 from flamectl_operator.kube.errors import ConflictError, NotFoundError
 from flamectl_operator.planning.spec_changes import MAX_PATHS
 from flamectl_operator.reconcile.cluster_io import ClusterIO
+from flamectl_operator.reconcile.outcomes import CHANGES_UNDONE
 from flamectl_operator.reconcile.stored_status import StoredStatus
 from flamectl_operator.reconcile.stores import FLAME_CLUSTERS
 from flamectl_operator.runtime.outcome import Outcome, stop
@@ -28,23 +29,24 @@ class StatusWriter(StoredStatus):
 
     def __init__(self, io: ClusterIO) -> None:
         super().__init__(io)
-        self._crd_outdated = False
+        #: Why nothing is done, because not all durable fields were stored; None while all are.
+        self._not_stored: Outcome | None = None
 
     async def record(self, status: FlameClusterStatus) -> Outcome | None:
         """Write a status whose durable fields must be stored before the pass acts on them; return why the pass must stop.
 
-        When the installed CRD does not declare all of them, the pass must not act: executor names would be used twice after the
-        next restart, failures would not be counted, and a suspension could be reversed half-way.
+        When the installed CRD does not declare all of them, or a webhook changes one, the pass must not act: executor names would
+        be used twice after the next restart, failures would not be counted, and a suspension could be reversed half-way.
         """
         before = self.stored
-        if self._crd_outdated and not await self._would_be_stored(status):
-            return stop(OUTDATED_CRD, self._outdated_crd_message(), CRD_RECHECK_SECONDS)
+        if self._not_stored is not None and not await self._would_be_stored(status):
+            return self._not_stored
         if (deferral := await self.write(status)) is not None:
             return _stopped_by(deferral)
         if durable_fields(self.stored) == durable_fields(status):
-            self._crd_outdated = False
+            self._not_stored = None
             return None
-        return await self._record_outdated_crd(before)
+        return await self._record_not_stored(before, status)
 
     async def refuse_spec(self, fields: Sequence[str]) -> Outcome:
         """Write that the spec reads differently although nobody changed it; return why the pass must stop.
@@ -54,29 +56,31 @@ class StatusWriter(StoredStatus):
         before, generation = self.stored, self.cluster.metadata.generation
         told = any((each.reason, each.observed_generation) == (OUTDATED_CRD, generation) for each in before.conditions)
         message = before.message if told and before.message else shortened(_refused_spec_message(fields, generation))
-        stopped = await self._refuse(before, message)
+        stopped = await self._refuse(before, stop(OUTDATED_CRD, message, CRD_RECHECK_SECONDS))
         # No event reports that the CRD was updated, after which the spec may read as before.
         await self._io.refresh(FLAME_CLUSTERS, self._io.owner.name)
         return stopped
 
-    async def _record_outdated_crd(self, before: FlameClusterStatus) -> Outcome:
+    async def _record_not_stored(self, before: FlameClusterStatus, status: FlameClusterStatus) -> Outcome:
         """Write back the previous values with the reason, because only a part was stored; return why the pass must stop."""
-        stopped = await self._refuse(before, self._outdated_crd_message())
-        self._crd_outdated = self._crd_outdated or stopped.reason == OUTDATED_CRD
+        refusal = self._why_not_stored(status)
+        stopped = await self._refuse(before, refusal)
+        if stopped is refusal:
+            self._not_stored = refusal
         return stopped
 
-    async def _refuse(self, before: FlameClusterStatus, message: str) -> Outcome:
+    async def _refuse(self, before: FlameClusterStatus, outcome: Outcome) -> Outcome:
         writer = ConditionWriter(before.conditions, self.cluster.metadata.generation, self._io.clock.now())
-        degraded = writer.make(ConditionType.DEGRADED, OUTDATED_CRD, message, status=True)
+        degraded = writer.make(ConditionType.DEGRADED, outcome.reason, outcome.message, status=True)
         refusal = {
             "state": before.state or State.PENDING,
-            "reason": OUTDATED_CRD,
-            "message": message,
+            "reason": outcome.reason,
+            "message": outcome.message,
             "conditions": writer.merge([degraded]),
         }
         if (deferral := await self.write(before.model_copy(update=refusal))) is not None:
             return _stopped_by(deferral)
-        return stop(OUTDATED_CRD, message, CRD_RECHECK_SECONDS)
+        return outcome
 
     async def _would_be_stored(self, status: FlameClusterStatus) -> bool:
         """Return whether a dry run stores all durable fields, because the CRD has been updated."""
@@ -90,12 +94,22 @@ class StatusWriter(StoredStatus):
             return False
         return durable_fields(FlameClusterStatus.from_wire(answer.status)) == durable_fields(status)
 
-    def _outdated_crd_message(self) -> str:
-        fields = ", ".join(sorted(self._unknown_fields))
-        return (
-            f"The installed CRD is older than the operator and does not store {fields}; the operator changes nothing until the"
-            f" CRD is updated: {_UPDATE}"
+    def _why_not_stored(self, status: FlameClusterStatus) -> Outcome:
+        """Name the fields that the installed CRD drops, or else those that were stored with another value."""
+        wire, stored = status.to_wire(), self.cluster.status
+        if dropped := set(not_stored(wire, stored)):
+            fields = ", ".join(sorted(dropped))
+            message = (
+                f"The installed CRD is older than the operator and does not store {fields}; the operator changes nothing until"
+                f" the CRD is updated: {_UPDATE}"
+            )
+            return stop(OUTDATED_CRD, message, CRD_RECHECK_SECONDS)
+        fields = ", ".join(sorted(changed(wire, stored))[:MAX_PATHS])
+        message = (
+            f"A webhook changes {fields} when the operator writes it; the operator changes nothing until the webhook is"
+            " corrected, because the status could not tell what the operator did"
         )
+        return stop(CHANGES_UNDONE, message, CRD_RECHECK_SECONDS)
 
 
 def _refused_spec_message(fields: Sequence[str], generation: int) -> str:

@@ -65,6 +65,30 @@ async def test_outdated_crd_prevents_all_changes(log: Log, *, hld: bool) -> None
     assert len(told(log)) == 1
 
 
+def _use_up_no_ids(status: dict[str, Any]) -> None:
+    status["executorManager"]["nextId"] = 0
+
+
+async def test_durable_field_that_a_webhook_changes_is_named_and_prevents_all_changes(
+    log: Log,
+) -> None:
+    world = StepHarness(replicas(2))
+    world.api.status_webhook = _use_up_no_ids
+    for _ in range(3):
+        result = await world.run_pass()
+
+    assert {verb for verb, *_ in world.writes} == {"status"}
+    assert result.delay == CRD_RECHECK_SECONDS
+    assert world.condition("Degraded")[:2] == ("True", "ChangesUndone")
+    assert "A webhook changes status.executorManager.nextId" in world.condition("Degraded")[2]
+    assert "CRD" not in stored(world)["message"]
+    assert told(log) == []
+
+    world.api.status_webhook = lambda _status: None
+    await world.converge()
+    assert world.executor_ids == [0, 1]
+
+
 @pytest.mark.parametrize("hld", [True, False], ids=["the HLD's", "a little older"])
 async def test_updated_crd_starts_the_work(*, hld: bool) -> None:
     world = StepHarness(replicas(2))
