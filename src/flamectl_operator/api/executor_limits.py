@@ -1,4 +1,4 @@
-"""The limits of an executor: those of its container and, where it has none, those of its whole Pod, which it gets then."""
+"""The limits of an executor: those of its container and, where it has none, those of its Pod, which the kubelet gives it."""
 
 from __future__ import annotations
 

@@ -38,7 +38,7 @@ def key_of(digested: str) -> str:
 
 
 def digested_policy(spec: dict[str, Any]) -> dict[str, Any]:
-    """Return the spec of a NetworkPolicy, digested or not, with a digest in place of its ingress rules but for operators."""
+    """Return the spec of a NetworkPolicy, digested or not, with a digest of its ingress rules. The operators' rule stays."""
     rules = spec.get("ingress")
     if not isinstance(rules, list) or any(isinstance(rule, dict) and _DIGEST in rule for rule in rules):
         return spec

@@ -22,7 +22,7 @@ JsonObject = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Page(Generic[T]):
-    """A page of a list, whose items carry neither apiVersion nor kind. The last page has no token; the size may be 0, unknown."""
+    """A page of a list. Its items carry neither apiVersion nor kind. The last page has no token. An unknown size is 0."""
 
     items: Sequence[T]
     resource_version: str

@@ -211,7 +211,10 @@ class LeaderElector:
         return silent or self._free_at_once(spec)
 
     def _free_at_once(self, spec: LeaseSpec) -> bool:
-        """Return whether a Lease without a holder was released, never held, or is ours, not cleared while its leader works."""
+        """Return whether a Lease without a holder is free at once: it was released, never held, or is still ours.
+
+        Otherwise someone may have cleared the identity of a leader that still works.
+        """
         released = spec.lease_duration_seconds is not None and spec.lease_duration_seconds <= leases.RELEASED_DURATION
         never_held = spec.renew_time is None and not self._seen_held
         return released or never_held or self._fence.open  # with an open fence, this process is the leader

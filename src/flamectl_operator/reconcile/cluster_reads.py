@@ -228,7 +228,7 @@ class ClusterReads:
         return cluster if cluster is not None and cluster.uid == self.owner.uid else None
 
     async def read_spec(self, cluster: FlameClusterView) -> FlameClusterView:
-        """Read the FlameCluster with its whole spec, or raise ConflictError if it has changed, as the store shows then."""
+        """Read the FlameCluster with its whole spec; raise ConflictError if the spec has changed, which the store then shows."""
         store = self.stores.flame_clusters
         before = store.before_request(cluster.namespace, cluster.name)
         found = await self.read(WHOLE_FLAME_CLUSTERS, cluster.name)

@@ -49,7 +49,7 @@ NOTHING_AWAITED = Awaited()
 
 @dataclass(frozen=True)
 class Debounce:
-    """A debounce interval of one FlameCluster: its end, the executors that are awaited if it lasts, and its length in seconds."""
+    """A debounce interval of one FlameCluster: its end, its length in seconds, and the executors that are awaited meanwhile."""
 
     until: float = float("-inf")
     awaited: Awaited = NOTHING_AWAITED
@@ -88,7 +88,7 @@ class Debounce:
 def awaited_executors(
     status: FlameClusterStatus, observed: ObservedCluster, wanted: EffectiveGroup, result: Result
 ) -> Awaited:
-    """Return the executors that are awaited, by the last status, written or not; none when something else may happen."""
+    """Return the executors that the status waits for, whether it is stored or not; none when something else may happen."""
     idle = not result.errors and all(outcome.reason in _IDLE_REASONS for outcome in result.outcomes)
     generations = status.generations
     calm = generations == Generations(

@@ -39,7 +39,7 @@ class ExecutorIds:
         self._has_just_started = True
 
     def advance(self, status: FlameClusterStatus, observed: ObservedCluster) -> int:
-        """Take in the stored status, the Pods and the first answer; return the first id that, like all above, was never used."""
+        """Take in the stored status, the Pods and the first answer; return the high-water mark: ids from it on are unused."""
         stored = status.executor_manager.next_id or 0
         self.next_id = min(max(stored, observed.highest_executor_id + 1, self.next_id), names.MAX_ID + 1)
         self._hear(observed)

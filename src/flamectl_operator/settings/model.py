@@ -58,7 +58,7 @@ def _conflict(message: str) -> PydanticCustomError:
 
 
 def listen_on(bind_address: str) -> tuple[str, int] | None:
-    """Return host (empty for all interfaces) and port of a `bindAddress`; None for `0`, not to listen. Raise ValueError else."""
+    """Return host (empty for all interfaces) and port of a `bindAddress`; None for `0`. Raise ValueError for another text."""
     if bind_address == "0":
         return None
     found = _ADDRESS.fullmatch(bind_address)

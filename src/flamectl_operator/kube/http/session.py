@@ -175,7 +175,7 @@ class RenewedConnection:
         return connection
 
     async def renew(self, refused: Connection) -> Connection | None:
-        """Return a connection with other credentials, by one load for all; None when it finds none, fails or is too early."""
+        """Return a connection with other credentials. All callers share one load; None if it finds none or is too early."""
         if self._connection is not refused:
             return self._connection
         renewal = self._begin_renewal()

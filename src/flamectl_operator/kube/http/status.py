@@ -87,7 +87,7 @@ def error_from_response(code: int, body: bytes, retry_after: float | None = None
 
 @lru_cache(maxsize=1)
 def parse_date(value: str | None) -> datetime | None:
-    """Return the time of a `Date` header, alike for all of a second; None when it is not valid or too close to the limits."""
+    """Return the time of a `Date` header; None when it is not valid or too close to the limits of `datetime`."""
     try:
         date = parsedate_to_datetime(value or "")
     except (OverflowError, ValueError):
