@@ -270,9 +270,11 @@ class Reflector(Generic[T]):
         self._failures = 1 if had_worked else self._failures + 1
         self.restarts += 1
         # Unless only the connection of a watch broke, the watch could not be resumed at once, and etcd may have been set back
-        # meanwhile. A server that sheds load (429) did not restart, and a list would add load.
+        # meanwhile. A server that sheds load (429) did not restart, and a list would add load; unless the connection had just
+        # broken, because then it may have restarted.
         interrupted = self._failures > 1 or not isinstance(error, ConnectionLostError)
-        if interrupted and not isinstance(error, TooManyRequestsError):
+        sheds_load = isinstance(error, TooManyRequestsError) and not isinstance(before, ConnectionLostError)
+        if interrupted and not sheds_load:
             self._resource_version = ""
         # A 410 is normal after a long time without a connection, and a list resolves it.
         healed_by_list = isinstance(error, GoneError) and not isinstance(before, GoneError)

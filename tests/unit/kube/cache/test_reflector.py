@@ -447,6 +447,16 @@ async def test_server_that_sheds_load_gets_no_lists(scene: Scene) -> None:
     assert len(scene.client.watched_from) == 6
 
 
+async def test_server_that_sheds_load_after_the_connection_broke_is_asked_for_a_list(scene: Scene) -> None:
+    scene.client.lists = [Page((pod("a", 50),), "100"), Page((), "200")]
+    busy = TooManyRequestsError(429, "TooManyRequests", "try again later")
+    scene.client.watches = [[LOST], [busy], [busy], [busy]]
+    async with scene.running():
+        await asyncio.sleep(120)
+    assert len(scene.client.list_calls) == 2
+    assert scene.names() == []
+
+
 # Silence and emptiness
 
 
