@@ -63,9 +63,10 @@ def differences(scenario: Scenario, server: ApiServer, ideal: ApiServer) -> Iter
         server: The API server at its end.
         ideal: The API server at the end of the world without faults.
     """
-    # Pods keep the settings that they were made with, and executors the place of a cache that they had none of.
+    # Pods keep the settings that they were made with, and executors the place of a cache that they had none of, and how they end.
     same_settings = not any(
-        (each.kind == "settings" and each.args[0] == "flame") or (each.kind == "edit" and "objectCache" in each.args[1])
+        (each.kind == "settings" and each.args[0] == "flame")
+        or (each.kind == "edit" and ("objectCache" in each.args[1] or "onTermination" in str(each.args[1])))
         for each in scenario.actions
     )
     for cluster in _comparable(server):
