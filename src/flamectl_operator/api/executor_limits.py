@@ -17,7 +17,11 @@ _OF_PODS = ("cpu", "memory")
 
 
 class Limit(NamedTuple):
-    """A limit of an executor in cores, bytes or pieces, and the path of its field."""
+    """A limit of an executor.
+
+    Args:
+        amount: In cores, bytes or pieces.
+    """
 
     amount: Decimal
     path: str

@@ -88,7 +88,11 @@ def only_additional(own: str, attribute: str, why: str) -> Rule:
 
 
 def needs_image(own: str | None = None) -> Rule:
-    """Return the rule that a container has an image, except for the operator's own container of this list."""
+    """Return the rule that a container has an image.
+
+    Args:
+        own: The operator's container of this list, whose image is not part of the template; None if the list has none.
+    """
     message = (
         "must have an image" if own is None else f"must have an image: the operator's container here is named {own}"
     )
@@ -121,7 +125,11 @@ _CONFIG_PATH = "^(/|[.]/)*" + "(/+[.])*/+".join(CONFIG_DIRECTORY.strip("/").spli
 
 
 def own_container_rules(own: str, component: str) -> tuple[Rule, ...]:
-    """Return the rules of the entry of a component's main container; `component` is the path of the proper fields."""
+    """Return the rules of the entry of a component's main container.
+
+    Args:
+        component: The path of the component in the spec, which has the proper fields.
+    """
     elsewhere = {
         "image": f"see {component}.image",
         "image_pull_policy": f"see {component}.imagePullPolicy",

@@ -27,7 +27,11 @@ _PRECISION = 256
 
 
 def parse_quantity(quantity: int | str) -> Decimal:
-    """Return the exact value of a quantity in its base unit (cores, bytes or pieces), or raise ValueError."""
+    """Return the exact value of a quantity in its base unit: cores, bytes or pieces.
+
+    Raises:
+        ValueError: The text is not a quantity.
+    """
     if isinstance(quantity, int):
         return Decimal(quantity)
     match = _QUANTITY.fullmatch(quantity) if len(quantity) <= MAX_LENGTH else None
@@ -60,7 +64,11 @@ def amount(quantity: Any) -> Decimal:
 
 
 def canonical(quantity: int | str) -> str:
-    """Return one plain decimal number for equal quantities (`1`, `"1"` and `1000m` are `1`), or raise ValueError."""
+    """Return a plain decimal number as the canonical form of equal quantities: `1`, `"1"` and `1000m` are `1`.
+
+    Raises:
+        ValueError: The text is not a quantity.
+    """
     text = f"{parse_quantity(quantity):f}"
     return text.rstrip("0").rstrip(".") if "." in text else text
 

@@ -14,9 +14,13 @@ _ORDER = ("description", "type", "format", "enum", "default", "required", "prope
 
 
 def structural(model: type[PlainModel], *, defaults: bool = True) -> dict[str, Any]:
-    """Return the structural schema of a model, without `defaults` for a status, where absent means unknown.
+    """Return the structural schema of a model.
 
-    A field without a description, or of a type that no structural schema can express, raises a ValueError.
+    Args:
+        defaults: Whether the API server fills in absent fields. Not for a status, where absent means unknown.
+
+    Raises:
+        ValueError: A field lacks a description, or has a type that no structural schema can express.
     """
     schema = model.model_json_schema(by_alias=True, mode="validation")
     result = _convert(schema, schema.get("$defs", {}), model.__name__)

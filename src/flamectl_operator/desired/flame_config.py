@@ -52,10 +52,13 @@ def flame_config(name: str, spec: FlameClusterSpec) -> dict[str, Any]:
 
 
 def render(config: dict[str, Any]) -> str:
-    """Return the text of flame-cluster.yaml, stable and in the order of the documentation; InvalidSpecError beyond `MAX_SIZE`.
+    """Return the text of flame-cluster.yaml, stable and in the order of the documentation.
 
     The text must not depend on how PyYAML was built. Its C emitter is ten times as fast, but writes some strings differently from
     the Python emitter, so the Python emitter writes documents with such strings.
+
+    Raises:
+        InvalidSpecError: The text is larger than `MAX_SIZE`, which only `configOverrides` can cause.
     """
     dumper = _FastDumper if _plain(config) else _QuotingDumper
     text = _LimitedText()

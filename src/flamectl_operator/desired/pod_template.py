@@ -119,10 +119,14 @@ def template_of(
     author_revision: str,
     hook_seconds: int = 0,
 ) -> ComponentTemplate:
-    """Return the template of a component's Pods: the operator's defaults, the podTemplate, and fields that must be (`layers`).
+    """Return the template of a component's Pods, merged from three layers.
 
-    The seconds that the preStop hook takes at most are added to the grace period. An annotation has the grace period without
-    them, for deletions that do not wait for the hook.
+    Args:
+        component: The name of the component and of its main container.
+        spec: The component's spec; its podTemplate is the middle layer.
+        layers: The operator's defaults, and the fields that the operator must set.
+        hook_seconds: The most seconds that the preStop hook takes, which are added to the grace period. An annotation has the
+            grace period without them, for deletions that do not wait for the hook.
     """
     defaults, musts = layers
     template = spec.pod_template or {}
@@ -155,7 +159,11 @@ def template_of(
 
 
 def pod_defaults(settings: FlameSettings, container: dict[str, Any], directories: dict[str, str]) -> dict[str, Any]:
-    """Return the part of a PodSpec that a podTemplate may override. `directories` are emptyDirs: their paths by volume."""
+    """Return the part of a PodSpec that a podTemplate may override.
+
+    Args:
+        directories: The mount paths of emptyDirs, by the name of the volume.
+    """
     mounts = [{"name": volume, "mountPath": path} for volume, path in directories.items()]
     return {
         "automountServiceAccountToken": False,
@@ -186,7 +194,11 @@ def own_container(name: str, component: ComponentSpec, args: list[str], addresse
 
 
 def port_probes(port: int, *, start_seconds: int) -> dict[str, Any]:
-    """Return probes of an open port, because Flame's gRPC has no health service; the first may take `start_seconds`."""
+    """Return the probes of a server of Flame: Flame's gRPC has no health service, so they only check that the port is open.
+
+    Args:
+        start_seconds: The most seconds until the port is open for the first time.
+    """
     probe = {"tcpSocket": {"port": port}, "timeoutSeconds": 2}
     return {
         "startupProbe": probe | {"periodSeconds": 1, "failureThreshold": start_seconds},

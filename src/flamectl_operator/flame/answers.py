@@ -100,9 +100,14 @@ def limit_messages(stream: Any, share: Share) -> None:
 
 
 async def read(nodes: bytes, executors: bytes, sessions: bytes, began: float = 0.0) -> SessionManagerSnapshot:
-    """Return the snapshot of three encoded lists, of which large ones are read in a thread; events before `began` do not count.
+    """Return the snapshot of three answers, which are encoded lists; large ones are read in a thread.
 
-    An answer that is not Flame's raises a ValueError, and one that is too long or takes too much memory a TooLargeError.
+    Args:
+        began: When this session manager began, in seconds since 1970. Earlier events do not count.
+
+    Raises:
+        TooLargeError: An answer has more than `MAX_ENTRIES`, or takes more memory than `MAX_KEPT`.
+        ValueError: An answer is not one of Flame's.
     """
     lists = (nodes, executors, sessions)
     if sum(map(len, lists)) <= MAX_IN_LOOP:

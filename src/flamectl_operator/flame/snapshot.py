@@ -53,7 +53,12 @@ class Load(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class FlameExecutor:
-    """A process that runs the tasks of a session, if it has one, on a node, which has the name of its Pod."""
+    """A process that runs the tasks of a session on a node.
+
+    Args:
+        node: Name of the node, which is the name of an executor manager's Pod.
+        session: The session it works for; empty when there is none.
+    """
 
     node: str
     state: ExecutorState
@@ -71,7 +76,12 @@ class FlameExecutor:
 
 
 class Resources(NamedTuple):
-    """The resources of one executor of a session: cores, bytes and GPUs."""
+    """The resources of one executor of a session.
+
+    Args:
+        cpu: Cores.
+        memory: Bytes.
+    """
 
     cpu: int
     memory: int
@@ -129,7 +139,11 @@ class SessionManagerSnapshot:
     """The answer of a session manager at one moment.
 
     The nodes were listed before the executors. So a node that is not listed here, and has no executor here, gets none either,
-    unless it registers again. The size is an estimate of its bytes in memory.
+    unless it registers again.
+
+    Args:
+        nodes: State of each node in the table, by name.
+        size: Bytes that it takes in memory, as an estimate.
     """
 
     nodes: Mapping[str, NodeState]

@@ -80,7 +80,12 @@ class Flame:
         return _NOT_ASKED
 
     def follow(self, key: Key, target: Target | None, *, busy: bool) -> None:
-        """Ask this session manager from now on, soon where something is going on, or stop asking."""
+        """Ask this session manager from now on, or stop asking.
+
+        Args:
+            target: Its session manager; None to stop asking.
+            busy: Whether something is going on, so that answers are needed soon.
+        """
 
     def ask_now(self, key: Key) -> None:
         """Ask at once, because something was changed."""

@@ -35,7 +35,12 @@ MAX_PAGE_SIZE = 4 * 1024 * 1024
 
 
 class ApiServerClient:
-    """The client of a real API server. The timeout is not that of lists and watches; the guard is called before each write."""
+    """The client of a real API server.
+
+    Args:
+        timeout: Seconds for each request except lists and watches.
+        guard: Called right before each write is sent; None allows all writes.
+    """
 
     def __init__(self, transport: Transport, timeout: float = REQUEST_TIMEOUT, guard: Guard | None = None) -> None:
         self._transport = transport

@@ -22,7 +22,13 @@ JsonObject = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Page(Generic[T]):
-    """A page of a list. Its items carry neither apiVersion nor kind. The last page has no token. An unknown size is 0."""
+    """A page of a list.
+
+    Args:
+        items: The objects; inside a list they carry neither apiVersion nor kind.
+        continue_token: The token of the next page; empty on the last page.
+        size: Bytes of the response; 0 when unknown.
+    """
 
     items: Sequence[T]
     resource_version: str
@@ -122,7 +128,11 @@ class Client(Protocol):
     async def delete(
         self, resource: Resource[T], namespace: str, name: str, **options: Unpack[DeleteOptions]
     ) -> T | None:
-        """Delete the object with this uid; return it if the response holds it, None if the response is a Status."""
+        """Delete the object with this uid.
+
+        Returns:
+            The object if the response holds it, None if the response is a Status.
+        """
 
     async def list_page(self, resource: Resource[T], namespace: str | None, **options: Unpack[ListOptions]) -> Page[T]:
         """Read a page of a list of a namespace, or of all of them, with a consistent read, never from a cache."""

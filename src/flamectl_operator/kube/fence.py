@@ -24,7 +24,11 @@ class Fence:
         return self.remaining > 0
 
     def check(self) -> None:
-        """Raise NotLeadingError if the fence is closed; the guard of a client."""
+        """Check that the fence is open; the guard of a client.
+
+        Raises:
+            NotLeadingError: The fence is closed.
+        """
         if not self.open:
             raise NotLeadingError("not sent, because this process is not the leader")
 

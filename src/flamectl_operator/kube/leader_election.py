@@ -55,7 +55,12 @@ class ContendedLease:
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A process that contends for the Lease: its own name, and the prefix of those of its dead predecessors, if known."""
+    """A process that contends for the Lease.
+
+    Args:
+        identity: The name of the process, which no other process ever had.
+        predecessors: Prefix of the identities of its dead predecessors, and of no other process; empty when unknown.
+    """
 
     identity: str
     predecessors: str = ""
@@ -109,8 +114,11 @@ class LeaderElector:
         """Contend, and lead whenever elected, until asked to stop; release the Lease in the end.
 
         Args:
-            term: The work of one term. It is cancelled when leadership is lost, and returns when it has stopped its share.
-                Its error ends the election.
+            term: The work of one term. It is cancelled when leadership is lost, and starts again in the next term. It returns
+                when it has done its part of stopping.
+
+        Raises:
+            Exception: The term failed for another reason than the loss of leadership.
         """
         try:
             while not stop.is_set():

@@ -22,7 +22,14 @@ _TOKEN = re.compile(rb'[\[\]{}]|"[^"\\]*(?:\\.[^"\\]*)*"')
 
 
 def decode(decoder: msgspec.json.Decoder[T], data: bytes | msgspec.Raw) -> T:
-    """Decode valid JSON of any depth, without the values below `DEEPEST` levels if the decoder cannot follow it."""
+    """Decode JSON of any depth.
+
+    Returns:
+        The value; without the values below `DEEPEST` levels if it is nested deeper than the decoder can follow.
+
+    Raises:
+        msgspec.MsgspecError: The data is not valid.
+    """
     try:
         try:
             return decoder.decode(data)

@@ -26,7 +26,15 @@ USUAL_SIZE = 2 * 1024 * 1024
 async def list_pages(
     client: Client, resource: Resource[T], namespace: str | None, *, label_selector: str = ""
 ) -> AsyncGenerator[Page[T], None]:
-    """Yield the pages of a list of a namespace, or of all (None); an empty label selector selects all objects."""
+    """Iterate over the pages of a list.
+
+    Args:
+        namespace: The namespace, or None for all of them.
+        label_selector: The label selector; empty selects all objects.
+
+    Raises:
+        KubernetesError: The list cannot be read.
+    """
     limit, token = PAGE_LENGTH, ""
     while True:
         try:

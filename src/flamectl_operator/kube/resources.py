@@ -29,7 +29,11 @@ class Resource(Generic[T]):
     view: type[T]
 
     def path(self, namespace: str | None = None, name: str | None = None, subresource: str | None = None) -> str:
-        """Return the path of the collection in all namespaces or one, of an object, or of a subresource of it."""
+        """Return the path of the collection in all namespaces or one, of an object, or of a subresource of it.
+
+        Raises:
+            ValueError: A name has no namespace, or a subresource has no name.
+        """
         if (name is not None and namespace is None) or (subresource is not None and name is None):
             raise ValueError("a name needs a namespace, and a subresource a name")
         if name == "" or namespace == "":

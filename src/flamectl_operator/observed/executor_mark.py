@@ -24,7 +24,12 @@ _MOST_DIGITS = 10
 
 @dataclass(frozen=True)
 class Marks:
-    """The marks of executors beside the present incarnation of the session manager, and the storage of its sessions."""
+    """The marks of executors beside the present incarnation of the session manager.
+
+    Args:
+        incarnation: The incarnation; empty without a session manager.
+        session_store: The identity of the storage that keeps the sessions; empty when they do not persist.
+    """
 
     manager: Component | None
     incarnation: str

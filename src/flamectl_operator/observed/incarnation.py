@@ -103,7 +103,13 @@ def stale_pod(manager: Component) -> str:
 
 
 def incarnation_of(manager: Component | None, store: str = "") -> str:
-    """Return the incarnation of a session manager, which is that of its storage if it has one; empty without a live one."""
+    """Return the incarnation of a session manager; empty without one that is live.
+
+    A session manager whose sessions persist goes on where the one before it ended, so its incarnation is that of its storage.
+
+    Args:
+        store: The storage that the session manager keeps its sessions in; empty when they do not persist.
+    """
     if manager is None or not manager.live:
         return ""
     if store:

@@ -206,7 +206,11 @@ def waiting_problem(status: ContainerStatus) -> PodProblem | None:
 
 
 def ended_problem(status: ContainerStatus, otherwise: str) -> PodProblem | None:
-    """Return how a container ended, exit code 0 included, and for which reason if the kubelet gives none; None if it has not."""
+    """Return how a container ended, exit code 0 included; None when it has not.
+
+    Args:
+        otherwise: The reason where the kubelet gives none.
+    """
     ended = status.state.terminated
     if ended is None:
         return None

@@ -40,8 +40,11 @@ def condition(pod: PodView, kind: str) -> PodCondition | None:
 def is_terminal(pod: PodView, main: str) -> bool:
     """Return whether the Pod has ended for good and must be replaced, because the kubelet does not restart it.
 
-    An executor is also terminal when its `main` container ended while a sidecar still runs, and when it was started again in
-    place: Flame has lost the node then. Where `main` is empty, the kubelet restarts containers in place.
+    An executor is also terminal when its main container ended while a sidecar still runs, and when it was started again in place:
+    Flame has lost the node then. A main container that may restart in place (restartPolicy Always) is up to the kubelet.
+
+    Args:
+        main: The container whose end ends the Pod; empty where the kubelet restarts containers in place.
     """
     if pod.status.phase in TERMINAL_PHASES:
         return True
@@ -53,6 +56,9 @@ def restarted_in_place(pod: PodView, main: str) -> PodProblem | None:
     """Return that the main container started more than once, or will; None when it has not, or when it may.
 
     A kubelet restarts the containers of a Pod with restartPolicy Never when a restart rule says so, or after it lost them.
+
+    Args:
+        main: The container that may start only once; empty where the kubelet restarts containers in place.
     """
     status = container(pod, main)
     if status is None:

@@ -16,7 +16,12 @@ MAX_KINDS = 64
 
 @dataclass(frozen=True)
 class Demand:
-    """The executors that all open sessions can use, and a session that asks for more than one offers, if there is one."""
+    """The demand of all open sessions.
+
+    Args:
+        executors: The executors that they can use.
+        too_large: A session that asks for more than one executor offers; empty when there is none.
+    """
 
     executors: int
     too_large: str = ""

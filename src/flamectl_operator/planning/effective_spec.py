@@ -124,9 +124,13 @@ def _can_be_asked(spec: FlameClusterSpec, settings: FlameSettings) -> bool:
 def config_generation(content_hash: str, status: tuple[int, str], observed: tuple[int, str]) -> int:
     """Return the number of the content of flame-cluster.yaml.
 
-    The status and the ConfigMap both hold the number and the hash of the content, or 0. The larger number is the later one: the
+    The status and the ConfigMap both hold the number and the hash of the content. The larger number is the later one: the
     ConfigMap's after a crash between the two writes, the status's when the ConfigMap was deleted. Neither a repaired manual edit
     nor a restart changes the number, because both values describe wanted content, not observed content.
+
+    Args:
+        status: The number and hash in the status; 0 when there is none.
+        observed: The number and hash in the ConfigMap's annotations; 0 when there is none.
     """
     number = max(status[0], observed[0])
     current = number > 0 and (number, content_hash) in (status, observed)

@@ -58,7 +58,13 @@ def count_object_caches(
     now: datetime,
     settings: FlameSettings,
 ) -> ReplacementBackoff:
-    """Count failures of the present object caches. Those that fail together are one: all that exist count as counted then."""
+    """Count failures of the present object caches, which have one count.
+
+    Object caches that fail together are one failure: with the first of them, all that exist count as counted.
+
+    Args:
+        revision: The wanted revision; empty when the operator runs no object cache.
+    """
     if replicas == 0:
         return ReplacementBackoff(revision)
     backoff = before.for_revision(revision, now, settings)

@@ -39,7 +39,12 @@ class HeldLease:
 
     @classmethod
     def taken(cls, lease: LeaseView, sent: float, duration: float, *, informed: bool) -> HeldLease:
-        """Return the state after a request that was not sent before `sent` acquired or extended the lock for some seconds."""
+        """Return the state after the lock was acquired or extended.
+
+        Args:
+            sent: The time before which the request was not sent.
+            duration: Seconds for which the lock holds.
+        """
         return cls(lease, sent + duration * EXTEND_AFTER, sent + duration * DELETE_UNTIL, informed)
 
     @classmethod
@@ -112,10 +117,14 @@ class Waiting:
 def observe_lease(
     lease: LeaseView | None, before: ObservedLease | None, now: float, duration: float
 ) -> ObservedLease | None:
-    """Record since when a Lease has had its present content; `duration` counts if it gives no seconds that make sense.
+    """Record since when a Lease has had its present content.
 
-    A deleted Lease changes nothing, because its holder may not have noticed the deletion yet. Everybody who may write Leases in
-    the namespace can write this one, so it lasts no longer than an operator would let it last.
+    A deleted Lease changes nothing, because its holder may not have noticed the deletion yet.
+
+    Everybody who may write Leases in the namespace can write this one, so it lasts no longer than an operator would let it last.
+
+    Args:
+        duration: Seconds that a lock lasts if its Lease gives no duration that makes sense.
     """
     if lease is None or (before is not None and before.version == lease.metadata.resource_version):
         return before

@@ -24,10 +24,17 @@ def unwanted_changes(
     known: str | None,
     digest: bytes,
 ) -> tuple[str, ...]:
-    """Return the paths of fields that read differently since the status was written about the same generation.
+    """Return the fields that read differently since the status was written about the same generation.
 
-    Where they are not known, it is those of their component or of the spec. Somebody may have edited the status. So a revision
-    counts only if a Pod has it as well, and the hash of the spec does not count if this process `known` better.
+    Somebody may have edited the status. So a revision counts only if a Pod has it as well, and the hash of the spec does not
+    count if this process knows better.
+
+    Args:
+        known: `specHash` of the status that this process last wrote or found right; None if there is none.
+        digest: Of the spec as it reads now.
+
+    Returns:
+        Paths of the fields where they are known, otherwise of their component or the spec; empty if nothing changed.
     """
     recorded, read = stored.spec_hash, read_as(generation, desired)
     has_hash = recorded is not None and recorded.startswith(f"{generation}-")

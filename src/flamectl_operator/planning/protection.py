@@ -28,7 +28,12 @@ Changes = dict[str, str | None]
 
 @dataclass(frozen=True)
 class ProtectionPlan(Part):
-    """The executors whose annotations change, and the seconds until another one may be patched again that should be now."""
+    """The executors whose annotations change.
+
+    Args:
+        patch: Executors, each with the annotations to set or to take off.
+        again: Seconds until an executor may be patched again that should be now; None when there is none.
+    """
 
     patch: tuple[tuple[Executor, Changes], ...] = ()
     again: float | None = None

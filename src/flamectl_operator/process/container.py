@@ -13,7 +13,11 @@ _FIRST = 1
 
 @dataclass(frozen=True, slots=True)
 class Host:
-    """The host of a process, and the uid of its Pod if every earlier process with this uid is dead."""
+    """The host of a process.
+
+    Args:
+        pod_uid: The uid of the Pod if every earlier process with this uid is dead; else empty.
+    """
 
     name: str
     pod_uid: str = ""

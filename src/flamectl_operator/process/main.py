@@ -58,8 +58,11 @@ class CannotStartError(Exception):
 async def run(where: ConfigLocations, log: LogWriter) -> None:
     """Run the operator until the process is told to stop (SIGTERM, SIGINT).
 
-    ConfigurationError, SettingsError or CannotListenError says why it cannot start, and TaskDiedError which part of it failed for
-    good.
+    Raises:
+        ConfigurationError: There are no credentials, or they cannot be used.
+        SettingsError: The settings cannot be used.
+        CannotListenError: Health or metrics cannot be served at the address in the settings.
+        TaskDiedError: A part of the operator failed for good; the process should end and be restarted.
     """
     stop = asyncio.Event()
     stop_on_signals(stop)
@@ -71,7 +74,13 @@ async def run(where: ConfigLocations, log: LogWriter) -> None:
 
 
 async def effective(where: ConfigLocations) -> Effective:
-    """Return the settings that `run` would start with, without any change; raise its errors, or CannotStartError."""
+    """Return the settings that `run` would start with, without any change.
+
+    Raises:
+        ConfigurationError: There are no credentials, or they cannot be used.
+        SettingsError: The settings cannot be used.
+        CannotStartError: The settings cannot be read.
+    """
     clock = SystemClock()
     configure_logging("console", "error")
     async with AsyncExitStack() as stack:

@@ -117,7 +117,14 @@ def config_locations(
     config_map: str | None,
     **settings: object,
 ) -> ConfigLocations:
-    """Interpret the command line and the environment, or raise SettingsError; `settings` are the other options by name."""
+    """Interpret the command line and the environment.
+
+    Args:
+        settings: The other options by parameter name; None or empty for options that were not given.
+
+    Raises:
+        SettingsError: The options cannot be used.
+    """
     overrides = (environment_layer(environ), _command_line(settings))
     for layer in overrides:
         check(layer)

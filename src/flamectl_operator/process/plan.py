@@ -58,7 +58,12 @@ class PlanError(CannotStartError):
 
 @dataclass(frozen=True)
 class Entry:
-    """Something that a stage, or a part of it, would do or say; a request that changes an object is a `write`."""
+    """Something that the operator would do or say.
+
+    Args:
+        part: The part of the stage; empty for the stage's own.
+        write: The request, for one that changes an object.
+    """
 
     stage: str
     part: str = ""
@@ -147,7 +152,12 @@ def _place() -> tuple[str, str]:
 
 
 class Rehearsal:
-    """Passes of a controller whose writes are recorded. The API server is only read."""
+    """Passes of a controller whose writes are recorded.
+
+    Args:
+        client: The API server, which is only read.
+        flame: The knowledge about the session managers; None when they are not polled.
+    """
 
     def __init__(self, client: Client, key: tuple[str, str], clock: Clock, flame: Flame | None = None) -> None:
         self._client = client
@@ -161,10 +171,14 @@ class Rehearsal:
         self.stores = Stores.empty(flame)
 
     async def load(self, cluster: FlameClusterView | None = None) -> None:
-        """Fill the stores with the objects as they are, or with the FlameCluster as it would be applied.
+        """Fill the stores with the objects as they are.
+
+        Args:
+            cluster: The FlameCluster as it would be applied; None for the stored one.
 
         Raises:
             PlanError: There is no such FlameCluster.
+            KubernetesError: The objects cannot be read.
         """
         for resource in CHILDREN:
             page = await self.recording.load(resource, self._key[0], CLUSTER_LABEL)
@@ -205,10 +219,14 @@ async def plan_of(
     clock: Clock,
     cluster: FlameClusterView | None = None,
 ) -> PlanResult:
-    """Work out what the operator would do for a FlameCluster, stored or as it would be applied.
+    """Work out what the operator would do.
+
+    Args:
+        cluster: The FlameCluster as it would be applied; None for the stored one.
 
     Raises:
         PlanError: There is no such FlameCluster, or its spec is refused.
+        KubernetesError: The objects cannot be read.
     """
     rehearsal = Rehearsal(client, (namespace, name), clock)
     await rehearsal.load(cluster)
@@ -228,9 +246,16 @@ async def plan_of(
 
 
 async def plan(where: ConfigLocations, name: str | None, file: Path | None, namespace: str | None) -> PlanResult:
-    """Connect to the API server, and work out what the operator would do in a namespace, by default that of the file.
+    """Connect to the API server, and work out what the operator would do.
 
-    It raises errors as `main.effective` does, and CannotStartError also where no plan can be made.
+    Args:
+        namespace: The namespace; None for that of the file, or `default`.
+
+    Raises:
+        ConfigurationError: There are no credentials, or they cannot be used.
+        SettingsError: The settings cannot be used.
+        CannotStartError: The settings cannot be read.
+        PlanError: No plan can be made.
     """
     if (name is None) == (file is None):
         raise PlanError("give either the NAME of a FlameCluster or -f FILE")

@@ -58,7 +58,11 @@ class Replica:
         self.operator: Operator | None = None
 
     async def run(self, stop: asyncio.Event) -> None:
-        """Work or stand by until asked to stop. TaskDiedError means that a part of the operator failed for good."""
+        """Work or stand by until asked to stop.
+
+        Raises:
+            TaskDiedError: A part of the operator failed for good; the process should end and be restarted.
+        """
         if self._elector is None:
             await self._term(None, stop)
         else:
@@ -125,8 +129,12 @@ class Replica:
 def lock_identity(config: OperatorConfig, host: str, namespace: str | None) -> str:
     """Return the identity of this deployment of the operator in the Leases of deletion locks.
 
-    All replicas of a deployment have it and keep it over a restart, so a new process continues with the lock of an earlier one.
-    It is the name of the Lease for leader election, because each deployment has its own; outside a cluster, that of the machine.
+    All replicas of a deployment have the same identity and keep it over a restart, so a new process continues with the lock of an
+    earlier one. The identity is the name of the Lease for leader election, because each deployment has its own.
+
+    Args:
+        host: The name of this machine, for a process outside a cluster.
+        namespace: The operator's namespace; None outside a cluster.
     """
     election = config.leader_election
     namespace = election.resource_namespace or namespace

@@ -49,7 +49,11 @@ class Source(Protocol):
         """The object of events; None for a file, and before the first read of the object."""
 
     async def prepare(self) -> None:
-        """Create the document if it is missing, where that is the operator's task."""
+        """Create the document if it is missing, where that is the operator's task.
+
+        Raises:
+            KubernetesError: The API server could not be reached.
+        """
 
     async def read(self) -> str:
         """Return the present document.

@@ -52,7 +52,12 @@ class StartUp:
         self.waiting_for = ""
 
     async def take(self, *steps: Step) -> None:
-        """Run steps one after the other, each until it succeeds, or until an error for which waiting does not help."""
+        """Run steps one after the other, and repeat each of them until it succeeds.
+
+        Raises:
+            ConfigurationError: Waiting does not help.
+            Exception: A step failed for a reason that is not in the API server.
+        """
         for step in steps:
             await self._take(step)
 
@@ -99,10 +104,13 @@ def what_to_do(error: Exception) -> str:
 
 
 def access_checks(client: Client, namespaces: Sequence[str]) -> list[Step]:
-    """Return steps that send one small list request for each watched resource, in some namespaces or in all.
+    """Return steps that send one small list request for each watched resource.
 
     They detect missing permissions and CRDs in one place before the watches start, because otherwise the caches would never fill.
     At least one of several namespaces must allow access; `/readyz` reports the others.
+
+    Args:
+        namespaces: The watched namespaces; all if empty.
     """
     if len(namespaces) > 1:
         return [partial(_some_namespace, client, namespaces)]

@@ -34,9 +34,15 @@ def time_limit(clock: Clock) -> Callable[[], bool]:
 
 
 def batch_end(result: SlowStartResult, done: int, otherwise: Outcome = DONE) -> Outcome:
-    """Return how a step ends with a batch, `otherwise` where nothing is left, or raise the primary error of the batch.
+    """Return how a step ends with a batch.
 
-    Of its calls `done` did what they were for; the others found that their objects had changed.
+    Args:
+        done: How many of its calls did what they were for; the others found that their objects had changed.
+        otherwise: The outcome when nothing is left.
+
+    Raises:
+        RefusedError: The API server refused a request.
+        KubernetesError: A request failed.
     """
     if result.errors:
         raise primary_error(result.errors)

@@ -14,7 +14,15 @@ class ClaimReservations:
         self._given: dict[str, tuple[str, str, float]] = {}
 
     def take(self, claim: str, cluster: str, uid: str, now: float) -> str | None:
-        """Reserve a claim for a FlameCluster; return the name of another one for which it is reserved, or None."""
+        """Reserve a claim for a FlameCluster.
+
+        Args:
+            claim: The claim's uid.
+            now: The time on a monotonic clock.
+
+        Returns:
+            None, or the name of another FlameCluster for which the claim is reserved.
+        """
         self._given = {each: given for each, given in self._given.items() if given[2] > now}
         holder = self._given.get(claim)
         if holder is not None and holder[1] != uid:
@@ -23,6 +31,10 @@ class ClaimReservations:
         return None
 
     def end(self, claim: str, uid: str) -> None:
-        """End the reservation for a FlameCluster: stores show its Pod now, or there is none."""
+        """End the reservation for a FlameCluster: stores show its Pod now, or there is none.
+
+        Args:
+            claim: The claim's uid.
+        """
         if claim in self._given and self._given[claim][1] == uid:
             del self._given[claim]

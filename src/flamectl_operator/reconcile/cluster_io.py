@@ -74,10 +74,15 @@ class ClusterIO(ClusterReads):
     async def create(
         self, resource: Resource[T], manifest: Mapping[str, Any], template: ComponentTemplate | None = None
     ) -> T:
-        """Create a child, a Pod by its template. When the response is lost, a read tells whether it was created.
+        """Create a child. When the response is lost, a read tells whether it was created.
 
-        AlreadyExistsError means that the name is taken, RefusedError that RBAC, admission, a quota or the schema rejects it, and
-        another KubernetesError that it was not created, or that this is unknown.
+        Args:
+            template: The template of a Pod, which knows the fields of the FlameCluster.
+
+        Raises:
+            AlreadyExistsError: The name is taken.
+            RefusedError: RBAC, admission, a quota or the schema rejects it.
+            KubernetesError: The child was not created, or the outcome is unknown.
         """
         manifest = self.common.added_to(manifest)
         name = manifest["metadata"]["name"]
@@ -123,7 +128,11 @@ class ClusterIO(ClusterReads):
         return created
 
     async def patch(self, resource: Resource[T], name: str, changes: Mapping[str, Any]) -> T | None:
-        """Repair a child with a merge patch; return None for one that had changed, which the store has by then."""
+        """Repair a child with a merge patch.
+
+        Returns:
+            The child; None when it had changed, which is not an error, because the store has been updated.
+        """
         WRITES.get().sent += 1
         store = self.stores.of(resource)
         before = store.before_request(self.owner.namespace, name)
@@ -148,10 +157,13 @@ class ClusterIO(ClusterReads):
         return patched
 
     async def annotate(self, pod: PodView, annotations: Mapping[str, str | None]) -> bool:
-        """Patch annotations of a Pod, and return whether that was done; raise RefusedError if a webhook undoes it.
+        """Patch annotations of a Pod, and return whether that was done.
 
         The resourceVersion is a precondition, so two operators do not choose by different views or patch more often together, and
         no executor that has started meanwhile is bound to another session manager.
+
+        Raises:
+            RefusedError: A webhook undoes it.
         """
         version = pod.metadata.resource_version
         changes = {"metadata": {"annotations": annotations, "resourceVersion": version}}
@@ -172,17 +184,23 @@ class ClusterIO(ClusterReads):
         unchanged: bool = False,
         still_due: Callable[[], bool] = lambda: True,
     ) -> bool:
-        """Delete exactly this child; return whether this request did. It may be gone, or another object may have its name.
+        """Delete exactly this child; it is not an error when it is gone, or when another object has its name.
 
-        All deletions of Pods go through here. The deletion lock (LockLostError) and the present view are checked right before the
-        request is sent, which may be long after the child was chosen. When the response is lost, a read shows the state of the
-        child, because the next pass must not count a Pod that may be terminating.
+        All deletions of Pods go through here. The deletion lock and the present view are checked right before the request is
+        sent, which may be long after the child was chosen. When the response is lost, a read shows the state of the child,
+        because the next pass must not count a Pod that may be terminating.
 
         Args:
             grace_period_seconds: Overrides its own grace period; 0 removes a Pod without waiting for its node. By default
                 that of a Pod's annotation, which leaves out the time of a hook, because the operator drains before it deletes.
             unchanged: Whether to delete the child only if it has not changed since.
             still_due: Returns whether the child must still be deleted; called right before the request is sent.
+
+        Returns:
+            Whether this request deleted the child.
+
+        Raises:
+            LockLostError: The child is a Pod or a PersistentVolumeClaim, and the deletion lock is no longer held.
         """
         WRITES.get().sent += 1
         self.deleted.add(child.uid)

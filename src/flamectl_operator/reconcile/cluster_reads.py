@@ -158,7 +158,11 @@ class ClusterReads:
             raise RefusedError.of(error) from error
 
     async def refresh(self, resource: Resource[T], name: str) -> T | None:
-        """Read an object into the store, because the watch may be late, or may not show an object without its label."""
+        """Read an object and update the store, because the watch may be late or may not show an object without its label.
+
+        Returns:
+            The object; None when it does not exist.
+        """
         store = self.stores.of(resource)
         # Before the read, because a watch event that arrives during the read may be newer than the response.
         before = store.before_request(self.owner.namespace, name)
@@ -172,7 +176,14 @@ class ClusterReads:
         return found
 
     def check_age(self, resource: Resource[T], before: Known[T], answer: T, *, created: bool = False) -> None:
-        """Raise OutdatedAnswerError for an answer that is older than the store was before the request; list everything again."""
+        """Reject an answer that is older than the store was before the request, and have everything listed again.
+
+        Args:
+            before: What the store knew before the request was sent.
+
+        Raises:
+            OutdatedAnswerError: The answer is older.
+        """
         store = self.stores.of(resource)
         if how := outdated(before, answer, created=created) or store.overlooked(before, [answer]):
             self._reject(resource, how)
@@ -228,7 +239,11 @@ class ClusterReads:
         return cluster if cluster is not None and cluster.uid == self.owner.uid else None
 
     async def read_spec(self, cluster: FlameClusterView) -> FlameClusterView:
-        """Read the FlameCluster with its whole spec; raise ConflictError if the spec has changed, which the store then shows."""
+        """Read the FlameCluster with its whole spec, which the store may leave out or may have as another CRD reads it.
+
+        Raises:
+            ConflictError: The spec has changed since; the store has the change.
+        """
         store = self.stores.flame_clusters
         before = store.before_request(cluster.namespace, cluster.name)
         found = await self.read(WHOLE_FLAME_CLUSTERS, cluster.name)

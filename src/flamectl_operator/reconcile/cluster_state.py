@@ -66,7 +66,12 @@ class ClusterState:
     async def begin(
         self, cluster: FlameClusterView, config: OperatorConfig, writes_in_flight: Callable[[], int]
     ) -> Pass:
-        """Begin a pass: observe the objects, and resolve the effective spec."""
+        """Begin a pass: observe the objects, and resolve the effective spec.
+
+        Raises:
+            KubernetesError: The outcome of an earlier request is still unknown.
+            RefusedError: RBAC forbids a read.
+        """
         generation = cluster.metadata.generation
         self._debounce = self._debounce.ended()
         self._io.begin(generation, writes_in_flight)

@@ -49,7 +49,13 @@ NOTHING_AWAITED = Awaited()
 
 @dataclass(frozen=True)
 class Debounce:
-    """A debounce interval of one FlameCluster: its end, its length in seconds, and the executors that are awaited meanwhile."""
+    """A debounce interval of one FlameCluster. All times are of one clock that only goes forward.
+
+    Args:
+        until: When it ends, in seconds.
+        awaited: The executors that are awaited; none when there is no debounce interval.
+        length: How long it was meant to last, in seconds.
+    """
 
     until: float = float("-inf")
     awaited: Awaited = NOTHING_AWAITED
@@ -118,7 +124,11 @@ def only_starts(owner: Identity, old: PodView, new: PodView) -> bool:
 
 
 def only_ends(owner: Identity, old: PodView, new: PodView | None) -> bool:
-    """Return whether an executor that terminates only came closer to its end. No decision reads its progress."""
+    """Return whether an executor that was terminating only came closer to being gone. No decision reads its progress.
+
+    Args:
+        new: The Pod after; None when it is gone.
+    """
     return old.terminating and _same_executor(owner, old, new or old)
 
 

@@ -47,7 +47,11 @@ class DeletionLock:
         self._wait = LockWait()
 
     def begin(self, generation: int, options: LockOptions, duration: float) -> None:
-        """Begin a pass; the lock lasts for `duration` seconds unless it is extended."""
+        """Begin a pass.
+
+        Args:
+            duration: Seconds that the lock lasts unless it is extended.
+        """
         self._generation, self._deferral = generation, _NOT_ASKED
         self.lease.begin(generation, options, duration)
         self._wait.begin()
@@ -58,7 +62,11 @@ class DeletionLock:
         return self._hold.denied
 
     async def acquire(self) -> Outcome | None:
-        """Acquire the lock, or extend it when that is due; return None when Pods may be deleted, otherwise why not."""
+        """Acquire the lock, or extend it when that is due.
+
+        Returns:
+            None when Pods may be deleted; otherwise the reason why not.
+        """
         # Until the answers are there, and after an error, which already asks for a retry.
         self._deferral = wait("LockNotAcquired")
         self._wait.need(f'somebody keeps changing Lease "{self.lease.name}"')

@@ -30,9 +30,11 @@ _EXPECTED = (ConflictError, LockLostError, NamespaceTerminatingError, NotLeading
 
 @dataclass(frozen=True)
 class Failing:
-    """A series of passes with failed requests: the error, and the `monotonic` time at which the first of them ended.
+    """A series of passes with failed requests.
 
-    Errors that differ only in numbers, such as ports, count as equal, because each would be a status write.
+    Args:
+        words: The error. Errors that differ only in numbers, such as ports, count as equal, because each would be a status write.
+        since: The end of the first of the passes, by the clock's `monotonic`.
     """
 
     words: str
@@ -48,7 +50,11 @@ class Failing:
 
 
 def failing(before: Failing | None, errors: Iterable[Exception], now: float) -> Failing | None:
-    """Count the errors of another pass; None when no request failed in a way that may be over by itself."""
+    """Count the errors of another pass.
+
+    Returns:
+        None when no request failed in a way that may be over by itself.
+    """
     requests = [each for each in errors if isinstance(each, KubernetesError)]
     error = next((each for each in requests if not isinstance(each, _EXPECTED)), None)
     if error is None:

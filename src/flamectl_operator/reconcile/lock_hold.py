@@ -25,7 +25,11 @@ class LockHold:
         return self.identity in self.options.deny_list
 
     def check(self) -> None:
-        """Raise LockLostError, right before the deletion of a Pod or a claim is sent, unless this operator holds the lock."""
+        """Check the lock right before the deletion of a Pod or a PersistentVolumeClaim is sent.
+
+        Raises:
+            LockLostError: This operator does not hold the lock.
+        """
         if self.options.disabled:
             return
         held = self.held

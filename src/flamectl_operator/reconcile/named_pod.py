@@ -24,7 +24,11 @@ from flamectl_operator.runtime.outcome import DONE, Outcome
 
 @dataclass(frozen=True)
 class NamedPod:
-    """A Pod that is wanted under a fixed name; `repair` returns the merge patch that restores its labels, or None."""
+    """A Pod that is wanted under a fixed name.
+
+    Args:
+        repair: Returns the merge patch that restores the Pod's labels, or None.
+    """
 
     pass_: Pass
     name: str
@@ -33,7 +37,12 @@ class NamedPod:
     repair: Callable[[PodView], Mapping[str, Any] | None]
 
     async def create(self, template: ComponentTemplate, annotations: dict[str, str] | None = None) -> Outcome:
-        """Create the Pod, or find out what has its name. A webhook that changes it beyond recognition is a refusal too."""
+        """Create the Pod, or find out what has its name.
+
+        Raises:
+            RefusedError: The API server refuses the Pod, or a webhook changes it beyond recognition.
+            KubernetesError: It could not be created, or that is unknown.
+        """
         io = self.pass_.io
         if io.superseded:
             return outcomes.changed(0)

@@ -53,10 +53,14 @@ class PresentPlan:
 
 @dataclass(frozen=True)
 class Pass:
-    """A pass over a FlameCluster, about one `metadata.generation`.
+    """A pass over a FlameCluster.
 
-    The effective spec is fixed for the whole pass, because a pass that changes its mind could contradict what it recorded. It is
-    None when the spec is invalid, and `problem` says why.
+    The effective spec is fixed for the whole pass, because a pass that changes its mind could contradict what it recorded.
+
+    Args:
+        generation: `metadata.generation` that the pass is about.
+        spec: The effective spec; None when the spec is invalid.
+        problem: The reason why the spec is invalid; empty when it is valid.
     """
 
     io: ClusterIO
@@ -79,7 +83,11 @@ class Pass:
 
     @property
     def effective(self) -> EffectiveSpec:
-        """The effective spec, for steps that run only when the spec is valid."""
+        """The effective spec, for steps that run only when the spec is valid.
+
+        Raises:
+            RuntimeError: The spec is invalid.
+        """
         if self.spec is None:
             raise RuntimeError("the pipeline must not run this step when the spec is invalid")
         return self.spec
@@ -114,7 +122,11 @@ class Pass:
 
     @property
     def plan(self) -> ClusterPlan:
-        """The plan of a valid spec by what the pass knows now: new exactly when the snapshot or the facts are new."""
+        """The plan by what the pass knows now: a new value exactly when the snapshot or the facts are new.
+
+        Raises:
+            RuntimeError: The spec is invalid.
+        """
         session_manager, ids = self.session_manager, self.ids
         known = (
             ids.next_id,

@@ -50,7 +50,11 @@ class RefusedError(Exception):
 
     @classmethod
     def of(cls, error: ApiError, template: ComponentTemplate | None = None) -> RefusedError:
-        """Return the refusal for an error of the API server, about a Pod of this template or another object."""
+        """Return the refusal for an error of the API server.
+
+        Args:
+            template: The template of the Pod that is refused; None for another object.
+        """
         words = str(error)
         reason = _reason(error, words)
         advice = remedy(reason, words, template)
@@ -94,7 +98,12 @@ Failure = RefusedError | KubernetesError
 
 
 async def collect(*works: Callable[[], Awaitable[Outcome]]) -> list[Outcome]:
-    """Do several things one after the other, whatever fails, and raise the first refusal, else the first error."""
+    """Do several things one after the other; an error of one does not prevent the others.
+
+    Raises:
+        RefusedError: A work was refused.
+        KubernetesError: No request was refused, and one failed.
+    """
     outcomes: list[Outcome] = []
     errors: list[Failure] = []
     for work in works:

@@ -41,9 +41,16 @@ class ReleasedExecutors:
         limit: Callable[[], int],
         now: float,
     ) -> None:
-        """Read the executors that have left since the last look, and now and then those that left before; raise the first error.
+        """Read the executors that have left since the last look, and now and then those that left before.
 
-        Pods with the uids in `deleted` were deleted by this operator. A Pod that could not be read is read by the next pass.
+        Args:
+            deleted: uids of Pods that this operator deleted.
+            read: Reads a Pod by its name.
+            limit: Returns the most concurrent requests at the moment.
+
+        Raises:
+            KubernetesError: A Pod could not be read; the next pass reads it.
+            RefusedError: RBAC forbids it.
         """
         left, earlier, self._seen = self._may_have_left, self._seen, observed
         if earlier is not None and earlier is not observed:

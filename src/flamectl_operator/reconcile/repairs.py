@@ -71,9 +71,12 @@ class Repairs:
         self._fighting = False
 
     def admit(self, resource: Resource[Any], name: str, wanted: Mapping[str, Any], part: str = "") -> Outcome | None:
-        """Return why a child, or a part of it that is restored by itself, must not be written now, or take a token.
+        """Return why a child must not be written now; None when it may be, which takes a token.
 
-        When the author changes what is wanted, the operator does not repair but follow, which is not limited.
+        Args:
+            wanted: The manifest, or the part of it that is restored. When the author changes it, the operator does not repair but
+                follow, which is not limited.
+            part: The name of a part that is restored by itself; empty for the rest.
         """
         now, written, key = self._clock.monotonic(), fingerprint(wanted), (resource.kind, name, part)
         if now >= self._swept + SWEEP:
@@ -100,7 +103,14 @@ class Repairs:
                 row.bucket.give_back()
 
     def record(self, resource: Resource[Any], name: str, before: KubernetesObject | None, part: str = "") -> bool:
-        """Count a repair after `admit` has allowed it; return whether somebody keeps changing the child."""
+        """Count a repair after `admit` has allowed it.
+
+        Args:
+            before: The child as somebody changed it; None when it was missing.
+
+        Returns:
+            Whether somebody keeps changing the child, so that one more repair is no news.
+        """
         row = self._rows.get((resource.kind, name, part))
         if row is None:  # the write took longer than a row lasts
             return False

@@ -89,14 +89,22 @@ class SessionManagerIO:
         return may
 
     async def release(self, nodes: Iterable[str]) -> Outcome | None:
-        """Take nodes out of the table; return why the pass must be repeated, or None."""
+        """Take nodes out of the table.
+
+        Returns:
+            Why the pass must be repeated; None when all calls succeeded.
+        """
         released_at = dict(self.released_at)
         deferral = await self._call_each(nodes, lambda manager, node: manager.release_node(node), released_at)
         self.released_at = released_at if released_at != self.released_at else self.released_at
         return deferral
 
     async def report_lost(self, nodes: Iterable[str]) -> Outcome | None:
-        """Report nodes as lost; return why the pass must be repeated, or None."""
+        """Report nodes as lost.
+
+        Returns:
+            Why the pass must be repeated; None when all calls succeeded.
+        """
         reported_at = dict(self.reported_at)
         deferral = await self._call_each(nodes, lambda manager, node: manager.report_lost(node), reported_at)
         self.reported_at = reported_at if reported_at != self.reported_at else self.reported_at

@@ -38,8 +38,11 @@ _LOG = structlog.get_logger(component="controller")
 class RenderedSpec:
     """The desired objects of one generation under some settings, which every pass over it shares.
 
-    They are None when the spec is invalid, and `problem` says why. The digest of the spec may differ at the same generation:
-    after etcd was set back, or under another CRD.
+    Args:
+        spec_digest: The digest of the spec. It may differ at the same generation: after etcd was set back, or under another CRD.
+        desired: The objects that should exist; None when the spec is invalid.
+        problem: The reason why the spec is invalid; empty when it is valid.
+        spec_size: Bytes of the encoded spec.
     """
 
     generation: int
@@ -70,7 +73,11 @@ class RenderedSpec:
 
 
 class SpecRenderer:
-    """Renders specs and keeps the results across terms of leadership, because rendering all again would delay each term."""
+    """Renders specs and keeps the results across terms of leadership, because rendering all specs again would delay each term.
+
+    Args:
+        operator_namespace: The namespace of the operator's Pod; empty outside a cluster.
+    """
 
     def __init__(self, operator_namespace: str = "") -> None:
         self._operator_namespace = operator_namespace

@@ -82,7 +82,11 @@ class Stores:
         return self.children_changes.total
 
     def of(self, resource: Resource[T]) -> Store[T]:
-        """Return the store of a resource."""
+        """Return the store of a resource.
+
+        Raises:
+            KeyError: No store holds this resource.
+        """
         return self.flame_clusters if resource is FLAME_CLUSTERS else self.children[resource.kind]  # type: ignore[return-value]
 
     @cached_property

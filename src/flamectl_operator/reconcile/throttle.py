@@ -40,13 +40,21 @@ _NUMBER = re.compile(r"[0-9]+")
 
 @dataclass(frozen=True)
 class Throttle:
-    """The last write of counts, and the seconds of the pause after it. Times are of one clock, statuses are JSON data."""
+    """The writes of counts so far. All times are of one clock that only goes forward, and statuses are JSON data.
+
+    Args:
+        pause: The seconds to wait after that before counts are written again.
+    """
 
     wrote_at: float = float("-inf")
     pause: float = FIRST_PAUSE
 
     def delay(self, before: dict[str, Any], after: dict[str, Any], now: float, creation_seconds: float) -> float:
-        """Return the seconds until a status may be written; 0 for now. An object lately took `creation_seconds` to create."""
+        """Return the seconds until a status may be written; 0 when it may be written now.
+
+        Args:
+            creation_seconds: The seconds that the creation of an object took lately.
+        """
         if _only_counts_differ(before, after):
             only_sessions = {**before, "sessions": None} == {**after, "sessions": None}
             due = self.wrote_at + SESSIONS_PAUSE if only_sessions else self.counts_due

@@ -40,7 +40,11 @@ class SystemClock:
         return datetime.now(UTC)
 
     def monotonic(self) -> float:
-        """Return the running event loop's clock, in seconds."""
+        """Return the running event loop's clock, in seconds.
+
+        Raises:
+            RuntimeError: No event loop is running.
+        """
         return asyncio.get_running_loop().time()
 
     def boottime(self) -> float:

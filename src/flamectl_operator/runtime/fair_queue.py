@@ -43,7 +43,11 @@ class FairQueue(Generic[K]):
             del self._groups[group]
 
     def take(self) -> K:
-        """Remove the next key and return it; raise KeyError if no key waits."""
+        """Remove the next key and return it.
+
+        Raises:
+            KeyError: No key waits.
+        """
         group, keys = self._groups.popitem(last=False)
         key, _ = keys.popitem(last=False)
         self._length -= 1
@@ -52,7 +56,11 @@ class FairQueue(Generic[K]):
         return key
 
     def drop_newest(self) -> K:
-        """Remove the newest key of the group with most keys and return it; raise ValueError if no key waits."""
+        """Remove the newest key of the group with most keys and return it.
+
+        Raises:
+            ValueError: No key waits.
+        """
         group = max(self._groups, key=lambda each: len(self._groups[each]))
         key = next(reversed(self._groups[group]))
         self.discard(key)

@@ -10,10 +10,14 @@ from dataclasses import dataclass
 
 
 class Slots:
-    """A semaphore with a limit that can be changed, and perhaps another one for each group of callers.
+    """A semaphore with a limit that can be changed.
 
-    Groups take turns, so that a group with many callers does not delay the others. Callers of a group wait in the order in which
-    they came.
+    Groups of callers take turns, so that a group with many callers does not delay the others. Callers of a group wait in the
+    order in which they came.
+
+    Args:
+        limit: The most slots that all holders have together, at least 1.
+        of_group: The most slots that the holders of a group have together; None for all slots.
     """
 
     def __init__(self, limit: int, of_group: int | None = None) -> None:
@@ -108,7 +112,10 @@ class _Caller:
 class Bucket:
     """A token bucket, which every limit on requests, events and log lines uses.
 
-    It starts full, with `size` tokens at a time in seconds of a monotonic clock, and gets `rate` more a second.
+    Args:
+        rate: Tokens per second.
+        size: The most tokens; the bucket starts full.
+        now: The time, in seconds of a monotonic clock.
     """
 
     __slots__ = ("_filled", "_tokens", "rate", "size")

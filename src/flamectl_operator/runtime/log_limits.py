@@ -65,7 +65,10 @@ class LogLimits:
     def admit(self, key: Hashable, rate: float, burst: float, namespace: str = "") -> int | None:
         """Return how many lines were left out since the last one, or None to leave this one out.
 
-        The rate is in lines a second, the burst in lines at once. The namespace is empty for lines about none.
+        Args:
+            rate: Lines a second.
+            burst: Lines at once.
+            namespace: The namespace that the line is about; empty for none.
         """
         with self._lock:
             return self._admit(key, rate, burst, namespace)

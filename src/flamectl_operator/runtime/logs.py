@@ -73,8 +73,12 @@ def configure_logging(
             a terminal and `json` otherwise.
         level: The lowest level that is logged, one of `LEVELS`. Calls below it cost little.
         stream: The output; standard error by default.
+        clock: The source of timestamps; the system clock by default.
         preliminary: Whether a second call will follow. Loggers that are in use by then follow the new configuration, which costs
             time on each line.
+
+    Raises:
+        ValueError: The level is unknown.
     """
     _threshold.level = _number(level)
     clock = clock or SystemClock()
@@ -93,7 +97,11 @@ def configure_logging(
 
 
 def set_level(level: str) -> None:
-    """Change the lowest level that is logged, for all loggers; raise ValueError if it is unknown."""
+    """Change the lowest level that is logged, for all loggers.
+
+    Raises:
+        ValueError: The level is unknown.
+    """
     _threshold.level = _number(level)
     logging.getLogger().setLevel(max(_threshold.level, logging.WARNING))
 

@@ -85,8 +85,13 @@ class SlowStart:
     ) -> SlowStartResult:
         """Make `count` calls, with one more in flight after each success; make no more calls after an error.
 
-        Before each call, `limit` returns the most concurrent calls, at least 1, and `go_on` whether to make it. A cancellation is
-        raised after all running calls have been cancelled and have ended.
+        Args:
+            limit: Returns the most concurrent calls, at least 1; asked before each call.
+            call: The call; it receives its index, from 0.
+            go_on: Returns whether to make the next call; asked before each call.
+
+        Raises:
+            asyncio.CancelledError: The caller was cancelled; all running calls have been cancelled and have ended.
         """
         result = await _make_calls(count, self.window, limit, call, go_on, stop_at_error=True)
         if result.errors or not result.skipped:
@@ -126,7 +131,11 @@ async def in_parallel(
     call: Callable[[T], Awaitable[None]],
     go_on: Callable[[], bool] = lambda: True,
 ) -> SlowStartResult:
-    """Make a call for each item in parallel; a failed call does not prevent the others, a cancellation ends them."""
+    """Make a call for each item in parallel; a failed call does not prevent the others.
+
+    Raises:
+        asyncio.CancelledError: The caller was cancelled; all running calls have been cancelled and have ended.
+    """
     window = Window(max(1, len(items)))
     return await _make_calls(len(items), window, limit, lambda index: call(items[index]), go_on)
 

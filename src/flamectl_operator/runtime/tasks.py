@@ -58,10 +58,15 @@ async def run_forever(tasks: Mapping[str, Coroutine[Any, Any, None]]) -> NoRetur
 
 
 async def while_running(background: Mapping[str, Coroutine[Any, Any, None]], work: Coroutine[Any, Any, None]) -> None:
-    """Run some work while background tasks run, by name, which must not end first; all have ended when it returns or raises.
+    """Run some work while background tasks run, which must not end first; all have ended when it returns or raises.
 
-    A background task that ends first cancels the work, and TaskDiedError names it. The others are cancelled when the work is
-    done, has failed or was cancelled.
+    Args:
+        background: The tasks, by the name for tasks and errors. They are cancelled when the work is done.
+
+    Raises:
+        TaskDiedError: A background task ended first; the work has been cancelled.
+        Exception: The work failed.
+        asyncio.CancelledError: The caller was cancelled.
     """
     working, running = asyncio.create_task(work), asyncio.create_task(run_forever(background))
     async with racing(working, running):

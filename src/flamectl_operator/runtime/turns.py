@@ -50,10 +50,14 @@ def in_turn(report: Callable[[], None]) -> None:
 
 
 async def side_by_side(*works: Callable[[], Awaitable[T]]) -> list[T]:
-    """Run works at the same time, each as a task of its own; return their results in their order, or raise the first error.
+    """Run works at the same time, each as a task of its own, and return their results in their order.
 
     The failure of one does not stop the others, because a request that is cut off may have been carried out. All have ended when
-    this returns or raises, also after a cancellation.
+    this returns or raises.
+
+    Raises:
+        Exception: The error of the first work that failed.
+        asyncio.CancelledError: The caller was cancelled; all works have been cancelled.
     """
     turns = _Turns(len(works))
 

@@ -92,7 +92,12 @@ Node = Workflow[S] | Action[S]
 
 @dataclass(frozen=True)
 class Place:
-    """The place of an action, as logs and metrics name it: its stage, and its part and phase, empty for the stage's own."""
+    """The place of an action, as logs and metrics name it.
+
+    Args:
+        part: The name of the action; empty for the stage's own.
+        phase: The phase of the stage; empty where a stage has none.
+    """
 
     subreconciler: str
     part: str = ""
@@ -190,7 +195,11 @@ class Stage(Workflow[S]):
 
 
 class If(Workflow[S]):
-    """Run a workflow only when a condition holds: `why_not`, called right before, says why not, or nothing."""
+    """Run a workflow only when a condition holds.
+
+    Args:
+        why_not: Returns why the condition does not hold; empty when it holds. Called right before the workflow would run.
+    """
 
     def __init__(self, label: str, why_not: Callable[[S], str], then: Node[S]) -> None:
         self.label = label
@@ -207,9 +216,12 @@ class If(Workflow[S]):
 
 
 class SideBySide(Workflow[S]):
-    """Run all children at the same time when a condition holds, as for `If`, else one after the other.
+    """Run all children at the same time when a condition holds, and one after the other when it does not.
 
     An error of one does not stop the others. Results and reports have the order of the children: see `turns.in_turn`.
+
+    Args:
+        why_not: Returns why the condition does not hold; empty when it holds. Called right before the children would run.
     """
 
     def __init__(self, label: str, why_not: Callable[[S], str], *nodes: Node[S]) -> None:

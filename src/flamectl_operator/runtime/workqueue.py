@@ -121,7 +121,11 @@ class WorkQueue(Generic[K]):
         self._failures.pop(key, None)
 
     async def get(self) -> K:
-        """Wait for a key and take it; the caller must always call `done` with it. `shut_down` raises QueueShutDown here."""
+        """Wait for a key and take it; the caller must always call `done` with it.
+
+        Raises:
+            QueueShutDown: `shut_down` was called; all waiting callers get this error.
+        """
         while True:
             if self._shutting_down:
                 raise QueueShutDown
@@ -134,7 +138,11 @@ class WorkQueue(Generic[K]):
             await self._wait_for_key()
 
     def done(self, key: K) -> None:
-        """Give a key back; if it was added meanwhile, it is ready again. Raise ValueError if no worker holds it."""
+        """Give a key back; if it was added meanwhile, it is ready again.
+
+        Raises:
+            ValueError: No worker holds the key. Ignoring this bug could hide a lost key.
+        """
         if key not in self._processing:
             raise ValueError(f"done() for a key that no worker holds: {key!r}")
         self._telemetry.key_done(_now() - self._processing.pop(key))

@@ -66,9 +66,12 @@ def layer_of(origin: str, settings: Mapping[str, tuple[str, object]]) -> Layer:
 
 
 def environment_layer(environ: Mapping[str, str]) -> Layer:
-    """Read settings from environment variables, such as `FLAMECTL_CONFIG_CONTROLLER_WORKERS=4`, or raise SettingsError.
+    """Read settings from environment variables, such as `FLAMECTL_CONFIG_CONTROLLER_WORKERS=4`.
 
-    Lists are separated by commas; an empty value is an empty list. An unknown variable with our prefix is an error.
+    Lists are separated by commas; an empty value is an empty list.
+
+    Raises:
+        SettingsError: A variable has our prefix, but there is no such setting.
     """
     known = {setting.variable: setting for setting in catalogue().values()}
     ours = sorted(name for name in environ if name.startswith(ENVIRONMENT_PREFIX))
@@ -104,7 +107,11 @@ def merge(layers: Sequence[Layer]) -> Effective:
 
 
 def check(layer: Layer) -> None:
-    """Raise SettingsError if a layer, alone, has an unknown setting or a bad value."""
+    """Validate one layer alone.
+
+    Raises:
+        SettingsError: The layer has an unknown setting or a bad value.
+    """
     try:
         _validated(layer.document)
     except ValidationError as error:

@@ -86,7 +86,11 @@ class ConditionWriter:
     now: datetime
 
     def make(self, kind: ConditionType, reason: str, message: str, *, status: bool | None) -> Condition:
-        """Return a condition; the status is None when it is unknown whether it holds."""
+        """Return a condition.
+
+        Args:
+            status: Whether it holds; None when that is unknown.
+        """
         known = next((condition for condition in self.before if condition.type == kind), None)
         said: Literal["True", "False", "Unknown"] = "Unknown" if status is None else "True" if status else "False"
         wanted = (said, reason, message, self.generation)

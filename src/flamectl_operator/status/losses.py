@@ -57,9 +57,11 @@ class Loss:
 
 
 def loss_events(earlier: ObservedCluster, observed: ObservedCluster, deleted: Collection[str]) -> Iterator[Loss]:
-    """Yield an event for the Pods of each component that vanished since the last pass, and one for those that terminate.
+    """Yield an event for the Pods of each component that vanished, and one for those that terminate.
 
-    Pods that this operator deleted (uids) are no loss.
+    Args:
+        earlier: The objects at the pass before.
+        deleted: uids of Pods that this operator deleted.
     """
     # A snapshot keeps the components whose Pods have not changed.
     before, after = set(map(id, earlier.components)), set(map(id, observed.components))

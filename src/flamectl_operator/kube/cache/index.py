@@ -13,7 +13,11 @@ Key = tuple[str, str]
 
 
 class Index(Generic[T]):
-    """Finds objects by a computed value; None leaves an object out."""
+    """Finds objects by a computed value.
+
+    Args:
+        value_of: Computes the value of an object; None leaves the object out.
+    """
 
     def __init__(self, value_of: Callable[[T], Hashable | None]) -> None:
         self._value_of = value_of

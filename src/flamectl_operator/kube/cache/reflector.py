@@ -88,7 +88,12 @@ class SetBackError(Exception):
 
 
 class Reflector(Generic[T]):
-    """Feeds one store with the objects of one resource that a label selector selects, in a namespace or in all (None)."""
+    """Feeds one store with the objects of one resource.
+
+    Args:
+        namespace: The namespace; None for all namespaces.
+        label_selector: The label selector; empty selects all objects.
+    """
 
     def __init__(
         self,
@@ -154,7 +159,11 @@ class Reflector(Generic[T]):
         self._doubted_at = self._clock.monotonic()
 
     async def run(self) -> None:
-        """List and watch until cancelled. Errors do not end the loop, except SetBackError: etcd was restored from a backup."""
+        """List and watch until cancelled. Errors of the API server do not end the loop.
+
+        Raises:
+            SetBackError: etcd was restored from a backup.
+        """
         self.begun = self._clock.monotonic()
         while True:
             self.last_attempt = self._clock.monotonic()

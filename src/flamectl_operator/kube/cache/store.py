@@ -105,7 +105,11 @@ class Store(Generic[T]):
         return same and self._transform(answer) != before
 
     def overlooked(self, known: Known[T], items: Iterable[T], present: Collection[str] = ()) -> str:
-        """Return an object that the reflector should have brought before a list was requested; empty if there is none."""
+        """Return which object the reflector should have brought before a request was sent; empty if there is none.
+
+        Args:
+            present: The uids that the store had before a list was requested.
+        """
         for item in items:
             unknown = item.uid not in present and (known.obj is None or known.obj.uid != item.uid)
             if unknown and version_of(item) <= known.synced and self._selects(item):
@@ -157,9 +161,12 @@ class Store(Generic[T]):
             self._past.add_list(value, namespace, moment)
 
     def absorb_deletion(self, obj: T, response: T | None) -> None:
-        """Record that the API server accepted the deletion of an object, by uid.
+        """Record that the API server accepted the deletion of an object.
 
-        An object with a deletionTimestamp in the response stays visible; otherwise the object is gone.
+        Args:
+            obj: The object that was deleted, by uid.
+            response: The object in the response, None if the response held none. An object with a deletionTimestamp is
+                terminating and stays visible; otherwise the object is gone.
         """
         if response is not None and response.terminating:
             self.absorb(response)

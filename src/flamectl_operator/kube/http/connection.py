@@ -22,8 +22,13 @@ async def connect(
 ) -> Transport:
     """Load credentials and return a transport that uses them; send no request.
 
-    Without a kubeconfig they are those of this Pod's service account, else those of the default kubeconfig ($KUBECONFIG,
-    ~/.kube/config). Without a context, its current one counts. ConfigurationError says why they cannot be used.
+    Args:
+        kubeconfig: A kubeconfig. Without one: the service account of this Pod, else the default kubeconfig
+            ($KUBECONFIG, ~/.kube/config).
+        context: The context of the kubeconfig; by default its current one. Without `kubeconfig`, of the default kubeconfig.
+
+    Raises:
+        ConfigurationError: There are no credentials, or they cannot be used.
     """
     clock = SystemClock()
 

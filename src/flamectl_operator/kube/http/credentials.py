@@ -174,7 +174,11 @@ def _check(configuration: Configuration, complaints: Sequence[logging.LogRecord]
 
 
 def check_token(token: str) -> None:
-    """Raise ConfigException, without quoting the token, if it does not fit into a header."""
+    """Reject a token that does not fit into a header.
+
+    Raises:
+        ConfigException: The token has line breaks or other control characters; the error does not quote it.
+    """
     if _CONTROL.search(token):
         raise ConfigException("the token has more than one line, or control characters")
 

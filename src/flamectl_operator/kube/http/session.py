@@ -52,7 +52,11 @@ class _GuardedBody(aiohttp.BytesPayload):
 
 
 class Connection:
-    """The connections made with one set of credentials; closed after they are retired and unused."""
+    """The connections made with one set of credentials; closed after they are retired and unused.
+
+    Raises:
+        ConfigurationError: The proxy cannot be used.
+    """
 
     def __init__(self, credentials: Credentials) -> None:
         self.credentials = credentials

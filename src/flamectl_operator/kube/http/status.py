@@ -54,7 +54,12 @@ STATUS = msgspec.json.Decoder(Status)
 
 
 def error_from_status(status: Status, code: int = 0, retry_after: float | None = None) -> errors.ApiError:
-    """Return the error for a Status. The HTTP status code and the `Retry-After` header take precedence where there are any."""
+    """Return the error for a Status.
+
+    Args:
+        code: The HTTP status code, which takes precedence; an ERROR event of a watch has only the code of the Status.
+        retry_after: Seconds from the `Retry-After` header, which take precedence over those in the details.
+    """
     code = code or status.code
     if retry_after is None and status.details is not None and status.details.retry_after_seconds > 0:
         retry_after = float(status.details.retry_after_seconds)
@@ -96,7 +101,11 @@ def parse_date(value: str | None) -> datetime | None:
 
 
 def parse_retry_after(value: str | None, now: datetime) -> float | None:
-    """Return the seconds in a `Retry-After` header, also if it is a date (RFC 9110, 10.2.3); None when absent or not valid."""
+    """Return the seconds to wait from a `Retry-After` header, never negative; None when absent or not valid.
+
+    Args:
+        value: Seconds, or an HTTP date (RFC 9110, section 10.2.3).
+    """
     if value is None:
         return None
     value = value.strip()

@@ -55,9 +55,17 @@ class Transport(Protocol):
     def stream(
         self, path: str, query: Mapping[str, str] | None = None, *, read_timeout: float
     ) -> AbstractAsyncContextManager[AsyncIterator[bytes]]:
-        """Send a GET for a stream and iterate over its lines, without empty ones; raise errors as `send` does, at any time.
+        """Send a GET for a stream and iterate over its lines, without line breaks and empty lines.
 
-        After `read_timeout` seconds without a byte the connection counts as lost.
+        Args:
+            path: The path below the server's address.
+            query: Parameters, not yet quoted.
+            read_timeout: Seconds without a byte after which the connection counts as lost.
+
+        Raises:
+            ConnectionFailedError: As for `send`.
+            ConnectionLostError: Also while iterating.
+            ApiError: The server answered with an error.
         """
 
     async def close(self) -> None:

@@ -60,7 +60,11 @@ def encode(data: Any) -> bytes:
 
 
 def decode(struct: type[S], answer: bytes | msgspec.Raw) -> S:
-    """Decode an answer of the API server, or raise UndecodableError: the request may have been carried out."""
+    """Decode an answer of the API server.
+
+    Raises:
+        UndecodableError: The response was cut off or is not valid. The request may have been carried out.
+    """
     decoder: msgspec.json.Decoder[S] = _decoder(struct)
     try:
         return nesting.decode(decoder, answer)
@@ -77,8 +81,13 @@ def to_json(obj: msgspec.Struct) -> dict[str, Any]:
 def check_object(answer: bytes, kind: str, name: str, uid: str = "", *, stored: bool = True) -> None:
     """Check that an answer is the object that was asked for, because a proxy may answer 200 with anything.
 
-    An empty name or uid stands for any, and an object that is stored has a uid. Another answer raises an UndecodableError,
-    although the request may have been carried out; a RenamedError if it is an object of that kind with another name.
+    Args:
+        name: The name that was asked for; any if empty.
+        uid: The uid that was asked for; any if empty.
+        stored: Whether the object is stored, so that it has a uid.
+
+    Raises:
+        UndecodableError: It is something else. The request may have been carried out.
     """
     found = decode(_Answer, answer)
     known = found.metadata

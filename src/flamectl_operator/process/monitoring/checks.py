@@ -49,7 +49,12 @@ def hanging_watches(reflectors: Iterable[Reflector[Any]], clock: Clock) -> str:
 
 
 def hanging_election(last_attempt: float | None, duration: float, clock: Clock) -> str:
-    """Fail when the last attempt on the Lease was longer ago than its duration in seconds and `ELECTION_TIMEOUT_SECONDS`."""
+    """Fail when no attempt on the Lease, successful or not, was made for longer than its duration and `ELECTION_TIMEOUT_SECONDS`.
+
+    Args:
+        last_attempt: The monotonic time of the last attempt; None when there was none.
+        duration: The Lease's duration in seconds.
+    """
     still = 0.0 if last_attempt is None else clock.monotonic() - last_attempt
     return f"the election has hung for {still:.0f} s" if still > duration + ELECTION_TIMEOUT_SECONDS else ""
 

@@ -66,7 +66,9 @@ _COUNTERS = {"flamectl_watch_restarts", "flamectl_events_dropped"}
 class OperatorCollector(Collector):
     """Reads the metrics of the running operator, if there is one.
 
-    So only the working replica counts FlameClusters, and the sum over all replicas is their number.
+    Args:
+        operator: Returns the operator; None while this process stands by or has not started. So only the working replica counts
+            FlameClusters, and the sum over all replicas is their number.
     """
 
     def __init__(

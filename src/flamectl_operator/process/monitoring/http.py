@@ -33,7 +33,10 @@ class CannotListenError(Exception):
 
 @asynccontextmanager
 async def serving(what: str, address: tuple[str, int] | None, routes: Routes) -> AsyncIterator[None]:
-    """Serve at host (empty for all interfaces) and port while the context is entered; None serves nothing.
+    """Serve while the context is entered.
+
+    Args:
+        address: Host and port; an empty host for all interfaces, port 0 for any that is free; None to serve nothing.
 
     Raises:
         CannotListenError: The address cannot be used.
