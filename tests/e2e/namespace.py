@@ -459,7 +459,7 @@ class E2ENamespace:
         self.wait("the quota to be enforced", lambda: re.fullmatch(rf"{pods} \d+", self.kubectl(*counted)))
 
     def limit_containers(self, **limits: dict[str, str]) -> None:
-        """Set a LimitRange of containers (`min`, `max`, `maxLimitRequestRatio`), and wait until the API server heeds it."""
+        """Set a LimitRange of containers with a `min` or `max`, and wait until the API server heeds it."""
         limited = {"apiVersion": "v1", "kind": "LimitRange", "metadata": {"name": "limited"}}
         self.apply(limited | {"spec": {"limits": [{"type": "Container", **limits}]}})
         far = {"requests": {"cpu": "1m", "memory": "1"}, "limits": {"cpu": "9000", "memory": "9Ti"}}

@@ -79,6 +79,11 @@ def _limit_range(world: E2ENamespace) -> None:
     world.apply(flame_cluster(replicas=1, sessionManager=large))
 
 
+def _limit_range_defaults(world: E2ENamespace) -> None:
+    world.limit_containers(default={"cpu": "1"}, max={"cpu": "9"})
+    world.apply(flame_cluster(replicas=1, executorManager={"resources": {"requests": {"cpu": "2"}}}))
+
+
 def _high_minimum(world: E2ENamespace) -> None:
     world.limit_containers(min={"cpu": "600m"})
     world.apply(flame_cluster(replicas=1, executorManager={"resources": {"limits": {"cpu": "2"}}}))
@@ -148,6 +153,7 @@ BREAKAGES: dict[str, Callable[[E2ENamespace], None]] = {
     "no node has room": _no_node,
     "quota wants limits": _quota_wants_limits,
     "LimitRange": _limit_range,
+    "LimitRange with defaults": _limit_range_defaults,
     "LimitRange with a high minimum": _high_minimum,
     "quota used up": _quota,
     "Pod Security level `restricted`": _pod_security,
