@@ -100,7 +100,7 @@ class Comparison:
         flame = _Flame(self._memory, self._memory.clock)
         self._planned, delay = _plan(self._memory, flame, self._memory.clock)
         #: The time of the next pass of the plan without an event.
-        self._waits_until = self._memory.clock.boottime() + (inf if delay is None else delay)
+        self._waits_until = self._memory.clock.boottime() + (delay or inf)
         #: The writes of the plan that have not been sent.
         self._left = list(self._planned)
         self._flame = controller._context.stores.flame
