@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from itertools import count
+from collections.abc import Callable, Iterator
+from itertools import count, repeat
 from typing import Any
 
 import pytest
@@ -12,6 +12,7 @@ from flamectl_operator.desired import names
 from flamectl_operator.kube.errors import BadRequestError
 from flamectl_operator.reconcile.outcomes import TAKEN_NAME_RECHECK_SECONDS
 from tests.unit.builders import OWNER
+from tests.unit.subreconcilers.errors import lost
 from tests.unit.subreconcilers.harness import CM_NAME, SM_NAME, StepHarness, converged
 
 Manifest = dict[str, Any]
@@ -26,6 +27,15 @@ def _of(plural: str, change: Callable[[Manifest], Any]) -> Callable[[str, Manife
             change(manifest)
 
     return webhook
+
+
+def _renaming(numbers: Iterator[int]) -> Callable[[Manifest], None]:
+    """Return a webhook that puts a number behind the name of each object."""
+
+    def rename(manifest: Manifest) -> None:
+        manifest["metadata"]["name"] += f"-{next(numbers)}"
+
+    return rename
 
 
 def _overwrite_instance(manifest: Manifest) -> None:
@@ -126,20 +136,12 @@ async def test_one_object_of_a_kind_is_created_although_a_webhook_renames_it(
             "executorManager": {"replicas": 3},
         }
     )
-    numbers = count()
-
-    def rename(manifest: Manifest) -> None:
-        manifest["metadata"]["name"] += f"-{next(numbers) if random else 0}"
-
-    world.api.webhook = _of(plural, rename)
+    world.api.webhook = _of(plural, _renaming(count() if random else repeat(0)))
     if not dry_run:
         words = 'admission webhook "names.example.com" does not support dry run'
         for kind in ("pods", plural):
             world.api.fail("dry run", kind, BadRequestError(400, "BadRequest", words), times=1000)
-    for _ in range(12):
-        await world.run_pass()
-        world.let_pods_become_ready()
-        world.clock.elapsed += 1
+    await world.run_passes(12, ready=True, seconds=1)
 
     # Services are created side by side, and so are a session manager and the first executor.
     assert 1 <= len(world.api.all(plural)) <= 2
@@ -149,13 +151,25 @@ async def test_one_object_of_a_kind_is_created_although_a_webhook_renames_it(
     assert "correct the webhook that changes names" in message
 
 
+@pytest.mark.parametrize("answered", [True, False], ids=["the process dies after the answer", "the answer is lost"])
+async def test_renamed_config_map_of_which_the_operator_does_not_know_causes_one_more(*, answered: bool) -> None:
+    world = StepHarness()
+    world.api.webhook = _of("configmaps", _renaming(count()))
+    if answered:
+        await world.run_pass()
+        world.restart()
+    else:
+        world.api.fail("create", "configmaps", lost(), applied=True)
+    await world.run_passes(8, seconds=1)
+
+    assert len(world.api.all("configmaps")) == 2
+    assert world.condition("Degraded")[1] == "ChangesUndone"
+
+
 async def test_objects_are_created_after_a_webhook_stops_to_rename_them() -> None:
     world = StepHarness({"executorManager": {"replicas": 3}})
-    world.api.webhook = _of(
-        "pods", lambda manifest: manifest["metadata"].update(name=f"{manifest['metadata']['name']}-x")
-    )
-    for _ in range(3):
-        await world.run_pass()
+    world.api.webhook = _of("pods", _renaming(count()))
+    await world.run_passes(3)
 
     world.api.webhook = lambda _plural, _manifest: None
     await world.converge()
