@@ -120,7 +120,12 @@ class OpenModel(Model):
 
 
 class IntOrString:
-    """Kubernetes' int-or-string, for `Annotated[int | str, IntOrString(...)]`; `pattern` is for tools without CEL."""
+    """Kubernetes' int-or-string, for `Annotated[int | str, IntOrString(...)]`.
+
+    Args:
+        max_length: Limit for the string, which also bounds the API server's estimate of what a rule costs.
+        pattern: A pattern in the schema, for tools that do not support CEL.
+    """
 
     def __init__(self, max_length: int, expected: str, pattern: str | None = None) -> None:
         self._max_length = max_length

@@ -17,7 +17,12 @@ _SHOWN = 60
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """A problem of one field: the path in Kubernetes' notation, and the requirement as text after a colon."""
+    """A problem of one field.
+
+    Args:
+        path: The path of the field in Kubernetes' notation: `spec.executorManager.env[2].name`.
+        message: The requirement, as text after the path and a colon.
+    """
 
     path: str
     message: str
@@ -29,7 +34,12 @@ class Problem:
 
 
 class InvalidSpecError(ValueError):
-    """The spec is not valid. Show the problems and the advice to the user; a retry does not help."""
+    """The spec is not valid. Show the problems to the user and wait for another generation; a retry does not help.
+
+    Args:
+        advice: What to do about all of them, where they do not say it themselves. It stands behind the first one, because a
+            long message is cut.
+    """
 
     def __init__(self, problems: tuple[Problem, ...], advice: str = "") -> None:
         words = [str(problem) for problem in problems]

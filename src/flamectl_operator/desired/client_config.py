@@ -13,7 +13,11 @@ from flamectl_operator.desired.unvalidated import as_object
 
 
 def client_config_map(owner: Identity, wanted: ClientConfigSpec, config: dict[str, Any]) -> dict[str, Any]:
-    """Return the desired ConfigMap, with the endpoints and certificates of flame-cluster.yaml."""
+    """Return the desired ConfigMap.
+
+    Args:
+        config: The content of flame-cluster.yaml. Clients get its endpoints and certificates.
+    """
     return {
         "apiVersion": "v1",
         "kind": "ConfigMap",

@@ -28,7 +28,11 @@ NO_POLICY: Final = msgspec.Raw(b"null")
 
 
 def digested_data(data: dict[str, str]) -> dict[str, str]:
-    """Return data of a ConfigMap, digested or not, with digests of large values in the keys: no user can write the slash."""
+    """Return the data of a ConfigMap with digests of large values in their keys, where no user can write a slash.
+
+    Args:
+        data: The data, in which some values may be digested already.
+    """
     return {key if _short(value) else f"{key}/{_digest(value.encode())}": _kept(value) for key, value in data.items()}
 
 

@@ -20,7 +20,12 @@ _COMPONENT_FIELDS = frozenset({"image", "imagePullPolicy", "env", "resources"})
 
 
 def authored_paths(message: str, component: str, pod_spec: Mapping[str, Any], asked: Mapping[str, Any]) -> str:
-    """Return a message with each path of a Pod's field replaced by the FlameCluster's; `asked` is the podTemplate's spec."""
+    """Return a message with each path of a Pod's field replaced by the FlameCluster's path.
+
+    Args:
+        component: Name of the component, which is also the name of its main container.
+        asked: The spec of the component's podTemplate.
+    """
     prefix = f"spec.{to_camel(component.replace('-', '_'))}"
 
     def replace(match: re.Match[str]) -> str:

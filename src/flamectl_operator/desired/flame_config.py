@@ -72,7 +72,13 @@ def content_hash(text: str) -> str:
 
 
 def config_map(owner: Identity, text: str, generation: int) -> dict[str, Any]:
-    """Return the ConfigMap with flame-cluster.yaml, which is mounted into every Pod, with the `configGeneration` of its text."""
+    """Return the ConfigMap with flame-cluster.yaml, which is mounted into every Pod.
+
+    Args:
+        text: The content of flame-cluster.yaml.
+        generation: `configGeneration` of this text. The ConfigMap and the status both hold it with the hash, so that neither a
+            crash between the two writes nor a deleted ConfigMap loses the count.
+    """
     metadata = owner.metadata(names.config_map(owner.name), "config")
     metadata["annotations"] = {
         CONFIG_GENERATION_ANNOTATION: str(generation),

@@ -237,7 +237,11 @@ def directories_for(directories: dict[str, str], spec: FlameClusterSpec) -> dict
 
 
 def mountable_directory(volume: str, directory: str, taken: Iterable[str]) -> dict[str, str]:
-    """Return a directory by the name of its volume; nothing when a mount could hide files of the image or of `taken`."""
+    """Return a directory that the author names by the name of its volume; nothing when a mount could hide other files.
+
+    Args:
+        taken: Directories that have mounts of their own.
+    """
     path = posixpath.normpath(directory)
     others = (CONFIG_DIRECTORY, *taken)
     nested = any(path == other or path.startswith(f"{other}/") or other.startswith(f"{path}/") for other in others)

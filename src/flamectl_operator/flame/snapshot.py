@@ -89,7 +89,12 @@ class Resources(NamedTuple):
 
 
 class SessionCounts(NamedTuple):
-    """How much work the session manager has: its open sessions, their tasks, and those sessions that get no more executors."""
+    """How much work the session manager has.
+
+    Args:
+        pending: Their tasks that wait.
+        paused: Open sessions that get no more executors.
+    """
 
     sessions: int
     pending: int

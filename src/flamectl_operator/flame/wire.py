@@ -24,10 +24,14 @@ class TooLargeError(ValueError):
 
 
 def batches(data: bytes, most: int) -> Iterator[bytes]:
-    """Yield an encoded list of at most `most` fields in parts, each an encoded list.
+    """Yield an encoded list in parts, each an encoded list.
+
+    Args:
+        most: The most entries. A field that is no entry of the list counts as one.
 
     Raises:
-        ValueError: It is not an encoded message; TooLargeError, before anything is yielded, if it has more fields.
+        TooLargeError: The list has more entries. Nothing has been yielded.
+        ValueError: It is not an encoded message.
     """
     ends = _ends(data, most)
     begin = 0

@@ -81,8 +81,10 @@ class _ObservedLease:
 class LeaderElector:
     """Contends for a Lease, and runs work for as long as it holds the Lease.
 
-    The client of the Lease has no fence and no retries, and times out well before the renew deadline. The fence guards the
-    clients that do the work.
+    Args:
+        client: Reads and writes the Lease. The fence does not guard it; it does not retry, and it times out well before the renew
+            deadline.
+        fence: Guards the clients that do the work; the elector opens and closes it.
     """
 
     def __init__(

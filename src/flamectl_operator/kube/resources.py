@@ -21,7 +21,13 @@ T = TypeVar("T", bound=KubernetesObject)
 
 @dataclass(frozen=True)
 class Resource(Generic[T]):
-    """A namespaced resource of the API, by apiVersion (`group/version`), kind and name in paths, and the view of its objects."""
+    """A namespaced resource of the API.
+
+    Args:
+        api_version: `v1`, or `group/version`.
+        plural: The name in paths, such as `pods`.
+        view: The type that objects are decoded into.
+    """
 
     api_version: str
     kind: str

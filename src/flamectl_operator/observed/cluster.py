@@ -52,7 +52,12 @@ class ObservedCluster:
     def of(
         cls, owner: Identity, views: Views, boottime: float, earlier: ObservedCluster | None = None
     ) -> ObservedCluster:
-        """Take a snapshot. An earlier one is returned if nothing has changed, else provides the results for unchanged Pods."""
+        """Take a snapshot.
+
+        Args:
+            earlier: An earlier snapshot of the same FlameCluster. It is returned again if nothing has changed, and otherwise
+                provides the results for unchanged Pods.
+        """
         if earlier is not None and earlier.views.same(views):
             return earlier
         # Compared by identity, because the stores never change an object in place, and the earlier snapshot keeps its objects

@@ -42,7 +42,10 @@ def unschedulable(pod: PodView) -> PodProblem | None:
 
 
 def gates_lifted(pod: PodView) -> bool:
-    """Return whether a Pod has lost its scheduling gates, of which the API server wrote, and no scheduler has looked since."""
+    """Return whether a Pod has lost its scheduling gates and no scheduler has looked at it since.
+
+    The API server sets the condition for the gates when it creates the Pod, and only a scheduler changes it.
+    """
     scheduled = condition(pod, "PodScheduled")
     return scheduled is not None and scheduled.reason == GATED and not pod.spec.scheduling_gates
 

@@ -9,7 +9,12 @@ from flamectl_operator.api.update_strategy import UpdateStrategy
 
 @dataclass(frozen=True)
 class Budget:
-    """The most wanted executors that may be unavailable because of an update, and the most beyond the wanted number."""
+    """The limits of a rolling update, in Pods.
+
+    Args:
+        unavailable: The most wanted executors that may be unavailable because of the update.
+        surge: The most executors beyond the wanted number.
+    """
 
     unavailable: int
     surge: int

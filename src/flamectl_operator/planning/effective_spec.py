@@ -97,7 +97,11 @@ class EffectiveSpec:
         return manager.revision != self.desired.session_manager.revision
 
     def session_store(self, claim: PersistentVolumeClaimView | None) -> str:
-        """Return which storage a new session manager on a claim finds its sessions in; empty when they do not persist."""
+        """Return which storage a new session manager finds its sessions in; empty when they do not persist.
+
+        Args:
+            claim: The claim that the session manager mounts. A claim that was made anew under its name is another storage.
+        """
         return f"{self.desired.session_store}.{claim.uid}" if self.desired.session_store and claim is not None else ""
 
     def session_storage(self, observed: ObservedCluster) -> SessionStorage:

@@ -92,7 +92,13 @@ def object_cache_uncounted(cache: ObjectCache, backoff: ReplacementBackoff, sett
 
 
 def count_executors(wanted: EffectiveGroup, group: ObservedGroup, next_id: int, now: datetime) -> ReplacementBackoff:
-    """Count failures of the present executors. Those that fail together are one: `attempt_id` marks all earlier executors."""
+    """Count failures of the present executors.
+
+    Executors that fail together are one failure: after the first of them, `attempt_id` marks all earlier executors as counted.
+
+    Args:
+        wanted: The group with its failures as the status records them.
+    """
     before, revision, settings = wanted.backoff, wanted.desired.template.revision, wanted.settings
     backoff = before.for_revision(revision, now, settings)
     # Executors that do not exist yet are not counted, whatever a user wrote into the status.

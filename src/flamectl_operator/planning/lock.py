@@ -107,7 +107,11 @@ class Waiting:
     why: str = ""
 
     def after(self, pods: frozenset[str], why: str, now: float, *, at_once: bool = False) -> Waiting:
-        """Return the wait after another look at the lock; an obstacle that is no operator is reported at once."""
+        """Return the wait after another look at the lock.
+
+        Args:
+            at_once: Whether the obstacle is no operator, so that the status reports it without a wait.
+        """
         if not self.pods <= pods:
             return Waiting(now, pods)
         told = self.why or (why if at_once or now >= self.since + TELL_AFTER else "")

@@ -48,7 +48,11 @@ NO_NEEDS = Needs()
 
 
 def needs(compared: Comparison, claims: ClaimPlan, scale: ScalePlan, fought: Collection[str] = ()) -> Needs:
-    """Compare the observed cluster with the effective spec. Kinds of children that somebody fights over need an update."""
+    """Compare the observed cluster with the effective spec.
+
+    Args:
+        fought: The kinds of children that somebody keeps changing. They always need an update, so that the status does not waver.
+    """
     observed, effective = compared.observed, compared.effective
     group = compared.group
     draining = {executor.drain_reason for executor in group.observed.draining}

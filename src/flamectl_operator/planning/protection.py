@@ -46,7 +46,13 @@ class ProtectionPlan(Part):
 
 
 def plan_protection(group: PlannedGroup, common_annotations: Collection[str]) -> ProtectionPlan:
-    """Decide which executors are protected from now on, and which no longer; without an answer none changes."""
+    """Decide which executors are protected from now on, and which no longer.
+
+    Without an answer of the session manager each stays as it is.
+
+    Args:
+        common_annotations: The keys of annotations that the author gives to all objects.
+    """
     desired, snapshot, now = group.effective.desired, group.cluster.flame.fresh, group.now
     wanted = desired.spec.drain.protect_busy
     if group.effective.suspended or (wanted and snapshot is None):

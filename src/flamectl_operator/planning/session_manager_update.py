@@ -25,7 +25,9 @@ def pending_since(
 ) -> datetime | None:
     """Return since when a change of the spec has waited for the end of tasks; None when none waits.
 
-    A further change does not begin a new wait. A remembered time in the future does, because that wait would never end.
+    Args:
+        before: The time that the status remembers. A further change of the spec does not begin a new wait. A time in the future
+            is remembered anew, because a wait that counts from now in each pass never ends.
     """
     manager = observed.session_manager
     waits = desired.spec.session_manager.update_strategy.type == "WhenIdle"

@@ -18,7 +18,13 @@ MAX_PATHS = 3
 
 @dataclass(frozen=True)
 class SpecChanges:
-    """The paths that made the session manager and the executors stale, as far as this process saw them, and the last ones."""
+    """The changes that made Pods stale, as far as this process has seen them.
+
+    Args:
+        session_manager: Paths that the session manager reads.
+        executors: Paths that the executors read.
+        last: All paths of the last change.
+    """
 
     session_manager: tuple[str, ...] = ()
     executors: tuple[str, ...] = ()

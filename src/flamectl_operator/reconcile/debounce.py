@@ -38,7 +38,12 @@ _IDLE_REASONS = frozenset({"StatusThrottled", "PodsStarting", NOT_REGISTERED})
 
 
 class Awaited(NamedTuple):
-    """How many executors must become ready until the state turns, and how many terminate. Until then only counts change."""
+    """The executors that a FlameCluster waits for, which change nothing but counts until the last of them.
+
+    Args:
+        starts: How many more must become ready until the state turns.
+        ends: How many terminate.
+    """
 
     starts: int = 0
     ends: int = 0

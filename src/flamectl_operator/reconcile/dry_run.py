@@ -47,7 +47,12 @@ class DryRuns:
         self.accepted -= {template.rendered}
 
     async def named(self, template: ComponentTemplate, name: str, what: str) -> None:
-        """Check whether a Pod would be accepted, under a name of its own, before the present one is deleted for it."""
+        """Check whether a Pod with a fixed name would be accepted, before the present one is deleted for it.
+
+        Args:
+            name: The name, which is taken; the dry run has another one, which no Pod ever has.
+            what: The Pod, as a message begins.
+        """
         if template.rendered not in self.accepted:
             await self._ask(template, template.pod(f"{name}-trial"), partial(self.check_named, template, what))
 

@@ -38,7 +38,11 @@ def changed(delay: float | None = CHANGED_RECHECK_SECONDS) -> Outcome:
 
 
 def undone(resource: Resource[Any], name: str, changes: Mapping[str, Any]) -> Outcome:
-    """Return the outcome for an object that the response to a write shows unlike the write; the patch would mend it."""
+    """Return the outcome for an object that differs from the operator's write in the response to that write.
+
+    Args:
+        changes: The patch that would bring it back.
+    """
     how = f"differs from what the operator wrote ({fields_of(changes)})"
     message = f'{resource.kind} "{name}" {how}; check the webhooks that change it'
     return blocked(CHANGES_UNDONE, message, TAKEN_NAME_RECHECK_SECONDS)

@@ -90,7 +90,11 @@ class Repairs:
         return row.undone or wait(CONTENTION, "", max(row.bucket.delay(now), SHORTEST_WAIT))
 
     def undone(self, resource: Resource[Any], name: str, changes: Mapping[str, Any], part: str = "") -> Outcome:
-        """Return the outcome for a child that the answer to a write shows unlike the write; the patch would mend it."""
+        """Return the outcome for a child that differs from the operator's write in the answer to that write.
+
+        Args:
+            changes: The patch that would bring it back.
+        """
         outcome = undone(resource, name, changes)
         if (row := self._rows.get((resource.kind, name, part))) is not None:
             row.undone = outcome

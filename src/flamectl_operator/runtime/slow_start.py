@@ -36,7 +36,12 @@ LEAST = 16
 
 @dataclass(frozen=True, slots=True)
 class SlowStartResult:
-    """The result of a series of calls: how many succeeded, the errors by index, and how many were not made."""
+    """The result of a series of calls.
+
+    Args:
+        errors: The exceptions of the failed calls, in the order of their indices.
+        skipped: The number of calls that were not made, because an earlier call failed or `go_on` returned False.
+    """
 
     succeeded: int
     errors: tuple[Exception, ...]

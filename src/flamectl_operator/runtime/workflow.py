@@ -74,7 +74,12 @@ class Workflow(ABC, Generic[S]):
 
     @abstractmethod
     async def run(self, subject: S, hooks: Hooks[S]) -> Result:
-        """Run the workflow; return the joined results of all actions that ran, their exceptions as errors."""
+        """Run the workflow.
+
+        Returns:
+            The joined results of all actions that ran. An exception of an action becomes an error of the result; only
+            cancellation passes through.
+        """
 
     def actions(self) -> Iterator[Action[S]]:
         """Iterate over all actions, in the order of the tree."""

@@ -45,7 +45,12 @@ class _Timer:
 
 
 class WorkQueue(Generic[K]):
-    """A queue of keys for any number of workers in one event loop. Groups of keys take turns, so that none delays the others."""
+    """A queue of keys for any number of workers in one event loop.
+
+    Args:
+        group: Returns the group of a key. Groups take turns, so that a group with many keys does not delay the others. By default
+            all keys are in one group.
+    """
 
     def __init__(
         self,

@@ -108,7 +108,11 @@ class ConditionWriter:
         )
 
     def merge(self, ours: Iterable[Condition], *, without: Collection[str] = ()) -> tuple[Condition, ...]:
-        """Return all conditions of the status in a fixed order, also of other writers; those `without` end if not among ours."""
+        """Return all conditions of the status in a fixed order; conditions of other writers stay as they are.
+
+        Args:
+            without: Types of conditions that end when they are not among these.
+        """
         kept = [condition for condition in self.before if condition.type not in without]
         return tuple({condition.type: condition for condition in (*kept, *ours)}.values())
 
@@ -126,7 +130,11 @@ class ValidSpecConditions:
     outcomes: Sequence[Outcome]
 
     def compute(self, *, midway: bool = False) -> tuple[Condition, ...]:
-        """Compute the conditions, `midway` if the pass has yet to learn what the API server says to this generation."""
+        """Compute the conditions.
+
+        Args:
+            midway: Whether the pass has yet to find out what the API server answers to this generation.
+        """
         degraded = self._degraded()
         # Until the pass has tried this generation, a refusal of an earlier one is neither resolved nor repeated.
         unknown = midway and degraded.status == "False" and _refused(self.before) is not None

@@ -122,7 +122,12 @@ class Store(Generic[T]):
         return contradicts_list(known, lambda item: self._objects.get(_key(item)), items, int(resource_version))
 
     def subscribe(self, handler: Handler[T], *, responses: bool = False) -> None:
-        """Subscribe to changes, also to those that responses bring; the reflector then does not repeat them."""
+        """Subscribe to changes.
+
+        Args:
+            responses: Whether to receive also the changes that responses bring; otherwise only those that the reflector brings. A
+                change that a response brought is not repeated when the reflector brings it.
+        """
         self._handlers.append(handler)
         if responses:
             self._response_handlers.append(handler)

@@ -52,9 +52,10 @@ _MISSING_KEY = re.compile(r"(Expected key \S+) in .*", re.DOTALL)
 
 @dataclass(frozen=True)
 class Credentials:
-    """The address and credentials to connect with, by a new client, which their owner closes.
+    """The address and credentials to connect with.
 
     Args:
+        api_client: A new client without connections; the owner of the credentials closes it.
         fingerprint: A hash of address, token and certificates.
         expires_at: The time when they expire, if known; aware.
     """
@@ -66,7 +67,11 @@ class Credentials:
 
 
 async def load_credentials(kubeconfig: Path | None, context: str | None, environ: Mapping[str, str]) -> Credentials:
-    """Load credentials from a given kubeconfig or context, else from this Pod, else from the default kubeconfig.
+    """Load credentials from a given kubeconfig, else from this Pod, else from the default kubeconfig.
+
+    Args:
+        context: The context to use instead of the current one of the kubeconfig; implies a kubeconfig.
+        environ: The environment, with KUBERNETES_SERVICE_HOST, KUBECONFIG and HOME.
 
     Raises:
         ConfigurationError: There are no credentials, or they cannot be used.
@@ -88,7 +93,11 @@ def in_cluster(kubeconfig: Path | None, context: str | None, environ: Mapping[st
 
 
 def own_namespace(path: Path = NAMESPACE_FILE) -> str | None:
-    """Return the namespace of this process's Pod, which is mounted with its token, or None outside a cluster."""
+    """Return the namespace of this process's Pod, or None outside a cluster.
+
+    Args:
+        path: The file with the namespace, mounted with the service account's token.
+    """
     try:
         return path.read_text(encoding="utf-8").strip() or None
     except OSError:

@@ -71,8 +71,11 @@ class Monitor:
     async def serve(self, config: OperatorConfig, *, provisional: bool = False) -> None:
         """Serve at the addresses in the settings, and stop other servers.
 
+        Args:
+            provisional: Whether other settings may follow in a moment. Then an address that cannot be used is only logged.
+
         Raises:
-            CannotListenError: A port is taken, and the settings are not provisional.
+            CannotListenError: A port is taken.
         """
         self._config = config
         for what, address, routes in (
