@@ -23,6 +23,7 @@ from tests.unit.builders import (
     MOMENT,
     NOW,
     OWNER,
+    PodState,
     ago,
     answer,
     cluster_plan,
@@ -94,6 +95,21 @@ def test_executor_with_work_is_drained_while_its_session_manager_is_not_ready() 
     assert drainable(executor, told(found, flame), spec.group)
     other = replace(flame, incarnation="another incarnation")
     assert not drainable(executor, told(found, other), spec.group)
+
+
+@pytest.mark.parametrize(("state", "marked"), [("ready", 0), ("starting", 1)])
+def test_answer_from_before_the_session_manager_was_ready_again_chooses_no_executor(
+    state: PodState, marked: int
+) -> None:
+    found = observed(session_manager(state), executor_pod(0), executor_pod(1))
+    nodes = dict.fromkeys((executor_name(0), executor_name(1)), NodeState.READY)
+    before = SessionManagerSnapshot(nodes, (_BUSY,))
+    flame = Knowledge(
+        Phase.OFF, found.session_manager_incarnation, since=BOOTTIME - 15, said_at=BOOTTIME - 20, left=before
+    )
+    plan = cluster_plan(told(found, flame), effective(replicas(1)), MOMENT).scale
+    assert len(plan.drain) == marked
+    assert ("AskingSessionManager" in [each.reason for each in plan.waits]) == (not marked)
 
 
 @pytest.mark.parametrize(
