@@ -121,6 +121,10 @@ def forks() -> Iterator[subprocess.Popen[str]]:
             "::test_server_that_sends_a_megabyte_beside_its_data_is_told_as_one_that_sends_too_much",
             id="headers and settings of an answer",
         ),
+        pytest.param(f"{_FLAME}.records:RecordLimit.admits", "lambda *_: True",
+            "tests/unit/flame/test_frames.py"
+            "::test_server_that_sends_a_record_of_tls_for_each_byte_is_told_as_one_that_sends_too_much",
+            id="records of TLS of an answer"),
         pytest.param(
             f"{_FLAME}.answer_memory:AnswerMemory.take",
             "lambda *_: __import__('asyncio').sleep(0)",

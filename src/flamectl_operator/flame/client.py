@@ -22,6 +22,7 @@ from flamectl_operator.flame.answer_memory import Share
 from flamectl_operator.flame.answers import Encoded
 from flamectl_operator.flame.frames import LimitedChannel
 from flamectl_operator.flame.messages import BACKEND, FRONTEND, message_class
+from flamectl_operator.flame.records import LimitedContext
 from flamectl_operator.flame.session_manager import TOO_LARGE, FlameError
 from flamectl_operator.flame.snapshot import NodeState, SessionManagerSnapshot
 from flamectl_operator.flame.wire import TooLargeError
@@ -45,7 +46,7 @@ def verified_by(authority: str) -> ssl.SSLContext | None:
     """
     if not authority:
         return None
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context = LimitedContext(ssl.PROTOCOL_TLS_CLIENT)
     context.load_verify_locations(cadata=authority)
     context.set_alpn_protocols(["h2"])
     return context

@@ -24,13 +24,14 @@ MAX_OTHER = 8 * 2**10
 MAX_BYTES = 13 * 2**20
 #: Bytes that may arrive before they are read, on each connection.
 WINDOW = 256 * 2**10
-#: Bytes of the head of a frame, which begins with the length of the rest and its kind (RFC 9113, 4.1).
-_HEAD, _LENGTH = 9, 3
-_DATA = 0
+_LENGTH, _DATA = 3, 0
 
 
 class FrameLimit:
     """Counts the frames in the bytes of a connection, and the bytes of those without data."""
+
+    #: Bytes of the head of a frame, which begins with the length of the rest and its kind (RFC 9113, 4.1).
+    _HEAD = 9
 
     def __init__(self) -> None:
         self._head = b""
@@ -52,40 +53,49 @@ class FrameLimit:
         if self._bytes > MAX_BYTES:
             self.exceeded = True
             return False
-        allowed = FREE + self._bytes // BYTES_FOR_EACH
+        allowed, most_other = FREE + self._bytes // BYTES_FOR_EACH, self._most_other()
         position = 0
-        while position < len(data) and self._frames <= allowed and self._other <= MAX_OTHER:
+        while position < len(data) and self._frames <= allowed and self._other <= most_other:
             if self._rest:
                 step = min(self._rest, len(data) - position)
                 self._rest -= step
             else:
-                step = min(_HEAD - len(self._head), len(data) - position)
+                step = min(self._HEAD - len(self._head), len(data) - position)
                 self._head += data[position : position + step]
-                if len(self._head) == _HEAD:
-                    self._rest, kind = int.from_bytes(self._head[:_LENGTH], "big"), self._head[_LENGTH]
+                if len(self._head) == self._HEAD:
+                    self._begin(self._head)
                     self._head = b""
                     self._frames += 1
-                    self._other += self._rest if kind != _DATA else 0
             position += step
-        self.exceeded = self._frames > allowed or self._other > MAX_OTHER
+        self.exceeded = self._frames > allowed or self._other > most_other
         return not self.exceeded
+
+    def _begin(self, head: bytes) -> None:
+        """Take in the head of a frame."""
+        self._rest = int.from_bytes(head[:_LENGTH], "big")
+        self._other += self._rest if head[_LENGTH] != _DATA else 0
+
+    def _most_other(self) -> int:
+        return MAX_OTHER
 
 
 class _LimitedProtocol(H2Protocol):
     """Closes the connection at the limit, and after what grpclib does not know."""
 
-    limit: FrameLimit
+    limits: list[FrameLimit]
     _transport: Transport
 
     def connection_made(self, transport: BaseTransport) -> None:
         """See `asyncio.Protocol`."""
         assert isinstance(transport, Transport)
         self._transport = transport
+        if (tls := transport.get_extra_info("ssl_object")) is not None:
+            self.limits.append(tls.limit)
         super().connection_made(transport)
 
     def data_received(self, data: bytes) -> None:
         """See `asyncio.Protocol`."""
-        if not self.limit.admits(data):
+        if not self.limits[0].admits(data):
             self._transport.abort()
             return
         try:
@@ -100,20 +110,21 @@ class LimitedChannel(Channel):
 
     def __init__(self, host: str, port: int, tls: ssl.SSLContext | None, certified_name: str = "") -> None:
         super().__init__(host, port, ssl=tls, config=_configuration(certified_name))
-        self._limit = FrameLimit()
+        self._limits = [FrameLimit()]
 
     def begin_call(self) -> None:
         """Count the frames of the next call from zero."""
-        self._limit.begin_call()
+        for limit in self._limits:
+            limit.begin_call()
 
     @property
     def exceeded(self) -> bool:
         """Whether the server sent more in the last call than it may."""
-        return self._limit.exceeded
+        return any(limit.exceeded for limit in self._limits)
 
     def _protocol_factory(self) -> H2Protocol:
         protocol = _LimitedProtocol(Handler(), self._config, self._h2_config)
-        protocol.limit = self._limit = FrameLimit()
+        protocol.limits = self._limits = [FrameLimit()]
         return protocol
 
 

@@ -14,7 +14,7 @@ from grpclib.const import Status
 from grpclib.exceptions import ProtocolError
 from pytest_mock import MockerFixture
 
-from flamectl_operator.flame import answers
+from flamectl_operator.flame import answers, records
 from flamectl_operator.flame.answer_memory import AnswerMemory
 from flamectl_operator.flame.client import GrpcSessionManager, verified_by
 from flamectl_operator.flame.session_manager import FlameError
@@ -293,6 +293,16 @@ async def test_session_manager_with_tls_is_verified_by_the_authority(certificate
         assert (await client.snapshot()).nodes == {"a": NodeState.READY}
         await client.release_node("a")
         assert (await client.snapshot()).nodes == {}
+        client.close()
+
+
+async def test_large_answer_arrives_through_tls(certificate: ssl.SSLContext) -> None:
+    server = FlameServer(FlameModel(asyncio.get_running_loop()))
+    for number in range(3):
+        server.model.open_session(f"{number}" * 2 * records.MAX_BESIDE_DATA, tasks=1)
+    async with server.serve(tls=certificate) as port:
+        client = GrpcSessionManager("localhost", port, verified_by(AUTHORITY), deadline=60)
+        assert len((await client.snapshot()).sessions) == 3
         client.close()
 
 

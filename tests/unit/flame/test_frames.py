@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 import asyncio
+import ssl
 import struct
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from pathlib import Path
 from urllib.parse import quote
 
 import pytest
 from hpack import Encoder
 
-from flamectl_operator.flame.client import GrpcSessionManager
+from flamectl_operator.flame import records as records_of_tls
+from flamectl_operator.flame.client import GrpcSessionManager, verified_by
 from flamectl_operator.flame.frames import BYTES_FOR_EACH, FREE, MAX_OTHER, FrameLimit
 from flamectl_operator.flame.messages import message_class
 from flamectl_operator.flame.session_manager import LONGEST, FlameError
+from tests.flame.certified import served_as_localhost
 from tests.flame.server import LOOPBACK, two_free_ports
+from tests.unit.kube.certificates import AUTHORITY
 
 REAL_TIME = True
 
@@ -34,8 +39,14 @@ def _answer(kind: int, flags: int, stream: int, body: bytes) -> bytes:
 
 
 @asynccontextmanager
-async def _session_manager(answer: Callable[[int], bytes]) -> AsyncIterator[int]:
-    """Serve what answers each call, given its stream; yields the port of the frontend. The backend answers the same."""
+async def _session_manager(
+    answer: Callable[[int], bytes], tls: ssl.SSLContext | None = None, pieces: int = 2**30
+) -> AsyncIterator[int]:
+    """Serve what answers each call, given its stream; yields the port of the frontend. The backend answers the same.
+
+    Args:
+        pieces: Bytes that are written at once. With TLS each piece is a record of its own.
+    """
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
@@ -45,7 +56,9 @@ async def _session_manager(answer: Callable[[int], bytes]) -> AsyncIterator[int]
                 head = await reader.readexactly(9)
                 await reader.readexactly(int.from_bytes(head[:3], "big"))
                 if head[3] == _HEADERS:
-                    writer.write(answer(int.from_bytes(head[5:], "big")))
+                    answered = answer(int.from_bytes(head[5:], "big"))
+                    for start in range(0, len(answered), pieces):
+                        writer.write(answered[start : start + pieces])
                     await writer.drain()
         except (asyncio.IncompleteReadError, ConnectionError):
             pass
@@ -53,7 +66,7 @@ async def _session_manager(answer: Callable[[int], bytes]) -> AsyncIterator[int]
             writer.close()
 
     port = two_free_ports()
-    servers = [await asyncio.start_server(serve, LOOPBACK, each) for each in (port, port + 1)]
+    servers = [await asyncio.start_server(serve, LOOPBACK, each, ssl=tls) for each in (port, port + 1)]
     try:
         yield port
     finally:
@@ -164,6 +177,39 @@ async def test_server_that_sends_a_megabyte_beside_its_data_is_told_as_one_that_
                 await call(client)
         finally:
             client.close()
+
+
+def _padded(size: int) -> Callable[[int], bytes]:
+    """An answer of Flame's that has so many bytes in a field that the client does not know."""
+    field = b"\xfa\x07" + bytes([0x80 | size & 0x7F, size >> 7]) + bytes(size)
+    return _whole(message=b"\0" + struct.pack(">I", len(field)) + field)
+
+
+@pytest.mark.parametrize("call", _CALLS.values(), ids=_CALLS)
+async def test_server_that_sends_a_record_of_tls_for_each_byte_is_told_as_one_that_sends_too_much(
+    call: Callable[[GrpcSessionManager], Awaitable[object]], tmp_path: Path
+) -> None:
+    async with _session_manager(_padded(3000), served_as_localhost(tmp_path), pieces=1) as port:
+        client = GrpcSessionManager(LOOPBACK, port, verified_by(AUTHORITY), certified_name="localhost", deadline=60)
+        try:
+            with pytest.raises(FlameError, match="more than an answer needs"):
+                await call(client)
+        finally:
+            client.close()
+
+
+@pytest.mark.parametrize("records", [b"\x16\x03\x03\0\1x" * 1000, b"\x16\x03\x03\x40\0" + bytes(2**14)])
+@pytest.mark.parametrize("act", ["do_handshake", "read", "unwrap"])
+def test_records_of_tls_are_not_decrypted_beyond_the_limit(
+    monkeypatch: pytest.MonkeyPatch, act: str, records: bytes
+) -> None:
+    monkeypatch.setattr(records_of_tls, "MAX_BESIDE_DATA", 2**14)
+    context, arrived = verified_by(AUTHORITY), ssl.MemoryBIO()
+    assert context is not None
+    connection = context.wrap_bio(arrived, ssl.MemoryBIO(), server_hostname="localhost")
+    arrived.write(records)
+    with pytest.raises(ssl.SSLError, match="more than an answer needs"):
+        getattr(connection, act)()
 
 
 #: Answers of servers that are no session managers, or whose gRPC goes beyond what the client knows.
