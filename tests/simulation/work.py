@@ -5,7 +5,12 @@ from __future__ import annotations
 from datetime import datetime
 from typing import TYPE_CHECKING
 
-from flamectl_operator.api.constants import PROTECTION_ANNOTATION, REVISION_ANNOTATION, SAFE_TO_EVICT_ANNOTATION
+from flamectl_operator.api.constants import (
+    DRAINING_SINCE_ANNOTATION,
+    PROTECTION_ANNOTATION,
+    REVISION_ANNOTATION,
+    SAFE_TO_EVICT_ANNOTATION,
+)
 from flamectl_operator.flame.snapshot import Load, NodeState
 from tests.simulation.check import Check
 from tests.simulation.objects import (
@@ -209,6 +214,10 @@ class Work(Check):
         if self._loop.now - since >= min(want.drain for want in specs) - CLOCKS:
             return
         if heard is None or self._loop.now - max(heard.begun, heard.last_said) >= SILENT:
+            return
+        # A time before the world was written by hand. A process goes by it unless it saw the executor before.
+        recorded = annotations_of(pod).get(DRAINING_SINCE_ANNOTATION)
+        if recorded and moment(recorded) < 0 and heard.begun > since:
             return
         if model := self.flame.model_of(name_of(owner)):
             manager = self._manager(pod)
