@@ -139,11 +139,12 @@ class Volume(View, frozen=True):
 class PodSpec(View, frozen=True):
     """The fields of a Pod's spec that decisions use.
 
-    Its demands on a node, `containers`, `resources` and `node_selector`, are kept while it has no node.
+    Its demands on a node, `containers`, `resources`, `overhead` and `node_selector`, are kept while it has no node.
     """
 
     node_name: str = ""
     node_selector: dict[str, str] | None = None
+    overhead: dict[str, str] | None = None
     containers: tuple[PodContainer, ...] = ()
     resources: ContainerResources | None = None
     scheduler_name: str = ""
@@ -164,6 +165,7 @@ class PodStatus(View, frozen=True):
     init_container_statuses: tuple[ContainerStatus, ...] = ()
     container_statuses: tuple[ContainerStatus, ...] = ()
     resource_claim_statuses: tuple[PodResourceClaimStatus, ...] = ()
+    nominated_node_name: str = ""
     pod_ip: str = msgspec.field(default="", name="podIP")
 
 

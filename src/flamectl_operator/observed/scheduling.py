@@ -26,6 +26,8 @@ _LACKS_NODE = re.compile(
 #: than each node has. Devices that ResourceClaims hold are no matter of preemption.
 _NO_ROOM_HELPS = re.compile(r"preemption: 0/(\d+) nodes are available: \1 Preemption is not helpful for scheduling")
 _DEVICES = "allocate"
+#: Reason of the scheduler for a Pod whose scheduling failed by an error, such as a volume that was not made in time.
+SCHEDULER_ERROR = "SchedulerError"
 #: Reason of the API server for a Pod with scheduling gates.
 GATED = "SchedulingGated"
 

@@ -37,23 +37,40 @@ def waiting_since(pod: PodView) -> tuple[PodProblem, datetime] | None:
 
 
 def _without_scheduler(pod: PodView) -> tuple[PodProblem, datetime] | None:
-    """Return what keeps schedulers from a Pod, as far as the Pod shows. A scheduler that finds no node says so itself."""
+    """Return what keeps schedulers from a Pod, as far as the Pod shows. A scheduler that finds no node says so itself.
+
+    A scheduler says nothing while it waits until the volumes of a Pod are made for the node that it chose. Since Kubernetes 1.35
+    it nominates that node.
+    """
     scheduled, since = condition(pod, "PodScheduled"), pod.metadata.creation_timestamp
     if gates_lifted(pod):
         since = pod.metadata.last_written or since
     elif scheduled is not None and scheduled.status == "False":
         return None
+    claims = " ".join(dict.fromkeys(pod.claim_names))
+    if (node := pod.status.nominated_node_name) and scheduled is None:
+        see = f"kubectl describe pvc {claims}" if claims else "kubectl get events"
+        how = f"the scheduler chose it, and waits until volumes and devices of the Pod are prepared there, see {see}"
+        return _waits(NOT_SCHEDULED, f'node "{node}"', f"{how}; the Pod has waited since", since)
     made = {each.name for each in pod.status.resource_claim_statuses}
     for claim in pod.spec.resource_claims:
         if (template := claim.resource_claim_template_name) and claim.name not in made:
             how = "it gave the Pod no ResourceClaim (does it exist?); the Pod has waited for a scheduler since"
             return _waits(NOT_SCHEDULED, f'ResourceClaimTemplate "{template}"', how, since)
     doubts = ["is it installed and running?"]
-    if claims := [each.resource_claim_name for each in pod.spec.resource_claims if each.resource_claim_name]:
-        listed = ", ".join(f'"{each}"' for each in claims)
-        doubts.append(f"does ResourceClaim {listed} exist?")
-    how = f"it has not looked at the Pod ({' '.join(doubts)}), which has waited since"
+    if devices := [each.resource_claim_name for each in pod.spec.resource_claims if each.resource_claim_name]:
+        doubts.append(f"does ResourceClaim {_listed(devices)} exist?")
+    known = "it has not looked at the Pod"
+    if claims:
+        known = "it has not said why the Pod has no node"
+        volumes = f"does PersistentVolumeClaim {_listed(pod.claim_names)} get its volume?"
+        doubts.append(f"{volumes} see kubectl describe pvc {claims}")
+    how = f"{known} ({' '.join(doubts)}), which has waited since"
     return _waits(NOT_SCHEDULED, f'scheduler "{pod.spec.scheduler_name or _DEFAULT_SCHEDULER}"', how, since)
+
+
+def _listed(names: Iterable[str]) -> str:
+    return ", ".join(f'"{each}"' for each in dict.fromkeys(names))
 
 
 def _init_container(pod: PodView) -> tuple[PodProblem, datetime] | None:

@@ -209,8 +209,10 @@ def keep_pod(obj: PodView) -> PodView:
 def _asking(pod: PodView) -> PodView:
     """Return a Pod without what it asks of a node, unless it has no node and asks in few words."""
     spec = pod.spec
-    few = not spec.node_name and cost((spec.containers, spec.resources, spec.node_selector)) <= MAX_ASKS_COST
-    return pod if few else replace(pod, spec=replace(spec, containers=(), resources=None, node_selector=None))
+    asks = (spec.containers, spec.resources, spec.overhead, spec.node_selector)
+    if not spec.node_name and cost(asks) <= MAX_ASKS_COST:
+        return pod
+    return replace(pod, spec=replace(spec, containers=(), resources=None, overhead=None, node_selector=None))
 
 
 def _bounded_metadata(meta: ObjectMeta, labels: int, annotations: int) -> ObjectMeta:

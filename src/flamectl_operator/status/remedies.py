@@ -8,12 +8,13 @@ from collections.abc import Iterable
 from flamectl_operator.api.constants import EXECUTOR_MANAGER, OBJECT_CACHE, SESSION_MANAGER, WAIT_CONTAINER
 from flamectl_operator.desired.pod_template import ComponentTemplate
 from flamectl_operator.desired.resource_asks import limit_field
+from flamectl_operator.desired.unvalidated import entries
 from flamectl_operator.kube.pod_views import ContainerStatus
 from flamectl_operator.observed.component import Component
 from flamectl_operator.observed.executor import Executor
 from flamectl_operator.observed.object_cache import ObjectCache
 from flamectl_operator.observed.pod_problem import PodProblem, gist
-from flamectl_operator.observed.scheduling import UNSCHEDULABLE
+from flamectl_operator.observed.scheduling import SCHEDULER_ERROR, UNSCHEDULABLE
 from flamectl_operator.status import scheduling
 
 #: The field of the spec and the main container of each component.
@@ -24,15 +25,18 @@ _COMPONENTS: dict[type[Component], tuple[str, str]] = {
 }
 #: Advice to read a log, and a command about one Pod.
 _LOG = re.compile(r" \(see kubectl logs [^()]*\)$")
-#: A claim of an object cache has its Pod's name.
+#: A claim of an object cache has its Pod's name, and one that a volume makes begins with it.
 _COMMAND = re.compile(
-    r"(kubectl (?:logs|describe pod) )[a-z0-9][-a-z0-9.]*|(kubectl describe pvc )[a-z0-9][-a-z0-9.]*-object-cache-\d+\b"
+    r"(kubectl (?:logs|describe pod) )[a-z0-9][-a-z0-9.]*"
+    r"|(kubectl describe pvc )[a-z0-9][-a-z0-9.]*-(?:object-cache|executor-manager)-\d+\b"
 )
 #: For a Pod without a node that the present spec did not make.
 _EARLIER = "it is of an earlier spec and asks for {asks}"
 _EARLIER_UNKNOWN = "it is of an earlier spec, see what it asks for by kubectl describe pod {pod}"
 #: For a container that the template does not have, in place of fields of the FlameCluster.
 _ADDED = "a webhook added this container, so change it there"
+#: The words of a remedy before `imagePullSecrets`.
+_ADD_PULL = "add a Secret to"
 #: A field of the FlameCluster in a remedy.
 _FIELD = re.compile(r"\{(?:image|command|container|memory_limit|template)\}")
 #: The setting for executor images without a shell, in which the waiting container cannot run.
@@ -64,17 +68,26 @@ def for_pod(message: str, name: str) -> str:
 
 def _tail(component: Component, problem: PodProblem, template: ComponentTemplate | None) -> str:
     """Return the remedy in brackets."""
-    advice = problem.remedy.format(**_names(component, problem.container, template)) if problem.remedy else ""
+    remedy = _with_pull_secrets(problem.remedy, template)
+    advice = remedy.format(**_names(component, problem.container, template)) if remedy else ""
     if template is not None and template.revision == component.revision and _FIELD.search(problem.remedy):
         added = bool(problem.container) and problem.container not in template.container_names
         advice = _ADDED if added else advice
-    if problem.reason == UNSCHEDULABLE and template is not None:
+    if problem.reason in (UNSCHEDULABLE, SCHEDULER_ERROR) and template is not None:
         if template.revision == component.revision:
             advice = scheduling.remedy(problem.cause, template, component.name, component.pod.spec)
         else:
             asks = scheduling.asked_before(problem.cause, component.pod.spec)
             advice = (_EARLIER if asks else _EARLIER_UNKNOWN).format(asks=asks, pod=component.name)
     return f" ({advice})" if advice else ""
+
+
+def _with_pull_secrets(remedy: str, template: ComponentTemplate | None) -> str:
+    """Return a remedy that names the Secrets of the author. A kubelet passes over those that do not exist."""
+    secrets = entries(template.manifest["spec"], "imagePullSecrets") if template is not None else []
+    if names := ", ".join(str(each.get("name")) for each in secrets):
+        return remedy.replace(_ADD_PULL, f"create or correct Secret {names} of")
+    return remedy
 
 
 def _names(component: Component, container: str, template: ComponentTemplate | None) -> dict[str, str]:

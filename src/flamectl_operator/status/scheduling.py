@@ -52,6 +52,10 @@ _OTHERS = (
     ("max volume count", "add a node"),
     ("allocate all claims", "change {template}.resourceClaims, or see kubectl describe resourceclaims"),
     ("resourceclaim", "change {template}.resourceClaims, or see kubectl describe resourceclaims"),
+    ("device class", "create the DeviceClass, or correct the request of {template}.resourceClaims"),
+    ('plugin "VolumeBinding"', "see kubectl describe pvc{claims}"),
+    ('plugin "DynamicResources"', "see kubectl describe resourceclaims"),
+    ("pod is not owner", "delete that claim, or rename the volume in {template}.volumes"),
     ("Too many pods", "add a node"),
     ("no nodes available", "add a node"),
     ("were unschedulable", "add a node, or kubectl uncordon one"),
@@ -112,10 +116,14 @@ def _remedies(words: str, template: ComponentTemplate, pod: str, found: PodSpec)
         keys = ", ".join(dict.fromkeys(str(each.get("topologyKey")) for each in spread))
         yield f"it asks for topologySpreadConstraints by {keys}: change {place}.topologySpreadConstraints"
     claims = [pod] if template.claim_volume or pod in template.claim_names else []
+    # Kubernetes makes a claim of this name for such a volume.
+    made = [f"{pod}-{each.get('name')}" for each in entries(spec, "volumes") if "ephemeral" in each]
+    mounted = (*claims, *sorted(template.claim_names - {*claims}), *made)
+    of_class = f"{template.field}.persistence.storageClassName" if claims else f"{place}.volumes" if made else ""
     names = {
         "template": place,
-        "claims": "".join(f" {each}" for each in (*claims, *sorted(template.claim_names - {*claims}))[:_CLAIMS]),
-        "class": f", or correct {template.field}.persistence.storageClassName" if claims else "",
+        "claims": "".join(f" {each}" for each in mounted[:_CLAIMS]),
+        "class": of_class and f", or correct {of_class}",
         "host_port": _host_port(spec, place),
     }
     claim = _MISSING_CLAIM.search(words)
@@ -136,6 +144,10 @@ def _added(
         own: The field that asks for most of it, and the quantities of all; both empty where the template asks for none.
     """
     field, quantities = own
+    overhead = (found.overhead or {}).get(resource, "")
+    if amount(overhead) > sum(map(amount, quantities)):
+        place = f"{template.field}.podTemplate.spec.runtimeClassName"
+        return f"its RuntimeClass adds {resource} {overhead} as overhead: change {place}, or add a node"
     asks = {each.name: _quantity(each.resources, resource) for each in found.containers}
     name = max(asks, key=lambda each: amount(asks[each] or 0), default="")
     if name and amount(asks[name] or 0) > sum(map(amount, quantities)):
@@ -151,7 +163,9 @@ def _added_selection(spec: dict[str, Any], found: PodSpec) -> Iterator[str]:
     asked_for = as_object(spec.get("nodeSelector"))
     added = {key: value for key, value in (found.node_selector or {}).items() if key not in asked_for}
     if added:
-        yield f"a webhook or the namespace adds nodeSelector {_pairs(added)}: change it there, or label a node"
+        name = spec.get("runtimeClassName")
+        who = f"RuntimeClass {name}, a webhook or the namespace" if name else "a webhook or the namespace"
+        yield f"{who} adds nodeSelector {_pairs(added)}: change it there, or label a node"
     elif found.containers and not asked_for and "affinity" not in spec:
         yield "a webhook adds an affinity: change it there, or label a node"
 

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from flamectl_operator.api.constants import EXECUTOR_MANAGER, SESSION_MANAGER, WAIT_CONTAINER
+from flamectl_operator.api.constants import EXECUTOR_MANAGER, OBJECT_CACHE, SESSION_MANAGER, WAIT_CONTAINER
 from flamectl_operator.api.status import FlameClusterStatus, Generations, find
 from flamectl_operator.kube.pod_views import (
     ContainerResources,
@@ -28,6 +28,7 @@ from tests.unit.builders import (
     cached,
     cluster_plan,
     condition,
+    desired,
     effective,
     ended,
     executor_pod,
@@ -122,6 +123,27 @@ def test_waiting_container_out_of_memory_is_named_with_the_field_to_change(how: 
     assert status.reason == "OOMKilled"
     field = f"spec.executorManager.podTemplate.spec.initContainers[name={WAIT_CONTAINER}]"
     assert f"it was killed at its memory limit (raise {field}.resources.limits.memory)" in str(status.message)
+
+
+@pytest.mark.parametrize("kind", ["sessionManager", "executorManager", "objectCache"])
+def test_denied_image_names_the_pull_secrets_that_its_author_set(kind: str) -> None:
+    part = {"image": IMAGE, "podTemplate": {"spec": {"imagePullSecrets": [{"name": "a"}, {"name": "b"}]}}}
+    changes: dict[str, Any] = {"executorManager": {"replicas": 1}} | {kind: part}
+    wanted = desired(changes)
+    containers = {"sessionManager": SESSION_MANAGER, "executorManager": EXECUTOR_MANAGER, "objectCache": OBJECT_CACHE}
+    denied = msgspec.structs.replace(waiting(containers[kind], "ErrImagePull", f"{IMAGE}: access denied"), image=IMAGE)
+    makers: dict[str, Any] = {
+        "sessionManager": session_manager,
+        "executorManager": executor_pod,
+        "objectCache": object_cache_pod,
+    }
+    pods = [makers[kind](state="crashing", containers=[denied], wanted=wanted)]
+    pods += [] if kind == "sessionManager" else [session_manager(wanted=wanted)]
+
+    secrets = f"create or correct Secret a, b of spec.{kind}.podTemplate.spec.imagePullSecrets"
+    assert f"access denied, or no such repository (correct spec.{kind}.image, or {secrets})" in str(
+        _status(*pods, **changes).unhealthy_pods
+    )
 
 
 @pytest.mark.parametrize(
@@ -547,6 +569,13 @@ TEMPLATED = {"resourceClaims": [{"name": "gpu", "resourceClaimTemplateName": "on
             f'does ResourceClaim "shared" exist?), which has waited since {BORN}',
             id="a claim",
         ),
+        pytest.param(
+            {"volumes": [{"name": "d", "persistentVolumeClaim": {"claimName": "data"}}]},
+            'scheduler "default-scheduler": it has not said why the Pod has no node (is it installed and running? '
+            'does PersistentVolumeClaim "data" get its volume? see kubectl describe pvc data), '
+            f"which has waited since {BORN}",
+            id="a claim that gets its volume when the Pod has a node",
+        ),
     ],
 )
 @pytest.mark.parametrize("component", ["session manager", "executor", "object cache"])
@@ -568,6 +597,41 @@ def test_pod_that_no_scheduler_looks_at_is_named_after_the_patience(
     assert f"NotScheduled: {said}" in str(after.message)
     assert [(each.reason, each.message) for each in after.unhealthy_pods] == [("NotScheduled", said)]
     assert _status(*pods, count=1, before=after, now=later(5000)).to_wire() == after.to_wire()
+
+
+@pytest.mark.parametrize(
+    ("spec", "see"),
+    [
+        ({"volumes": [{"name": "d", "persistentVolumeClaim": {"claimName": "data"}}]}, "kubectl describe pvc data"),
+        ({}, "kubectl get events"),
+    ],
+    ids=["a claim", "a device, or a claim that a volume makes"],
+)
+def test_pod_whose_scheduler_waits_for_its_volume_on_a_chosen_node_names_node_and_claim(
+    spec: dict[str, Any], see: str
+) -> None:
+    unscheduled = session_manager("unscheduled", created=ago(40), spec=spec)
+    status = msgspec.structs.replace(unscheduled.status, nominated_node_name="node-7")
+    told = _status(msgspec.structs.replace(unscheduled, status=status))
+
+    assert told.reason == "NotScheduled"
+    assert (
+        'NotScheduled: node "node-7": the scheduler chose it, and waits until volumes and devices of the Pod are prepared '
+        f"there, see {see}; the Pod has waited since 2025-06-01 "
+    ) in str(told.message)
+
+
+def test_scheduler_that_failed_to_bind_a_volume_is_told_with_the_claim() -> None:
+    words = 'running PreBind plugin "VolumeBinding": binding volumes: context deadline exceeded'
+    failed = condition("PodScheduled", "False", "SchedulerError", words)
+    spec = {"volumes": [{"name": "d", "persistentVolumeClaim": {"claimName": "data"}}]}
+    executors = {"replicas": 1, "podTemplate": {"spec": spec}}
+    wanted = desired({"executorManager": executors})
+    pod = executor_pod(0, "unscheduled", conditions=[failed], spec=spec, wanted=wanted)
+    status = _status(SM, pod, executorManager=executors)
+
+    assert status.reason == "Unschedulable"
+    assert f"SchedulerError: {words} (see kubectl describe pvc data)" in str(status.message)
 
 
 def test_template_of_claims_that_gave_a_claim_is_not_named() -> None:

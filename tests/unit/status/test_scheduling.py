@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from flamectl_operator.kube.pod_views import PodContainer, PodSpec
 from flamectl_operator.status.remedies import for_pod
 from flamectl_operator.status.scheduling import remedy
 from tests.unit.builders import desired
@@ -181,13 +182,71 @@ def _pod(resources: dict[str, Any] | None = None, **pod_spec: Any) -> dict[str, 
             _pod(),
             f"change {TEMPLATE}.resourceClaims, or see kubectl describe resourceclaims",
         ),
+        (
+            "0/3 nodes are available: request gpu: device class h100 does not exist.",
+            _pod(),
+            f"create the DeviceClass, or correct the request of {TEMPLATE}.resourceClaims",
+        ),
+        (
+            'running PreBind plugin "VolumeBinding": binding volumes: context deadline exceeded',
+            _pod(volumes=[{"name": "d", "persistentVolumeClaim": {"claimName": "data"}}]),
+            "see kubectl describe pvc data",
+        ),
+        (
+            'running PreBind plugin "DynamicResources": device binding timeout',
+            _pod(),
+            "see kubectl describe resourceclaims",
+        ),
+        (
+            "0/3 nodes are available: pod has unbound immediate PersistentVolumeClaims. not found",
+            _pod(volumes=[{"name": "d", "ephemeral": {}}]),
+            f"see kubectl describe pvc my-flame-executor-manager-7-d, or correct {TEMPLATE}.volumes",
+        ),
+        (
+            ("0/3 nodes are available: PVC a/my-flame-executor-manager-7-d was not created for pod "
+            "a/my-flame-executor-manager-7 (pod is not owner). not found"),
+            _pod(volumes=[{"name": "d", "ephemeral": {}}]),
+            f"delete that claim, or rename the volume in {TEMPLATE}.volumes",
+        ),
         ("0/3 nodes are available: 3 node(s) were cursed.", _pod(), ""),
     ],
 )  # fmt: skip
 def test_words_of_the_scheduler_get_what_was_asked_and_its_field(
     words: str, executors: dict[str, Any], advice: str
 ) -> None:
-    assert remedy(words, desired({"executorManager": executors}).group.template) == advice
+    pod = "my-flame-executor-manager-7"
+    assert remedy(words, desired({"executorManager": executors}).group.template, pod) == advice
+
+
+@pytest.mark.parametrize("component", ["sessionManager", "executorManager", "objectCache"])
+@pytest.mark.parametrize(
+    ("words", "found", "advice"),
+    [
+        (
+            "0/3 nodes are available: 3 node(s) didn't match Pod's node affinity/selector.",
+            PodSpec(node_selector={"kata": "yes"}, containers=(PodContainer(name="any"),)),
+            "RuntimeClass kata, a webhook or the namespace adds nodeSelector kata=yes: change it there, or label a node",
+        ),
+        (
+            "0/3 nodes are available: 3 Insufficient cpu.",
+            PodSpec(overhead={"cpu": "9"}, containers=(PodContainer(name="any"),)),
+            "its RuntimeClass adds cpu 9 as overhead: change {}.runtimeClassName, or add a node",
+        ),
+    ],
+)
+def test_what_a_runtime_class_adds_is_told_as_its_own(component: str, words: str, found: PodSpec, advice: str) -> None:
+    resources = {"limits": {"cpu": 1, "memory": "4Gi"}}
+    part = {"image": "any", "resources": resources, "podTemplate": {"spec": {"runtimeClassName": "kata"}}}
+    wanted = desired({component: part})
+    templates = {
+        "sessionManager": wanted.session_manager,
+        "executorManager": wanted.group.template,
+        "objectCache": wanted.object_cache,
+    }
+    template = templates[component]
+    assert template is not None
+
+    assert remedy(words, template, found=found) == advice.format(f"spec.{component}.podTemplate.spec")
 
 
 def test_field_is_that_of_the_component() -> None:
@@ -222,4 +281,6 @@ def test_command_for_one_of_several_object_caches_names_its_own_claim() -> None:
     message = "no room (see kubectl describe pvc my-flame-object-cache-0, or correct spec.objectCache)"
 
     assert for_pod(message, "my-flame-object-cache-12") == message.replace("cache-0", "cache-12")
+    of_volume = "see kubectl describe pvc my-flame-executor-manager-0-d, or correct"
+    assert for_pod(of_volume, "my-flame-executor-manager-1") == of_volume.replace("-0-d", "-1-d")
     assert for_pod("see kubectl describe pvc data", "my-flame-executor-manager-1") == "see kubectl describe pvc data"
