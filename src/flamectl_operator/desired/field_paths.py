@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any
 
 from pydantic.alias_generators import to_camel
@@ -13,6 +14,10 @@ from flamectl_operator.desired.unvalidated import as_object
 #: A path below a Pod's spec in a message of the API server.
 _PATH = re.compile(r"(?<![\w.])spec\.([A-Za-z][\w.\[\]]*)")
 _CONTAINER = re.compile(r"(containers|initContainers)\[(\d+)\](?:\.(\w+)(\S*))?")
+#: A limit of a container, as the API server names it beside that of its whole Pod.
+_OF_WHOLE = re.compile(r"\bspec\.resources\.(containers|initContainers)\[(\d+)\]\[([^\]]+)\]\.(\w+)")
+#: A label or an annotation in a message of the API server.
+_METADATA = re.compile(r"(?<![\w.])metadata\.(labels|annotations)\[([^\]]+)\]")
 #: An entry of a list at the begin of a path.
 _ENTRY = re.compile(r"(\w+)\[(\d+)\]")
 #: Fields of the main container for which the component itself has a field.
@@ -46,7 +51,24 @@ def authored_paths(message: str, component: str, pod_spec: Mapping[str, Any], as
         theirs = as_object(authored[place]) if place is not None else {}
         return f"{prefix}.podTemplate.spec.{kind}{where}" + (f".{_placed(field + rest, made, theirs)}" if field else "")
 
-    return _PATH.sub(replace, message)
+    return _PATH.sub(replace, _OF_WHOLE.sub(r"spec.\1[\2].resources.\4[\3]", message))
+
+
+def authored_metadata(message: str, place: str = "", metadata: Mapping[str, Any] = MappingProxyType({})) -> str:
+    """Return a message with the path of each label and annotation replaced by that of the FlameCluster.
+
+    Args:
+        place: The path of the metadata that the object has besides the common labels and annotations.
+        metadata: This metadata; empty for an object that has none from its author.
+    """
+
+    def replace(match: re.Match[str]) -> str:
+        kind, key = match.groups()
+        if key in as_object(metadata.get(kind)):
+            return f"{place}.{kind}[{key}]"
+        return f"spec.common{kind.capitalize()}[{key}]"
+
+    return _METADATA.sub(replace, message)
 
 
 def _placed(path: str, made: Mapping[str, Any], asked: Mapping[str, Any]) -> str:

@@ -30,7 +30,7 @@ from flamectl_operator.api.constants import (
 from flamectl_operator.api.flamecluster import ExecutorManagerSpec, FlameClusterSpec, SessionManagerSpec
 from flamectl_operator.api.object_cache import ObjectCacheSpec
 from flamectl_operator.desired import names, revision
-from flamectl_operator.desired.field_paths import authored_paths
+from flamectl_operator.desired.field_paths import authored_metadata, authored_paths
 from flamectl_operator.desired.metadata import Identity
 from flamectl_operator.desired.strategic_merge import strategic_merge
 from flamectl_operator.desired.unvalidated import as_object, entries, entry
@@ -71,6 +71,7 @@ class ComponentTemplate:
     def explain(self, message: str) -> str:
         """Return what the API server says about a Pod, with the component and the paths of the FlameCluster."""
         words = authored_paths(message, self.component, self.manifest["spec"], self.asked)
+        words = authored_metadata(words, f"{self.field}.podTemplate.metadata", self.manifest["metadata"])
         return f"{self.component.replace('-', ' ')}: {words}"
 
     @property

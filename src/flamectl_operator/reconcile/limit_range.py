@@ -20,7 +20,7 @@ from flamectl_operator.desired.unvalidated import as_object, entries
 #: provided ratio is 10.000000` (plugin/pkg/admission/limitranger in Kubernetes).
 _COMPLAINT = re.compile(
     r"(?:(?P<bound>maximum|minimum) (?P<used>[\w./-]+) usage|(?P<ratio>[\w./-]+) max limit to request ratio)"
-    r" per (?P<kind>\w+) is (?P<amount>[^\s,]*\w)"
+    r" per (?P<kind>\w+) is (?P<amount>[^\s,]*\w)(?:(?:\.|, but)\s+[Nn]o (?P<lacks>request|limit) is specified)?"
 )
 #: The claim of a session manager or of an object cache.
 _CLAIM = re.compile(rf'persistentvolumeclaims "[^"]*-({SESSION_MANAGER}|{OBJECT_CACHE})(?:-\d+)?" ')
@@ -77,7 +77,9 @@ def claim_size(words: str) -> str:
 
 
 def _fields(complaint: re.Match[str], template: ComponentTemplate) -> list[str]:
-    """Return the fields of the containers beyond a bound; that of the component where only a default can be beyond it.
+    """Return the fields of the containers beyond a bound, or without the amount that it bounds.
+
+    It is that of the component where only a default can be beyond the bound.
 
     For a bound on whole Pods it is the field that asks for most.
     """
@@ -87,8 +89,16 @@ def _fields(complaint: re.Match[str], template: ComponentTemplate) -> list[str]:
         return [field.partition(".resources.")[0] or template.field]
     spec = template.manifest["spec"]
     containers = [*entries(spec, "containers"), *entries(spec, "initContainers")]
-    beyond = [each for each in containers if complaint["kind"] == "Container" and _is_beyond(complaint, each)]
+    judges = _lacks if complaint["lacks"] else _is_beyond
+    beyond = [each for each in containers if complaint["kind"] == "Container" and judges(complaint, each)]
     return [template.container_field(each["name"]) for each in beyond] or [template.field]
+
+
+def _lacks(complaint: re.Match[str], container: dict[str, Any]) -> bool:
+    """Return whether a container has no request or limit, as the complaint says. A limit is also the request."""
+    resources, name = as_object(container.get("resources")), complaint["used"] or complaint["ratio"]
+    parts = ("limits",) if complaint["lacks"] == "limit" else ("requests", "limits")
+    return not any(_amount(resources, part, name) for part in parts)
 
 
 def _is_beyond(complaint: re.Match[str], container: dict[str, Any]) -> bool:

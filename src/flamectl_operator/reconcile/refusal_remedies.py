@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from flamectl_operator.api.constants import SESSION_MANAGER
+from flamectl_operator.api.quantity import amount
 from flamectl_operator.desired.pod_template import ComponentTemplate
 from flamectl_operator.desired.resource_asks import Kind, asked
 from flamectl_operator.reconcile.limit_range import claim_size, defaults_remedy, limit_range_remedy
@@ -23,7 +24,7 @@ REJECTED = "Rejected"
 MISSING = re.compile(r"failed quota: [^:]*: must specify (.*)", re.DOTALL)
 _FOR_CONTAINERS = re.compile(r"([\w./-]+) for: ([\w.,-]+)")
 #: The first resource that exceeds a quota: `requested: limits.cpu=9,pods=1, used: ...`.
-_REQUESTED = re.compile(r"requested: ([\w./-]+?)=")
+_REQUESTED = re.compile(r"requested: ([\w./-]+?)=([\w.]*)")
 #: The words of a webhook or of an admission policy, which may be any.
 POLICY = re.compile(r"admission webhook|ValidatingAdmissionPolicy|MutatingAdmissionPolicy|admission plugin")
 _NO_ADDRESS = "an administrator widens the range of addresses of Services, or other Services are deleted"
@@ -93,14 +94,20 @@ def _quota(words: str, template: ComponentTemplate | None) -> str:
         if template.component == SESSION_MANAGER:
             return "raise the quota, or delete other Pods"
         return f"lower {template.field}.replicas, or raise the quota"
-    return f"lower {_asking(name, template)}, or raise the quota"
+    return f"{_to_change(name, requested[2] if requested is not None else '', template)}, or raise the quota"
 
 
-def _asking(name: str, template: ComponentTemplate) -> str:
-    """Return the field that asks for what a quota counts, such as `limits.cpu`, `requests.nvidia.com/gpu` and `cpu`."""
+def _to_change(name: str, quantity: str, template: ComponentTemplate) -> str:
+    """Return what to do about a Pod that asks for too much of what a quota counts, such as `limits.cpu` or `cpu`."""
     kind: Kind = "limits" if name.startswith("limits.") else "requests"
-    field, _ = asked(template, kind, name.removeprefix(f"{kind}."))
-    return field or f"{template.field}.resources"
+    field, quantities = asked(template, kind, name.removeprefix(f"{kind}."))
+    if (
+        quantities
+        and amount(quantity) > sum(map(amount, quantities))
+        and "runtimeClassName" in template.manifest["spec"]
+    ):
+        return f"change {template.field}.podTemplate.spec.runtimeClassName, which adds an overhead"
+    return f"lower {field or f'{template.field}.resources'}"
 
 
 def _missing(words: str, template: ComponentTemplate) -> dict[str, None]:

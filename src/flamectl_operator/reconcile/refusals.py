@@ -7,6 +7,7 @@ import re
 from collections.abc import Awaitable, Callable, Sequence
 
 from flamectl_operator.api.quantity import amount
+from flamectl_operator.desired.field_paths import authored_metadata
 from flamectl_operator.desired.pod_template import ComponentTemplate
 from flamectl_operator.kube.errors import ApiError, BadRequestError, ForbiddenError, InvalidError, KubernetesError
 from flamectl_operator.reconcile.refusal_remedies import (
@@ -66,8 +67,8 @@ class RefusedError(Exception):
         # The advice stays whole, because it says what to do.
         room = LONGEST_MESSAGE - len(advice) - len(" ()")
         cause = _CLIENT.sub(r"spec.networkPolicy.clients\1", _BINDING.sub(r"\1", _COMPLAINTS.sub(_in_order, words)))
-        if template is not None:
-            cause = template.explain(_PREAMBLE.sub("", cause))
+        # Among the metadata of another object only the common ones come from an author.
+        cause = template.explain(_PREAMBLE.sub("", cause)) if template is not None else authored_metadata(cause)
         return cls(reason, f"{one_line(cause, room)} ({advice})")
 
     @property

@@ -22,6 +22,9 @@ TEMPLATE = {
         ("spec.containers[1].imge", "spec.executorManager.podTemplate.spec.containers[0].imge"),
         ("spec.containers[0].image", "spec.executorManager.image"),
         ("spec.containers[0].resources.limits[memory]", "spec.executorManager.resources.limits[memory]"),
+        ("spec.resources.containers[0][memory].limits", "spec.executorManager.resources.limits[memory]"),
+        ("spec.resources.containers[1][hugepages-2Mi].limits",
+         "spec.executorManager.podTemplate.spec.containers[0].resources.limits[hugepages-2Mi]"),
         ("spec.containers[0].env[3].name", "spec.executorManager.env"),
         ("spec.containers[7].image", "spec.executorManager.podTemplate.spec.containers[7].image"),
         (
@@ -70,3 +73,25 @@ def test_the_session_manager_has_paths_of_its_own() -> None:
 )
 def test_other_words_stay_as_they_are(words: str) -> None:
     assert desired().group.template.explain(words) == f"executor manager: {words}"
+
+
+@pytest.mark.parametrize("component", ["sessionManager", "executorManager", "objectCache"])
+def test_a_path_of_the_metadata_of_a_pod_names_where_its_author_wrote_it(component: str) -> None:
+    part = {"image": "any", "podTemplate": {"metadata": {"annotations": {"a/b": "c"}, "labels": {"d": "e"}}}}
+    wanted = desired({component: part})
+    templates = {
+        "sessionManager": wanted.session_manager,
+        "executorManager": wanted.group.template,
+        "objectCache": wanted.object_cache,
+    }
+    template = templates[component]
+    assert template is not None
+    place = f"spec.{component}.podTemplate.metadata"
+
+    said = template.explain('[metadata.annotations[a/b]: Invalid value: "c", metadata.labels[f]: Invalid value: "g"]')
+    assert said.partition(": ")[2] == (
+        f'[{place}.annotations[a/b]: Invalid value: "c", spec.commonLabels[f]: Invalid value: "g"]'
+    )
+    assert template.explain("metadata.annotations[h]: Forbidden").endswith(": spec.commonAnnotations[h]: Forbidden")
+    assert template.explain("metadata.annotations: Too long").endswith(": metadata.annotations: Too long")
+    assert "object.metadata.labels[d]" in template.explain("failed expression: object.metadata.labels[d] == 'x'")

@@ -100,6 +100,13 @@ def test_refusal_of_the_network_policy_names_the_client_of_the_flame_cluster() -
     assert 'invalid: spec.networkPolicy.clients[3].ipBlock.cidr: Invalid value: "10.1.2.3/8"' in str(refusal)
 
 
+def test_refusal_of_a_patched_child_names_the_common_annotation_of_the_flame_cluster() -> None:
+    words = 'Service "x" is invalid: metadata.annotations[a/b]: Invalid value: "c": no'
+    refusal = RefusedError.of(InvalidError(422, "Invalid", words))
+
+    assert 'invalid: spec.commonAnnotations[a/b]: Invalid value: "c"' in str(refusal)
+
+
 TEMPLATE = "spec.executorManager.podTemplate.spec"
 QUOTA = 'pods "x" is forbidden: failed quota: q: must specify '
 EXCEEDED = 'pods "x" is forbidden: exceeded quota: q, requested: '
@@ -114,9 +121,9 @@ LOG = {"name": "log", "image": "any", "resources": {"limits": {"memory": "5Gi"}}
          "set spec.executorManager.resources.limits.cpu, spec.executorManager.resources.requests.memory"),
         (f"{QUOTA}limits.cpu for: executor-manager,log", "QuotaExceeded",
          f"set spec.executorManager.resources.limits.cpu, {TEMPLATE}.containers[name=log].resources.limits.cpu"),
-        (f"{EXCEEDED}requests.cpu=9, used: requests.cpu=0", "QuotaExceeded",
+        (f"{EXCEEDED}requests.cpu=1, used: requests.cpu=9", "QuotaExceeded",
          "lower spec.executorManager.resources.requests.cpu, or raise the quota"),
-        (f"{EXCEEDED}cpu=9,pods=1, used: cpu=0,pods=4", "QuotaExceeded",
+        (f"{EXCEEDED}cpu=1,pods=1, used: cpu=9,pods=4", "QuotaExceeded",
          "lower spec.executorManager.resources.requests.cpu, or raise the quota"),
         (f"{EXCEEDED}limits.memory=9Gi, used: limits.memory=0", "QuotaExceeded",
          f"lower {TEMPLATE}.containers[name=log].resources.limits.memory, or raise the quota"),
@@ -161,6 +168,21 @@ def test_refusal_of_a_pod_names_the_field_of_its_component(words: str, reason: s
     assert str(refusal) == f"executor manager: {words.partition('is forbidden: ')[2]} ({remedy})"
 
 
+def test_quota_that_the_overhead_of_a_runtime_class_exceeds_names_the_class() -> None:
+    asked = {"resources": {"limits": {"cpu": 1, "memory": "4Gi"}}}
+    words = f"{EXCEEDED}requests.cpu=9001m, used: requests.cpu=0, limited: requests.cpu=4"
+    plain, classed = (
+        desired({"executorManager": {**asked, "podTemplate": {"spec": spec}}}).group.template
+        for spec in ({}, {"runtimeClassName": "kata"})
+    )
+
+    lower = "(lower spec.executorManager.resources.limits.cpu, or raise the quota)"
+    assert str(RefusedError.of(_forbidden(words), plain)).endswith(lower)
+    assert str(RefusedError.of(_forbidden(words.replace("9001m", "1")), classed)).endswith(lower)
+    change = f"(change {TEMPLATE}.runtimeClassName, which adds an overhead, or raise the quota)"
+    assert str(RefusedError.of(_forbidden(words), classed)).endswith(change)
+
+
 @pytest.mark.parametrize(
     ("words", "field"),
     [
@@ -193,14 +215,22 @@ RATIO = "max limit to request ratio per Container is 2, but provided ratio is"
         ("maximum memory usage per Container is 300Mi, but request is 512Mi", f"{MAIN} and {WAIT}"),
         (f"cpu {RATIO} 4.000000", MAIN),
         (f"memory {RATIO} 8.000000", SIDECAR),
-        ("maximum memory usage per Container is 100Mi.  No limit is specified", f"{MAIN} and {SIDECAR} and {WAIT}"),
-        ("minimum nvidia.com/gpu usage per Container is 1.  No request is specified", MAIN),
+        ("maximum memory usage per Container is 100Mi, but limit is 2Gi", f"{MAIN} and {SIDECAR} and {WAIT}"),
+        ("minimum nvidia.com/gpu usage per Container is 1.  No request is specified", f"{MAIN} and {SIDECAR} and {WAIT}"),
+        ("minimum ephemeral-storage usage per Container is 1Gi.  No request is specified", f"{SIDECAR} and {WAIT}"),
+        ("maximum ephemeral-storage usage per Container is 9Gi.  No limit is specified", f"{SIDECAR} and {WAIT}"),
+        ("ephemeral-storage max limit to request ratio per Container is 2, but no request is specified or request is 0",
+         f"{SIDECAR} and {WAIT}"),
+        ("cpu max limit to request ratio per Container is 2, but no limit is specified", SIDECAR),
         ("minimum cpu usage per Pod is 3, but request is 1", MAIN),
     ],
 )  # fmt: skip
 def test_refusal_by_a_limit_range_names_the_containers_beyond_the_bound(words: str, fields: str) -> None:
     log = {"name": "log", "image": "x", "resources": {"limits": {"memory": "128Mi"}, "requests": {"memory": "16Mi"}}}
-    resources = {"limits": {"cpu": 4, "memory": "2Gi"}, "requests": {"cpu": 1, "memory": "1536Mi"}}
+    resources = {
+        "limits": {"cpu": 4, "memory": "2Gi", "ephemeral-storage": "2Gi"},
+        "requests": {"cpu": 1, "memory": "1536Mi"},
+    }
     template = desired(
         {"executorManager": {"resources": resources, "podTemplate": {"spec": {"containers": [log]}}}}
     ).group.template
