@@ -6,12 +6,16 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
+from flamectl_operator.api.constants import REVISION_ANNOTATION, SESSION_MANAGER_ANNOTATION
 from flamectl_operator.api.flamecluster import FlameClusterSpec
 from flamectl_operator.api.model import Model
 from flamectl_operator.desired.revision import executor_revision, session_manager_revision
+from flamectl_operator.observed.component import Component
+from flamectl_operator.planning.parts import STALE
 
 #: The names of a field and of the objects around it.
 Path: TypeAlias = tuple[str, ...]
+_EDITED = "somebody changed or took off the annotation {}"
 #: Paths that an event has room for.
 MAX_PATHS = 3
 
@@ -44,6 +48,20 @@ def because(why: str, paths: tuple[str, ...]) -> str:
         return why
     few = ", ".join(paths[:MAX_PATHS]) + (", ..." if len(paths) > MAX_PATHS else "")
     return f"{why} ({few} changed)"
+
+
+def why_replaced(pods: Iterable[Component], wanted: str, paths: tuple[str, ...]) -> str:
+    """Return why stale Pods are replaced: the fields that changed, or the annotation that somebody changed or took off.
+
+    Args:
+        wanted: The revision that the Pods should have.
+        paths: The fields that changed, if they are known.
+    """
+    found = {pod.revision for pod in pods}
+    if found == {""}:
+        return _EDITED.format(REVISION_ANNOTATION)
+    # An executor that is replaced in its present revision does not tell its session manager.
+    return _EDITED.format(SESSION_MANAGER_ANNOTATION) if found == {wanted} else because(STALE, paths)
 
 
 def changed_paths(before: FlameClusterSpec, now: FlameClusterSpec) -> tuple[Path, ...]:

@@ -11,7 +11,7 @@ from flamectl_operator.observed.object_cache import ObjectCache
 from flamectl_operator.planning.cluster_plan import ClusterPlan
 from flamectl_operator.planning.part import listed
 from flamectl_operator.planning.parts import STALE, DrainReason, RolloutPlan
-from flamectl_operator.planning.spec_changes import because
+from flamectl_operator.planning.spec_changes import because, why_replaced
 from flamectl_operator.reconcile import outcomes
 from flamectl_operator.reconcile.base import PlannedStep
 from flamectl_operator.reconcile.batch import time_limit
@@ -53,7 +53,9 @@ class ReplaceStalePods(PlannedStep[RolloutPlan]):
             # An unready object cache may be deleted together with others, but not if it has become ready meanwhile.
             still_due = partial(_replaceable, pass_, cache)
             pod = named_object_cache(pass_, cache.name)
-            deleted = await pod.delete(cache.pod, STALE, unchanged=not cache.ready, still_due=still_due)
+            template = pass_.effective.desired.object_cache
+            why = STALE if template is None else why_replaced([cache], template.revision, ())
+            deleted = await pod.delete(cache.pod, why, unchanged=not cache.ready, still_due=still_due)
             if deleted is not DONE:
                 return deleted
         return DONE
@@ -68,11 +70,12 @@ class ReplaceStalePods(PlannedStep[RolloutPlan]):
         removal = ExecutorRemoval(pass_.io, (*stale, *plan.drain))
         result = await removal.delete(stale, unchanged)
         deleted = result.deleted
+        revision, changes = pass_.effective.desired.group.template.revision, pass_.changes.executors
         for reason in dict.fromkeys(reason for executor, reason in plan.delete if executor.name in deleted):
             chosen = [executor for executor, why in plan.delete if why == reason and executor.name in deleted]
-            why = because(reason, pass_.changes.executors) if reason == STALE else reason
+            why = why_replaced(chosen, revision, changes) if reason == STALE else reason
             pass_.io.record_event("ExecutorsReplaced", f"Deleted {listed(chosen)} for replacement: {why}")
-        why = because(STALE, pass_.changes.executors)
+        why = why_replaced(plan.drain, revision, changes)
         return combine([result.outcome(), await removal.mark(plan.drain, DrainReason.STALE, why)])
 
     async def apply(self, pass_: Pass, plan: RolloutPlan, /) -> Outcome:

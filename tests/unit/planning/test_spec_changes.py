@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
-from flamectl_operator.planning.spec_changes import SpecChanges, because
-from tests.unit.builders import desired, merged, spec
+from flamectl_operator.observed.component import Component
+from flamectl_operator.planning.spec_changes import SpecChanges, because, why_replaced
+from tests.unit.builders import desired, executor_pod, merged, spec
 
 IMAGE = {"executorManager": {"image": "example.com/new:1"}}
 
@@ -77,3 +78,18 @@ def test_a_change_that_replaces_nothing_leaves_the_earlier_ones() -> None:
 )
 def test_known_changed_fields_are_named(paths: tuple[str, ...], words: str) -> None:
     assert because("no longer as specified", paths) == words
+
+
+@pytest.mark.parametrize(
+    ("revisions", "why"),
+    [
+        (["now"], "somebody changed or took off the annotation flame.xflops.io/session-manager"),
+        (["", ""], "somebody changed or took off the annotation flame.xflops.io/revision"),
+        (["before"], "no longer as specified (spec.a changed)"),
+        (["", "before", "now"], "no longer as specified (spec.a changed)"),
+    ],
+)
+def test_pods_that_are_replaced_for_an_edited_mark_are_told_so(revisions: list[str], why: str) -> None:
+    pods = [Component(executor_pod(number, revision=each)) for number, each in enumerate(revisions)]
+
+    assert why_replaced(pods, "now", ("spec.a",)) == why

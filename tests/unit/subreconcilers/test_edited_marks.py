@@ -122,6 +122,23 @@ async def test_all_marks_of_the_session_manager_edited_delete_nothing(spec: str,
     assert [write for write in world.writes if write[0] == "delete"] == []
 
 
+@pytest.mark.parametrize("mark", [REVISION_ANNOTATION, SESSION_MANAGER_ANNOTATION])
+async def test_pods_that_lost_a_mark_are_not_replaced_for_the_last_change_of_the_spec(mark: str) -> None:
+    world = await _world("no claim")
+    world.edit({"executorManager": {"env": [{"name": "a", "value": "b"}]}})
+    await world.converge()
+    world.events.told.clear()
+    for each in world.api.all("pods"):
+        if not _is_session_manager(each):
+            _annotate(world, "pods", each, {key: text for key, text in _annotations(each).items() if key != mark})
+    await world.converge()
+
+    replaced = ("ExecutorsReplaced", "ObjectCacheDeleted")
+    told = [message for _, reason, message in world.events.told if reason in replaced]
+    assert all(message.endswith(f": somebody changed or took off the annotation {mark}") for message in told)
+    assert bool(told) == (mark == REVISION_ANNOTATION)
+
+
 @pytest.mark.parametrize("edit", ["nonsense", "nothing"])
 async def test_edited_revision_of_the_session_manager_is_restored(edit: str) -> None:
     world = await _world("no claim")
