@@ -33,6 +33,8 @@ class KeepChildren(Subreconciler):
         """Create, repair or delete the children."""
         outdated = pass_.plan.outdated_children
         children = [child for child in self.children if child in outdated]
+        if not children:
+            return DONE
         if len(children) == 1:
             return await ensure(pass_.io, children[0], pass_.effective)
         ends, errors = await collect_in_parallel(
