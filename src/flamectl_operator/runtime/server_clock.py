@@ -42,6 +42,8 @@ class ServerClock:
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
+        # The clocks of this machine as they are, because each step of a pass reads them and every further call costs time.
+        self.monotonic, self.boottime, self.sleep = clock.monotonic, clock.boottime, clock.sleep
         #: The server's time, and that of this machine, at `boottime` 0, in seconds since 1970.
         self._origin: float | None = None
         self._own: float | None = None
@@ -57,18 +59,6 @@ class ServerClock:
     def now(self) -> datetime:
         """Return the server's time in UTC."""
         return self._clock.now() if self._origin is None else _moment(self._origin + self.boottime())
-
-    def monotonic(self) -> float:
-        """See `Clock.monotonic`."""
-        return self._clock.monotonic()
-
-    def boottime(self) -> float:
-        """See `Clock.boottime`."""
-        return self._clock.boottime()
-
-    async def sleep(self, seconds: float) -> None:
-        """See `Clock.sleep`."""
-        await self._clock.sleep(seconds)
 
     def reading(self) -> ClockReading:
         """See `Clock.reading`."""
