@@ -113,10 +113,20 @@ _REMEDIES = {
     "StartError": "correct {image} or {command}",
     "ContainerCannotRun": "correct {image} or {command}",
     "DeadlineExceeded": "raise {template}.activeDeadlineSeconds, or take it out",
+    # With these a kubelet refuses a Pod that it has got.
+    "NodeAffinity": "see the labels of the node, and nodeSelector, affinity and nodeName in {template}",
+    "UnexpectedAdmissionError": "an administrator looks after the devices of the node, see kubectl describe pod {pod}",
+    "TopologyAffinityError": "ask for fewer processors or devices in {container}.resources, or choose other nodes",
+    "SysctlForbidden": "take it out of {template}.securityContext.sysctls, or an administrator allows it on the nodes",
+    "AppArmor": "an administrator loads the profile on the nodes, or change appArmorProfile in {template}",
+    "PodOSNotSupported": "correct {template}.os, or choose other nodes",
 }
+#: The begin of the reason of a kubelet that has no room for a Pod that it has got, such as OutOfcpu.
+_OUT_OF = "OutOf"
+_TAKEN = "see by kubectl describe node which Pods take it, or lower {container}.resources.requests"
 #: The words of kubelets about evictions, each with the remedy; `{named}` stands for the text that the pattern found.
 _EVICTIONS = (
-    (rf'EmptyDir volume "{OWN_VOLUME_PREFIX}[^"]*" exceeds', "raise {{container}}.runtimeStorage.sizeLimit"),
+    (rf'EmptyDir volume "{OWN_VOLUME_PREFIX}[^"]*" exceeds', "{{runtime_storage}}"),
     (r'EmptyDir volume "([-a-z0-9]+)" exceeds', "raise {{template}}.volumes[name={named}].emptyDir.sizeLimit"),
     (r"ephemeral (?:local )?storage (?:limit|usage) ", "raise {{container}}.resources.limits.ephemeral-storage"),
     (r"low on resource: (memory|ephemeral-storage)\b", "raise {{container}}.resources.requests.{named}"),
@@ -157,8 +167,9 @@ class PodProblem:
         cause: The cause in few words; may be empty.
         subject: The subject of the cause, such as an image; may be empty.
         container: The name of the container; empty where the whole Pod is concerned.
-        remedy: The advice for a person, with `{image}`, `{command}`, `{container}`, `{memory_limit}`, `{template}` and `{pod}`
-            for the fields of the FlameCluster and the name of the Pod, which `status/remedies.py` knows; may be empty.
+        remedy: The advice for a person, with `{image}`, `{command}`, `{container}`, `{memory_limit}`, `{template}`, `{pod}`
+            and `{runtime_storage}` for the fields of the FlameCluster and the name of the Pod, which `status/remedies.py` knows;
+            may be empty.
     """
 
     reason: str
@@ -231,7 +242,7 @@ def phase_problem(reason: str, message: str) -> PodProblem:
     """Return the problem of a Pod that failed as a whole, such as an evicted one."""
     cause = one_line(message, MAX_CAUSE)
     if reason != "Evicted":
-        return PodProblem(reason, cause, remedy=_REMEDIES.get(reason, ""))
+        return PodProblem(reason, cause, remedy=_TAKEN if reason.startswith(_OUT_OF) else _REMEDIES.get(reason, ""))
     said = message[:_MOST_READ]
     container = _EVICTED_FOR.search(said)
     return PodProblem(reason, cause, container=container[1] if container else "", remedy=_eviction_remedy(said))

@@ -35,6 +35,9 @@ _EARLIER = "it is of an earlier spec and asks for {asks}"
 _EARLIER_UNKNOWN = "it is of an earlier spec, see what it asks for by kubectl describe pod {pod}"
 #: For a container that the template does not have, in place of fields of the FlameCluster.
 _ADDED = "a webhook added this container, so change it there"
+#: For a volume of the operator that has outgrown its limit: only those of executors have a field for it.
+_RUNTIME_STORAGE = "raise spec.executorManager.runtimeStorage.sizeLimit"
+_ADDED_LIMIT = "a webhook sets this limit, so raise it there"
 #: The words of a remedy before `imagePullSecrets`.
 _ADD_PULL = "add a Secret to"
 #: A field of the FlameCluster in a remedy.
@@ -109,6 +112,7 @@ def _names(component: Component, container: str, template: ComponentTemplate | N
         "image": image,
         "command": command,
         "template": f"{field}.podTemplate.spec",
+        "runtime_storage": _RUNTIME_STORAGE if isinstance(component, Executor) else _ADDED_LIMIT,
         "pod": component.name,
         "of": f" -c {container}" if place != field else "",
     }

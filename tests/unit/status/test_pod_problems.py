@@ -203,6 +203,50 @@ def test_pod_that_was_too_long_on_its_node_is_told_with_the_field() -> None:
     assert str(told.message).endswith(f"(raise {EVICTED_TEMPLATE}.activeDeadlineSeconds, or take it out)")
 
 
+@pytest.mark.parametrize("kind", ["sessionManager", "executorManager", "objectCache"])
+@pytest.mark.parametrize(
+    ("reason", "advice"),
+    [
+        ("OutOfmemory", "see by kubectl describe node which Pods take it, or lower spec.{}.resources.requests"),
+        ("OutOfnvidia.com/gpu", "see by kubectl describe node which Pods take it, or lower spec.{}.resources.requests"),
+        ("NodeAffinity", "see the labels of the node, and nodeSelector, affinity and nodeName in spec.{}.podTemplate.spec"),
+        ("UnexpectedAdmissionError", "an administrator looks after the devices of the node, see kubectl describe pod my-flame-"),
+        ("TopologyAffinityError", "ask for fewer processors or devices in spec.{}.resources, or choose other nodes"),
+        ("SysctlForbidden", "take it out of spec.{}.podTemplate.spec.securityContext.sysctls, or an administrator allows it"),
+        ("AppArmor", "an administrator loads the profile on the nodes, or change appArmorProfile in spec.{}.podTemplate.spec"),
+        ("PodOSNotSupported", "correct spec.{}.podTemplate.spec.os, or choose other nodes"),
+    ],
+)  # fmt: skip
+def test_pod_that_its_kubelet_refuses_gets_an_advice(kind: str, reason: str, advice: str) -> None:
+    refused: dict[str, Any] = {"phase": "Failed", "reason": reason, "message": "the words of the kubelet"}
+
+    assert f"the words of the kubelet ({advice.format(kind)}" in _told_of(kind, **refused)
+
+
+@pytest.mark.parametrize(
+    ("kind", "advice"),
+    [
+        ("sessionManager", "a webhook sets this limit, so raise it there"),
+        ("executorManager", "raise spec.executorManager.runtimeStorage.sizeLimit"),
+        ("objectCache", "a webhook sets this limit, so raise it there"),
+    ],
+)
+def test_own_volume_beyond_its_limit_names_a_field_that_exists(kind: str, advice: str) -> None:
+    message = 'Usage of EmptyDir volume "flame-logs" exceeds the limit "1Gi".'
+
+    assert f"({advice})" in _told_of(kind, phase="Failed", reason="Evicted", message=message)
+
+
+def _told_of(kind: str, **pod: Any) -> str:
+    makers: dict[str, Any] = {
+        "sessionManager": session_manager,
+        "executorManager": executor_pod,
+        "objectCache": object_cache_pod,
+    }
+    pods = [makers[kind](state="failed", **pod)] + [SM] * (kind != "sessionManager")
+    return str(_status(*pods, count=1, **cached()).unhealthy_pods)
+
+
 def test_waiting_container_without_a_shell_is_told_with_the_setting_for_its_image() -> None:
     message = 'exec: "sh": executable file not found in $PATH'
     main = msgspec.structs.replace(waiting(EXECUTOR_MANAGER), image=IMAGE)
