@@ -224,16 +224,18 @@ class Reflector(Generic[T]):
                 await watching
 
     async def _watch(self) -> None:
-        """Follow the changes until the server ends the watch, or until it is silent."""
+        """Follow the changes until the server ends the watch, or should have ended it, or until it is silent."""
+        timeout = self._random.randint(MIN_WATCH_TIMEOUT, MAX_WATCH_TIMEOUT)
         events = self._client.watch(
             self._resource,
             self._namespace,
             label_selector=self._label_selector,
             resource_version=self._resource_version,
-            timeout_seconds=self._random.randint(MIN_WATCH_TIMEOUT, MAX_WATCH_TIMEOUT),
+            timeout_seconds=timeout,
             read_timeout=READ_TIMEOUT,
         )
         last_sign, empty = self._clock.monotonic(), True
+        overdue = last_sign + timeout + READ_TIMEOUT
         async with aclosing(events):
             try:
                 async for event in events:
@@ -242,6 +244,8 @@ class Reflector(Generic[T]):
                     self._succeeded()
                     self._store.apply(event, self._namespace)
                     self._resource_version = event.object.metadata.resource_version
+                    if last_sign > overdue:
+                        break
             except ConnectionLostError:
                 if self._clock.monotonic() - last_sign < READ_TIMEOUT * 0.99:
                     raise

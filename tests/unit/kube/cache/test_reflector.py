@@ -488,6 +488,7 @@ async def test_silent_watch_of_an_unresponsive_server_is_a_failure(scene: Scene,
         pytest.param([[] for _ in range(1000)], MIN_LIST_INTERVAL + 1.1, id="they end at once"),
         pytest.param([[45, bookmark(120 + each), 5] for each in range(20)], 151, id="they bring bookmarks"),
         pytest.param([[60, bookmark(101), 540]] * 20, 1801, id="they take their whole time"),
+        pytest.param([[60, bookmark(101)] * 1000] * 20, 2000, id="they never end"),
     ],
 )
 async def test_three_watches_without_events_cause_a_list(scene: Scene, watches: list[Any], soon: float) -> None:
