@@ -72,10 +72,16 @@ class Candidate:
 
 @dataclass(frozen=True, slots=True)
 class _ObservedLease:
-    """The Lease as it was last seen, and the `boottime` at which its holder has been silent for too long."""
+    """The Lease as it was last seen, and the `boottime` at which its holder has been silent for too long.
+
+    Args:
+        set_back: Whether it is older than the Lease that was seen before, because etcd was set back. Its holder may have lost it
+            since, to a process that has not noticed yet.
+    """
 
     resource_version: str
     expires: float
+    set_back: bool = False
 
 
 class LeaderElector:
@@ -215,6 +221,8 @@ class LeaderElector:
         spec = current.spec
         duration = max(spec.lease_duration_seconds or 0, self._lease.duration)
         silent = self._silent_for(current.metadata.resource_version, duration)
+        if self._seen is not None and self._seen.set_back and not self._fence.open:
+            return silent
         if spec.holder_identity:
             self._seen_held = True
             return silent or self._candidate.succeeds(spec.holder_identity)
@@ -236,8 +244,10 @@ class LeaderElector:
     def _silent_for(self, resource_version: str, seconds: float) -> bool:
         """Return whether we have seen the Lease unchanged for this long."""
         now = self._clock.boottime()
-        if self._seen is None or self._seen.resource_version != resource_version:
-            self._seen = _ObservedLease(resource_version, now + seconds)
+        before = "" if self._seen is None else self._seen.resource_version
+        if self._seen is None or before != resource_version:
+            set_back = bool(before and resource_version) and int(resource_version) < int(before)
+            self._seen = _ObservedLease(resource_version, now + seconds, set_back)
         return now >= self._seen.expires
 
     async def _release(self) -> None:

@@ -135,7 +135,11 @@ def observe_lease(
     said = lease.spec.lease_duration_seconds
     lasts = min(said, MAX_LOCK_DURATION) if said is not None and said > 0 else duration
     too_long = said is not None and said > MAX_LOCK_DURATION
-    return ObservedLease(lease.metadata.resource_version, lease.spec.holder_identity or "", now + lasts, too_long)
+    version, holder = lease.metadata.resource_version, lease.spec.holder_identity or ""
+    if before is not None and int(version) < int(before.version):
+        # etcd was set back, and the holder that was seen after this one may not have noticed.
+        holder, lasts = before.holder, max(lasts, duration)
+    return ObservedLease(version, holder, now + lasts, too_long)
 
 
 def check_lease(

@@ -336,6 +336,45 @@ async def test_deleted_lease_is_not_taken_before_its_holder_must_have_noticed(sc
     assert ended < second.terms[0][0]
 
 
+@pytest.mark.parametrize("released", [False, True], ids=["held", "released"])
+async def test_lease_of_an_etcd_that_was_set_back_is_not_taken_before_its_holder_must_have_noticed(
+    scene: Scene, *, released: bool
+) -> None:
+    second = await scene.leader("second")
+    if released:
+        second.stop.set()
+        await second.task
+        second = scene.start("third")
+        second.api.way.clear()
+    copy = scene.api.objects["leases", "system", "operator"]
+    second.api.way.clear()
+    first = await scene.leader("first")
+    second.api.way.set()
+    await asyncio.sleep(5)
+
+    scene.api.objects["leases", "system", "operator"] = copy
+    first.api.way.clear()
+    before = len(second.terms)
+    async with asyncio.timeout(60):
+        while len(second.terms) == before:
+            assert not (first.fence.open and second.fence.open)
+            await asyncio.sleep(0.1)
+    ended = first.terms[0][1]
+    assert ended is not None
+    assert ended < second.terms[-1][0]
+
+
+async def test_leader_goes_on_after_etcd_was_set_back_within_its_term(scene: Scene) -> None:
+    first, second = await scene.leader_and_candidate(5)
+    copy = scene.api.objects["leases", "system", "operator"]
+    await asyncio.sleep(20)
+    scene.api.objects["leases", "system", "operator"] = copy
+    await asyncio.sleep(60)
+    assert len(first.terms) == 1
+    assert first.leads
+    assert not second.terms
+
+
 async def test_leader_whose_identity_was_cleared_continues(scene: Scene) -> None:
     first, second = scene.start("first"), scene.start("second")
     await scene.until_leading(first)

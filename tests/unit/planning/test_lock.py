@@ -119,6 +119,15 @@ def test_deleted_lease_counts_until_its_duration_ends() -> None:
     assert _judge(None, before=replace(before, holder="us"), after=0) is None
 
 
+@pytest.mark.parametrize("holder", ["", "us"])
+def test_holder_counts_after_etcd_was_set_back_to_an_earlier_lease(holder: str) -> None:
+    """It may not have noticed."""
+    before, lease = ObservedLease("9", "them", THEN + 1), _lease(holder, spec={"leaseDurationSeconds": 1})
+    assert _judge(lease, before=before, after=59) == HeldByOther("them", THEN + 60)
+    assert _judge(lease, before=before, after=60) is None
+    assert _judge(lease, before=replace(before, holder="us"), after=0) is None
+
+
 # --- The held_lease ----------------------------------------------------------------------------------------------------------
 
 
