@@ -237,12 +237,12 @@ def _pods(world: World, cluster: Obj, want: Wanted) -> Iterator[str]:
         return
     if annotations_of(manager).get(REVISION_ANNOTATION) != want.desired.session_manager.revision:
         yield "session manager is stale"
+    if world.work is not None:
+        yield from world.work.shortcomings(cluster)
     if any(_unheard(world, pod) and _is_left(cluster, pod, want) for pod in _caches(world, cluster, want)):
         return  # likewise
     yield from _object_caches(world, cluster, want)
     yield from _claims(world, cluster, want)
-    if world.work is not None:
-        yield from world.work.shortcomings(cluster)
     yield from _executor_pods(world, cluster, want, manager)
 
 

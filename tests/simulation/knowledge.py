@@ -9,6 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from flamectl_operator.flame.knowledge import STARTS_WITHIN
+from flamectl_operator.flame.snapshot import ExecutorState, SessionManagerSnapshot
 from tests.simulation.objects import (
     CLAIMS,
     CLUSTER_LABEL,
@@ -33,8 +35,6 @@ from tests.simulation.specs import Wanted, remembered, wanted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
-
-    from flamectl_operator.flame.snapshot import SessionManagerSnapshot
 
 
 @dataclass(frozen=True)
@@ -90,6 +90,8 @@ class Heard:
     failing: bool = False
     failing_since: float = float("inf")
     _present: set[str] = field(default_factory=set)
+    _unstarted: dict[str, float] = field(default_factory=dict)
+    _served: dict[str, float] = field(default_factory=dict)
 
     @property
     def last_said(self) -> float:
@@ -100,14 +102,20 @@ class Heard:
         """Take in an answer."""
         self.failing, self.failing_since = False, float("inf")
         self.answers = [*self.answers[-_ANSWERS:], answer]
-        self._present = {name for name in answer.snapshot.nodes if answer.snapshot.registered(name)}
+        listed: dict[str, set[ExecutorState]] = {}
+        for each in answer.snapshot.executors:
+            listed.setdefault(each.node, set()).add(each.state)
+        unstarted = [name for name, states in listed.items() if states == {ExecutorState.VOID}]
+        self._unstarted = {name: self._unstarted.get(name, answer.said) for name in unstarted}
+        late = {name for name, since in self._unstarted.items() if answer.said - since >= STARTS_WITHIN}
+        self._present = {
+            name for name in answer.snapshot.nodes if answer.snapshot.registered(name) and name not in late
+        }
+        self._served |= dict.fromkeys(self._present, answer.said)
 
     def absent_since(self, node: str) -> float | None:
-        """Since when a node is not ready, as far as is known; None if it is, or the last question had no answer."""
-        if self.failing or node in self._present:
-            return None
-        ready = [each.said for each in self.answers if each.snapshot.registered(node)]
-        return ready[-1] if ready else self.begun
+        """Since when a node is not ready, or starts nothing; None if it serves, or the last question had no answer."""
+        return None if self.failing or node in self._present else self._served.get(node, self.begun)
 
 
 #: Answers that are kept: some minutes' worth.

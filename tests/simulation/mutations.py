@@ -1336,6 +1336,11 @@ def pods_that_may_write_to_a_claim_are_deleted_by_force() -> None:
 
 
 @_needing("flame")
+def nodes_that_start_nothing_stay_ready() -> None:
+    _set(knowledge, "STARTS_WITHIN", 1e6)
+
+
+@_needing("flame")
 def executors_with_work_are_not_drained() -> None:
     _set(drain, "drainable", lambda *_args: False)
 

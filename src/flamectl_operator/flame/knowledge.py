@@ -15,6 +15,8 @@ BELIEVED = 75.0
 #: The age in seconds of the oldest snapshot that a deletion or a new size may rest on. It is shorter than the period of a busy
 #: poller, so the snapshot is usually newer than the change that asks for the decision.
 RECENT_SNAPSHOT_SECONDS = 1.0
+#: Seconds after which a node that starts nothing counts as Unknown: Flame calls it so when it hears nothing for as long.
+STARTS_WITHIN = 15.0
 #: Seconds after which executors that wait for a newer answer are chosen again.
 SNAPSHOT_RECHECK_SECONDS = 0.5
 
@@ -50,6 +52,7 @@ class Knowledge:
         problem: Why it does not answer, as a sentence; empty unless UNKNOWN.
         not_ready_since: Since when each node that is not ready in the table has been seen so. A node that has left the table
             counts as well, for as long as a snapshot is valid.
+        unstarted_since: Since when each node has been seen to start nothing of all that is listed on it.
         left: What it said last before nobody asked any more, for as long as a snapshot is valid; None unless OFF.
         first: The names of all nodes in its first answer in this incarnation, whatever came later; None before that.
     """
@@ -65,6 +68,7 @@ class Knowledge:
     cause: str = ""
     problem: str = ""
     not_ready_since: Mapping[str, float] = field(default_factory=dict)
+    unstarted_since: Mapping[str, float] = field(default_factory=dict)
     left: SessionManagerSnapshot | None = None
     first: frozenset[str] | None = None
 
@@ -77,7 +81,7 @@ class Knowledge:
     def size(self) -> int:
         """Bytes that it takes in memory, as an estimate: the answers, and the names that it keeps beside them."""
         answers = sum(each.size for each in (self.snapshot, self.left) if each is not None)
-        return answers + _size(self.first or ()) + _size(self.not_ready_since)
+        return answers + _size(self.first or ()) + _size(self.not_ready_since) + _size(self.unstarted_since)
 
     @property
     def unknown_since(self) -> float:
@@ -94,7 +98,17 @@ OFF = Knowledge()
 
 
 def answered(known: Knowledge, snapshot: SessionManagerSnapshot, asked: float, now: float) -> Knowledge:
-    """Return the knowledge after an answer."""
+    """Return the knowledge after an answer.
+
+    Flame calls a node ready that it has read from its storage, although it may hear nothing from the node and never will. It puts
+    executors on that node, which start nothing, so their sessions would wait for ever.
+    """
+    unstarted_since = {name: known.unstarted_since.get(name, now) for name in snapshot.unstarted}
+    silent = {
+        name for name, since in unstarted_since.items() if now - since >= STARTS_WITHIN and snapshot.registered(name)
+    }
+    if silent:
+        snapshot = replace(snapshot, nodes={**snapshot.nodes, **dict.fromkeys(silent, NodeState.UNKNOWN)})
     listed = known.snapshot.nodes if known.snapshot is not None else {}
     gone = {name: since for name, since in known.not_ready_since.items() if now - since <= BELIEVED}
     states = dict.fromkeys((*listed, *gone), NodeState.UNKNOWN) | dict(snapshot.nodes)
@@ -109,6 +123,7 @@ def answered(known: Knowledge, snapshot: SessionManagerSnapshot, asked: float, n
         not_ready_since={
             name: known.not_ready_since.get(name, now) for name, state in states.items() if state is not NodeState.READY
         },
+        unstarted_since=unstarted_since,
         first=snapshot.names if known.first is None else known.first,
     )
 
@@ -121,7 +136,7 @@ def unanswered(known: Knowledge, phase: Phase, cause: str, problem: str) -> Know
 
 def forgotten(known: Knowledge, cause: str, problem: str) -> Knowledge:
     """Return the knowledge after all that takes memory was given up."""
-    rest = replace(known, not_ready_since={}, left=None, first=None)
+    rest = replace(known, not_ready_since={}, unstarted_since={}, left=None, first=None)
     return rest if known.phase is Phase.OFF else unanswered(rest, Phase.UNKNOWN, cause, problem)
 
 

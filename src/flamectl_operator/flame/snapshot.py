@@ -165,6 +165,13 @@ class SessionManagerSnapshot:
                 found[executor.node].append(executor)
         return {node: tuple(executors) for node, executors in found.items()}
 
+    @property
+    def unstarted(self) -> frozenset[str]:
+        """The names of the nodes on which nothing of all that is listed has started."""
+        return frozenset(
+            node for node, listed in self.by_node.items() if all(each.state is ExecutorState.VOID for each in listed)
+        )
+
     @cached_property
     def _priorities(self) -> Mapping[str, int]:
         return {session.name: session.priority for session in self.sessions}

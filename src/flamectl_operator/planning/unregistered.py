@@ -62,7 +62,10 @@ def unregistered(
         if (state := snapshot.nodes.get(executor.name)) is not None:
             since = _wall(flame.not_ready_since.get(executor.name, now.boottime), now)
             word = "NotReady" if state is NodeState.NOT_READY else "Unknown"
-            message = f"{executor.name} runs, but Flame reports its node as {word}"
+            problem = f"Flame reports its node as {word}"
+            if state is NodeState.UNKNOWN and executor.name in flame.unstarted_since:
+                problem = "starts nothing of what Flame puts on it"
+            message = f"{executor.name} runs, but {problem}"
             deadline = since + timedelta(seconds=lost_after)
             found.append(Unregistered(executor, since, deadline, message, returns=returns, known=True))
         elif snapshot.load(executor.name)[0] is Load.NONE:

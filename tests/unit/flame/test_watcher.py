@@ -9,7 +9,7 @@ from random import Random
 
 import pytest
 
-from flamectl_operator.flame.knowledge import BELIEVED, OFF, Phase
+from flamectl_operator.flame.knowledge import BELIEVED, OFF, STARTS_WITHIN, Phase
 from flamectl_operator.flame.pace import LONGEST
 from flamectl_operator.flame.session_manager import TOO_LARGE, FlameError
 from flamectl_operator.flame.snapshot import ExecutorState, FlameExecutor, NodeState, Session, SessionManagerSnapshot
@@ -399,6 +399,30 @@ async def test_unready_node_keeps_the_time_of_its_first_unready_state(setting: S
     setting.manager.answer = SessionManagerSnapshot({"n": NodeState.READY})
     await asyncio.sleep(10)
     assert setting.watcher.knowledge(KEY).not_ready_since == {}
+
+
+@pytest.mark.parametrize(
+    ("executors", "state"),
+    [
+        ((FlameExecutor("n", ExecutorState.VOID),), NodeState.UNKNOWN),
+        ((FlameExecutor("n", ExecutorState.VOID), FlameExecutor("n", ExecutorState.IDLE)), NodeState.READY),
+        ((), NodeState.READY),
+    ],
+)
+async def test_node_that_starts_nothing_is_unknown_after_a_while_though_the_table_calls_it_ready(
+    setting: Setting, executors: tuple[FlameExecutor, ...], state: NodeState
+) -> None:
+    setting.manager.answer = SessionManagerSnapshot({"n": NodeState.READY}, executors)
+    await setting.known()
+    assert setting.watcher.knowledge(KEY).fresh == setting.manager.answer
+    await asyncio.sleep(STARTS_WITHIN + 3)
+    found = setting.watcher.knowledge(KEY)
+    assert found.fresh is not None
+    assert found.fresh.nodes == {"n": state}
+    assert len(setting.changes) == 1 + (state is NodeState.UNKNOWN)
+    setting.manager.answer = SessionManagerSnapshot({"n": NodeState.READY}, (FlameExecutor("n", ExecutorState.IDLE),))
+    await asyncio.sleep(3)
+    assert setting.watcher.knowledge(KEY).fresh == setting.manager.answer
 
 
 async def test_node_that_is_missing_from_the_table_keeps_the_time_of_its_absence_for_a_while(setting: Setting) -> None:

@@ -156,6 +156,18 @@ def test_executor_whose_node_is_not_ready_in_flame_is_of_no_use_unless_work_is_l
     assert _of_no_use(seen) == (frozenset() if works else {silent})
 
 
+def test_executor_on_which_nothing_starts_is_told_as_such_and_overdue_after_a_minute() -> None:
+    pod = executor_pod(0, since=ago(600))
+    void = (FlameExecutor(pod.name, ExecutorState.VOID),)
+    seen = _answered(pod, registered=[], silent=[0], listed=void, missing={0: 61})
+    flame = replace(seen.flame, unstarted_since={pod.name: BOOTTIME - 76})
+    seen = ObservedCluster.of(OWNER, replace(seen.views, flame=flame), BOOTTIME, seen)
+
+    (found,) = unregistered(seen, seen.group, _SETTINGS, MOMENT)
+    assert found.message == f"{pod.name} runs, but starts nothing of what Flame puts on it"
+    assert _overdue(seen) == seen.group.live
+
+
 def test_executor_of_no_use_is_deleted_before_one_that_costs_less_to_delete() -> None:
     cheap = {DELETION_COST_ANNOTATION: "-9"}
     seen = _answered(executor_pod(0, annotations=cheap), executor_pod(1, since=ago(90)), registered=[0])
