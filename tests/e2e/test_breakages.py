@@ -22,6 +22,7 @@ from tests.e2e.namespace import (
 )
 from tests.e2e.test_refusals import allow_everything_but
 from tests.e2e.test_told_fully import kill, whole
+from tests.e2e.test_told_fully_refusals import policy, refused
 from tests.e2e.volumes import add_volumes
 from tools.installation import NAMESPACE, SERVICE_ACCOUNT, OperatorProcess
 
@@ -48,6 +49,45 @@ def _pulling(world: E2ENamespace) -> None:
     pod = world.wait("the executor", world.live_executors)[0]["metadata"]["name"]
     waiting = {"waiting": {"reason": "ErrImagePull", "message": "failed to resolve reference: any: not found"}}
     world.patch_status(pod, containerStatuses=[container_status("executor-manager", ready=False, state=waiting)])
+
+
+def _missing_config_map(world: E2ENamespace) -> None:
+    world.apply(flame_cluster(replicas=1, executorManager={"podTemplate": annotated(never_ready="true")}))
+    pod = world.wait("the executor", world.live_executors)[0]["metadata"]["name"]
+    waiting = {"waiting": {"reason": "CreateContainerConfigError", "message": 'configmap "any" not found'}}
+    world.patch_status(pod, containerStatuses=[container_status("executor-manager", ready=False, state=waiting)])
+
+
+def _with_claim(storage_class: str) -> dict[str, Any]:
+    persistence = {"size": "1Gi", "storageClassName": storage_class}
+    return flame_cluster(
+        replicas=1, sessionManager={"storage": "fs:///var/lib/flame/session", "persistence": persistence}
+    )
+
+
+def _no_volume(world: E2ENamespace) -> None:
+    world.apply(_with_claim(f"none-of-{world.namespace}"))
+
+
+def _idle_storage(world: E2ENamespace) -> None:
+    name = f"idle-of-{world.namespace}"
+    kind: dict[str, Any] = {"apiVersion": "storage.k8s.io/v1", "kind": "StorageClass", "metadata": {"name": name}}
+    world.apply(kind | {"provisioner": "example.com/none", "volumeBindingMode": "WaitForFirstConsumer"})
+    world.apply(_with_claim(name))
+
+
+def _claim_deleted(world: E2ENamespace) -> None:
+    world.apply(_with_claim(add_volumes(world, 1)))
+    world.wait_running(executors=1)
+    world.delete_without_waiting("persistentvolumeclaim", MANAGER)
+
+
+def _policy_wants_label(world: E2ENamespace) -> None:
+    wanted = "has(object.metadata.labels) && 'team' in object.metadata.labels"
+    policy(world, "services", wanted, "no label team")
+    foreign = {"apiVersion": "v1", "kind": "Service", "metadata": {"name": "any"}, "spec": {"ports": [{"port": 80}]}}
+    refused(world, foreign, "no label team")
+    world.apply(flame_cluster(replicas=1))
 
 
 def _no_node(world: E2ENamespace) -> None:
@@ -150,6 +190,11 @@ def _out_of_memory(world: E2ENamespace) -> None:
 
 BREAKAGES: dict[str, Callable[[E2ENamespace], None]] = {
     "wrong image": _pulling,
+    "Secret or ConfigMap missing": _missing_config_map,
+    "claim without a volume": _no_volume,
+    "storage that does nothing": _idle_storage,
+    "claim deleted by mistake": _claim_deleted,
+    "policy wants a label": _policy_wants_label,
     "no node has room": _no_node,
     "quota wants limits": _quota_wants_limits,
     "LimitRange": _limit_range,
