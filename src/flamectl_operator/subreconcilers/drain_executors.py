@@ -11,11 +11,9 @@ from flamectl_operator.planning.cluster_plan import ClusterPlan
 from flamectl_operator.planning.part import listed
 from flamectl_operator.planning.parts import Deletion, DrainPlan
 from flamectl_operator.reconcile.base import PlannedStep
-from flamectl_operator.reconcile.batch import time_limit
+from flamectl_operator.reconcile.batch import raise_failure, run_batch
 from flamectl_operator.reconcile.reconcile_pass import Pass
-from flamectl_operator.reconcile.refusals import primary_error
 from flamectl_operator.runtime.outcome import DONE, Outcome
-from flamectl_operator.runtime.slow_start import in_parallel
 
 #: Grace period in seconds after a drain. Flame's process ignores SIGTERM, so it would use up a longer one to no purpose.
 GRACE = 1
@@ -46,9 +44,7 @@ class DrainExecutors(PlannedStep[DrainPlan]):
             executor, since = entry
             await pass_.io.annotate(executor.pod, since_annotation(since))
 
-        result = await in_parallel(plan.mend, pass_.io.writes_in_flight, write, time_limit(pass_.clock))
-        if result.errors:
-            raise primary_error(result.errors)
+        raise_failure(await run_batch(pass_.io, plan.mend, write))
 
     async def delete(self, pass_: Pass, plan: DrainPlan, /) -> Outcome:
         """Delete executors that have ended their work, or whose time is over."""
@@ -60,10 +56,9 @@ class DrainExecutors(PlannedStep[DrainPlan]):
             if await pass_.io.delete(PODS, executor.pod, grace_period_seconds=grace):
                 gone.add(executor.name)
 
-        result = await in_parallel(plan.delete, pass_.io.writes_in_flight, delete, time_limit(pass_.clock))
+        result = await run_batch(pass_.io, plan.delete, delete)
         self._record_events(pass_, plan, gone)
-        if result.errors:
-            raise primary_error(result.errors)
+        raise_failure(result)
         return DONE
 
     def _record_events(self, pass_: Pass, plan: DrainPlan, gone: set[str]) -> None:

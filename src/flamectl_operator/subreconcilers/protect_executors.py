@@ -6,10 +6,9 @@ from flamectl_operator.observed.executor import Executor
 from flamectl_operator.planning.protection import Changes
 from flamectl_operator.reconcile import outcomes
 from flamectl_operator.reconcile.base import Subreconciler
-from flamectl_operator.reconcile.batch import batch_end, time_limit
+from flamectl_operator.reconcile.batch import batch_end, run_batch
 from flamectl_operator.reconcile.reconcile_pass import Pass
 from flamectl_operator.runtime.outcome import DONE, Outcome
-from flamectl_operator.runtime.slow_start import in_parallel
 
 
 class ProtectExecutors(Subreconciler):
@@ -31,5 +30,4 @@ class ProtectExecutors(Subreconciler):
             if not io.superseded and await io.annotate(executor.pod, annotations):
                 patched.append(executor.name)
 
-        result = await in_parallel(plan.patch, io.writes_in_flight, write, time_limit(pass_.clock))
-        return batch_end(result, len(patched), again)
+        return batch_end(await run_batch(io, plan.patch, write), len(patched), again)

@@ -12,15 +12,13 @@ from flamectl_operator.planning.cluster_plan import ClusterPlan
 from flamectl_operator.planning.part import listed
 from flamectl_operator.planning.parts import STALE, DrainReason, RolloutPlan
 from flamectl_operator.planning.spec_changes import because, why_replaced
-from flamectl_operator.reconcile import outcomes
 from flamectl_operator.reconcile.base import PlannedStep
-from flamectl_operator.reconcile.batch import time_limit
+from flamectl_operator.reconcile.batch import batch_end, run_batch
 from flamectl_operator.reconcile.executor_removal import ExecutorRemoval
 from flamectl_operator.reconcile.named_pod import named_object_cache, named_session_manager
 from flamectl_operator.reconcile.reconcile_pass import Pass
-from flamectl_operator.reconcile.refusals import collect, primary_error
+from flamectl_operator.reconcile.refusals import collect
 from flamectl_operator.runtime.outcome import DONE, Outcome, combine, wait
-from flamectl_operator.runtime.slow_start import in_parallel
 
 
 class ReplaceStalePods(PlannedStep[RolloutPlan]):
@@ -88,17 +86,14 @@ class ReplaceStalePods(PlannedStep[RolloutPlan]):
         incarnation = pass_.observe().session_manager_incarnation
         marks = [(each, rebinding_annotations(incarnation, pass_.clock.now())) for each in plan.rebind]
         marks += [(each, executor_annotations(incarnation)) for each in plan.mend]
-        changed: list[Outcome] = []
+        bound: list[Executor] = []
 
-        async def rebind(entry: tuple[Executor, dict[str, str]]) -> None:
+        async def bind(entry: tuple[Executor, dict[str, str]]) -> None:
             executor, annotations = entry
-            if not await pass_.io.annotate(executor.pod, annotations):
-                changed.append(outcomes.changed())
+            if await pass_.io.annotate(executor.pod, annotations):
+                bound.append(executor)
 
-        result = await in_parallel(marks, pass_.io.writes_in_flight, rebind, time_limit(pass_.clock))
-        if result.errors:
-            raise primary_error(result.errors)
-        return combine([*changed, *([outcomes.next_batch()] if result.skipped else [])])
+        return batch_end(await run_batch(pass_.io, marks, bind), len(bound))
 
 
 def _replaceable(pass_: Pass, cache: ObjectCache) -> bool:

@@ -16,12 +16,10 @@ from flamectl_operator.planning.children import CHILDREN
 from flamectl_operator.planning.patches import is_ours
 from flamectl_operator.reconcile import outcomes
 from flamectl_operator.reconcile.base import Subreconciler
-from flamectl_operator.reconcile.batch import time_limit
+from flamectl_operator.reconcile.batch import raise_failure, run_batch
 from flamectl_operator.reconcile.cluster_io import ClusterIO
 from flamectl_operator.reconcile.reconcile_pass import Pass
-from flamectl_operator.reconcile.refusals import primary_error
 from flamectl_operator.runtime.outcome import DONE, Outcome, combine
-from flamectl_operator.runtime.slow_start import in_parallel
 
 #: A child that differs, with its common metadata.
 Change = tuple[Resource[Any], KubernetesObject, CommonMetadata]
@@ -49,11 +47,10 @@ class UpdateMetadata(Subreconciler):
         async def write(change: Change) -> None:
             waits.append(outcomes.changed() if io.superseded else await _write(io, *change, changed))
 
-        result = await in_parallel(due, io.writes_in_flight, write, time_limit(pass_.clock))
+        result = await run_batch(io, due, write)
         if changed:
             io.record_event("MetadataUpdated", f"Updated common labels and annotations of {len(changed)} objects")
-        if result.errors:
-            raise primary_error(result.errors)
+        raise_failure(result)
         if result.skipped:
             return outcomes.next_batch()
         if changed:
