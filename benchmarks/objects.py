@@ -73,7 +73,8 @@ class Children:
         ids = range(first_id, first_id + wanted.spec.executor_manager.replicas)
         others: list[tuple[Resource[Any], dict[str, Any]]] = [
             (CONFIG_MAPS, config_map(owner, wanted.config_text, 1)),
-            *((SERVICES, service) for service in wanted.services),
+            (SERVICES, wanted.session_manager_service),
+            (SERVICES, wanted.object_cache_service),
             (PODS, wanted.session_manager.pod(names.session_manager(owner.name))),
         ]
         if wanted.client_config is not None:

@@ -106,7 +106,7 @@ def _manifest(wanted: DesiredCluster, name: str) -> dict[str, Any]:
 def _hosts(wanted: DesiredCluster) -> dict[str, str]:
     """The answers of DNS: each Service is its only Pod, because a Service's ports are those of its Pods."""
     hosts: dict[str, str] = {}
-    for service, pod in zip(wanted.services, (MANAGER, CACHE), strict=True):
+    for service, pod in ((wanted.session_manager_service, MANAGER), (wanted.object_cache_service, CACHE)):
         name, spec = service["metadata"]["name"], service["spec"]
         assert all(port["port"] == port["targetPort"] for port in spec["ports"])
         assert spec["selector"].items() <= _manifest(wanted, pod)["metadata"]["labels"].items()

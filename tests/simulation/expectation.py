@@ -138,7 +138,7 @@ def _network_policy(world: World, cluster: Obj, want: Wanted) -> Iterator[str]:
 
 
 def _services(world: World, cluster: Obj, want: Wanted) -> Iterator[str]:
-    for manifest in want.desired.services:
+    for manifest in (want.desired.session_manager_service, want.desired.object_cache_service):
         name = name_of(manifest)
         found = world.server.find(SERVICES, (cluster["metadata"]["namespace"], name))
         if found is None or controller_uid(found) != uid_of(cluster):

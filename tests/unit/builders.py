@@ -446,7 +446,8 @@ def config_map_view(wanted: EffectiveSpec | None = None, **metadata: Any) -> Con
 
 
 def service_views(wanted: DesiredCluster | None = None) -> tuple[ServiceView, ...]:
-    return tuple(view(ServiceView, manifest) for manifest in (wanted or desired()).services)
+    wanted = wanted or desired()
+    return view(ServiceView, wanted.session_manager_service), view(ServiceView, wanted.object_cache_service)
 
 
 _AS_WANTED: Any = object()

@@ -18,7 +18,7 @@ from flamectl_operator.desired.object_cache import object_cache_pod
 from flamectl_operator.desired.pod_template import ComponentTemplate
 from flamectl_operator.desired.pods import executor_pod, session_manager_pod
 from flamectl_operator.desired.revision import fingerprint, shared_revision
-from flamectl_operator.desired.services import services
+from flamectl_operator.desired.services import object_cache_service, session_manager_service
 from flamectl_operator.settings.model import FlameSettings
 
 
@@ -47,7 +47,8 @@ class DesiredCluster:
     shared_revision: str
     config_text: str
     config_hash: str
-    services: tuple[dict[str, Any], ...]
+    session_manager_service: dict[str, Any]
+    object_cache_service: dict[str, Any]
     client_config: dict[str, Any] | None
     network_policy: dict[str, Any] | None
     warnings: tuple[str, ...]
@@ -103,7 +104,8 @@ class DesiredCluster:
             shared_revision=shared_revision(owner.name, spec),
             config_text=text,
             config_hash=flame_config.content_hash(text),
-            services=services(owner, spec),
+            session_manager_service=session_manager_service(owner, spec),
+            object_cache_service=object_cache_service(owner, spec),
             client_config=client_config_map(owner, wanted, config) if (wanted := spec.client_config) else None,
             network_policy=network_policy(owner, policy, operator_namespace) if policy is not None else None,
             warnings=(*map(str, consistency.warnings(spec)), *near_names(spec)),

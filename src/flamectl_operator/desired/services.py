@@ -24,11 +24,6 @@ APP_PROTOCOL = "kubernetes.io/h2c"
 APP_PROTOCOL_TLS = "https"
 
 
-def services(owner: Identity, spec: FlameClusterSpec) -> tuple[dict[str, Any], ...]:
-    """Return all Services of a FlameCluster, in the order of creation."""
-    return (session_manager_service(owner, spec), object_cache_service(owner, spec))
-
-
 def session_manager_service(owner: Identity, spec: FlameClusterSpec) -> dict[str, Any]:
     """Return the session manager's Service: port 8080 for clients, and port 8081 where executors register."""
     secure = tls.cluster_is_secure(spec)

@@ -89,22 +89,24 @@ def _config_map(
     )
 
 
-def _service(name: Callable[[str], str], number: int) -> Child[ServiceView]:
+def _service(
+    name: Callable[[str], str], manifest: Callable[[EffectiveSpec], dict[str, Any] | None]
+) -> Child[ServiceView]:
     return Child(
         SERVICES,
         name,
         need="needs_service_update",
         reason="UpdatingServices",
         words="the Services",
-        manifest=lambda effective: effective.desired.services[number],
+        manifest=manifest,
         patch=drift.service_patch,
     )
 
 
 CONFIG_MAP = replace(_config_map(names.config_map, lambda effective: effective.config_map), edited=_edited)
 CLIENT_CONFIG = _config_map(names.client_config, lambda effective: effective.desired.client_config)
-SESSION_MANAGER_SERVICE = _service(names.session_manager, 0)
-OBJECT_CACHE_SERVICE = _service(names.object_cache, 1)
+SESSION_MANAGER_SERVICE = _service(names.session_manager, lambda effective: effective.desired.session_manager_service)
+OBJECT_CACHE_SERVICE = _service(names.object_cache, lambda effective: effective.desired.object_cache_service)
 NETWORK_POLICY = Child(
     NETWORK_POLICIES,
     names.network_policy,

@@ -36,10 +36,10 @@ def test_without_an_image_there_is_no_object_cache() -> None:
 
 
 def test_the_service_selects_the_object_cache_only_where_the_operator_runs_one() -> None:
-    selected = [each.services[1]["spec"]["selector"]["app"] for each in (desired(), BASE)]
+    selected = [each.object_cache_service["spec"]["selector"]["app"] for each in (desired(), BASE)]
 
     assert selected == ["flame-executor-manager", "flame-object-cache"]
-    assert BASE.services[1]["spec"]["selector"].items() <= _pod()["metadata"]["labels"].items()
+    assert BASE.object_cache_service["spec"]["selector"].items() <= _pod()["metadata"]["labels"].items()
 
 
 def test_container_has_its_configuration_and_a_probe_on_its_port() -> None:

@@ -6,14 +6,14 @@ from typing import Any
 
 import pytest
 
-from flamectl_operator.desired.services import services
-from tests.unit.builders import OWNER, desired
+from tests.unit.builders import desired
 
 
 def test_services_select_their_pods_and_none_of_the_other_component() -> None:
     wanted = desired()
     pods = [wanted.session_manager.pod("a"), wanted.group.template.pod("b")]
-    selectors = [service["spec"]["selector"].items() for service in services(OWNER, wanted.spec)]
+    services = (wanted.session_manager_service, wanted.object_cache_service)
+    selectors = [service["spec"]["selector"].items() for service in services]
 
     selected = [[selector <= pod["metadata"]["labels"].items() for pod in pods] for selector in selectors]
     assert selected == [[True, False], [False, True]]
@@ -36,10 +36,8 @@ SECRET = {"secretName": "certificate"}
 def test_each_port_names_the_protocol_that_flame_serves_on_it(
     changes: dict[str, Any], manager: str, cache: str
 ) -> None:
-    found = {
-        port["name"]: port["appProtocol"]
-        for service in services(OWNER, desired(changes).spec)
-        for port in service["spec"]["ports"]
-    }
+    wanted = desired(changes)
+    services = (wanted.session_manager_service, wanted.object_cache_service)
+    found = {port["name"]: port["appProtocol"] for service in services for port in service["spec"]["ports"]}
 
     assert found == {"http": manager, "backend": manager, "grpc": cache}

@@ -15,7 +15,7 @@ from tests.unit.builders import desired, effective, merged, session_manager, vie
 from tests.unit.support import rfc_7386
 
 CONFIG_MAP = effective().config_map
-SERVICE = desired().services[0]
+SERVICE = desired().session_manager_service
 OURS = CONFIG_MAP["metadata"]["ownerReferences"][0]
 CLUSTER_IP = {"type": "ClusterIP"}
 RANGES = "service.beta.kubernetes.io/load-balancer-source-ranges"
