@@ -89,8 +89,8 @@ from flamectl_operator.reconcile import (
     stored_status,
     throttle,
 )
+from flamectl_operator.reconcile.claim_reads import ClaimReads
 from flamectl_operator.reconcile.cluster_io import ClusterIO
-from flamectl_operator.reconcile.cluster_reads import ClusterReads
 from flamectl_operator.reconcile.debounce import Debounce
 from flamectl_operator.reconcile.deletion_lock import DeletionLock
 from flamectl_operator.reconcile.dry_run import DryRuns
@@ -1253,7 +1253,7 @@ def claims_that_pods_use_are_deleted() -> None:
 @_needing("stores")
 def pods_that_keep_a_deleted_claim_are_deleted() -> None:
     _set(observed.ObservedCluster, "kept", frozenset())
-    _set(ClusterReads, "keeps_claim", _none_needed)
+    _set(ClaimReads, "keep", _none_needed)
 
 
 @_needing("stores")

@@ -88,8 +88,7 @@ class ClusterIO(ClusterReads):
         name = manifest["metadata"]["name"]
         await self._renaming.check(resource, manifest)
         WRITES.get().sent += 1
-        # An earlier refusal says nothing about this attempt.
-        self._quota_refused, self._refused_now = _without(self._quota_refused, name), _without(self._refused_now, name)
+        self._quota_refusals.forget(name)
         store = self.stores.of(resource)
         before = store.before_request(self.owner.namespace, name)
         try:
@@ -102,11 +101,7 @@ class ClusterIO(ClusterReads):
             refusal = RefusedError.of(error, template)
             # More room does not help a Pod that lacks a limit that the quota asks for.
             if isinstance(error, ForbiddenError) and error.quota and names.executor_id(self.owner.name, name) is None:
-                refused = {name: not never_admits(error)}
-                self._quota_refused, self._refused_now = (
-                    {**self._quota_refused, **refused},
-                    {**self._refused_now, **refused},
-                )
+                self._quota_refusals.add(name, helps=not never_admits(error))
             raise refusal from error
         except KubernetesError as error:
             found = await self._read_after_failure(resource, name, error)
@@ -311,10 +306,6 @@ class ClusterIO(ClusterReads):
             raise error
         store.absorb_deletion(child, response)
         return True
-
-
-def _without(refused: Mapping[str, bool], name: str) -> Mapping[str, bool]:
-    return {each: helps for each, helps in refused.items() if each != name} if name in refused else refused
 
 
 def _already_exists(resource: Resource[Any], name: str) -> AlreadyExistsError:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable
 from functools import partial
 from typing import NoReturn, TypeVar
 
-from flamectl_operator.api.constants import CLUSTER_LABEL, CONFIRM_CLAIM_LOSS_ANNOTATION
+from flamectl_operator.api.constants import CLUSTER_LABEL
 from flamectl_operator.desired import names
 from flamectl_operator.desired.metadata import Identity
 from flamectl_operator.flame.knowledge import Knowledge
@@ -16,13 +16,14 @@ from flamectl_operator.kube.pages import list_pages
 from flamectl_operator.kube.pod_views import PodView
 from flamectl_operator.kube.resources import CLAIMS, PODS, Resource
 from flamectl_operator.kube.views import KubernetesObject, PersistentVolumeClaimView
-from flamectl_operator.observed.claims import KnownClaims, users_of_claims
 from flamectl_operator.observed.cluster import ObservedCluster
 from flamectl_operator.observed.flame_cluster import FlameClusterView
 from flamectl_operator.observed.incarnation import UNKNOWN_SESSION_MANAGER, incarnation_of
 from flamectl_operator.observed.views import Views
 from flamectl_operator.planning.children import CHILDREN
+from flamectl_operator.reconcile.claim_reads import ClaimReads
 from flamectl_operator.reconcile.controller_context import ControllerContext
+from flamectl_operator.reconcile.quota_refusals import QuotaRefusals
 from flamectl_operator.reconcile.refusals import REFUSALS, RefusedError
 from flamectl_operator.reconcile.released_executors import ReleasedExecutors
 from flamectl_operator.reconcile.stores import FLAME_CLUSTERS, WHOLE_FLAME_CLUSTERS
@@ -30,12 +31,6 @@ from flamectl_operator.reconcile.transform import keep
 from flamectl_operator.runtime.slow_start import in_parallel
 
 T = TypeVar("T", bound=KubernetesObject)
-
-_NONE: frozenset[str] = frozenset()
-#: Seconds after which a claim that Pods mount without the watch showing it is read again: no event tells of its deletion.
-CLAIMS_RECHECK_SECONDS = 10.0
-#: The most such claims of one FlameCluster. Pods that mount others stay, because nothing is known about their claims.
-MAX_CLAIMS_READ = 64
 
 
 class ClusterReads:
@@ -59,27 +54,19 @@ class ClusterReads:
         self._key = owner.key
         self._observed: ObservedCluster | None = None
         self._observed_at: tuple[object, ...] = ()
-        self._quota_refused: Mapping[str, bool] = {}
-        self._refused_now: Mapping[str, bool] = {}
-        self._claims_read: Mapping[str, PersistentVolumeClaimView | None] = {}
-        self._claims_read_at: dict[str, float] = {}
-        self._losses_confirmed = _NONE
+        self._quota_refusals = QuotaRefusals()
+        #: What is known about the claims that Pods mount.
+        self.claims = ClaimReads(owner.namespace, self.stores, self.clock, self._read_claim)
         #: Executors that the watch no longer shows and that run on.
         self.released = ReleasedExecutors(owner)
-        #: Why the last read of claims failed.
-        self.claims_error: Exception | None = None
         self._children = [(each.resource, each.name(owner.name)) for each in CHILDREN]
 
     def begin(self, generation: int, writes_in_flight: Callable[[], int]) -> None:
         """Begin a pass; `writes_in_flight` returns the most concurrent requests of a batch at the moment."""
         self._generation = generation
         self.writes_in_flight = writes_in_flight
-        # The deletion lock is taken by the refusals of the last pass. Earlier ones say nothing about now, because another
-        # process may have created the Pod meanwhile.
-        self._quota_refused, self._refused_now = self._refused_now, {}
-        cluster = self.stores.flame_clusters.get(*self.owner.key)
-        text = cluster.annotations.get(CONFIRM_CLAIM_LOSS_ANNOTATION) if cluster is not None else None
-        self._losses_confirmed = frozenset(text.replace(",", " ").split()) if text else _NONE
+        self._quota_refusals.begin_pass()
+        self.claims.begin_pass(self.stores.flame_clusters.get(*self.owner.key))
 
     def observe(self) -> ObservedCluster:
         """Return a snapshot of the child objects, which includes the operator's own writes of this pass."""
@@ -87,10 +74,10 @@ class ClusterReads:
         # Each step takes a snapshot, and few of them change anything.
         present = (
             self.stores.changes,
-            self._quota_refused,
-            self._claims_read,
+            self._quota_refusals.names,
+            self.claims.found,
             self.released.pods,
-            self._losses_confirmed,
+            self.claims.losses_confirmed,
             self.wanted,
         )
         known, self._observed_at = self._observed_at, present
@@ -111,23 +98,12 @@ class ClusterReads:
             labelled_pods=stores.pods.by_index(owner.key),
             claims=stores.claims.by_index(owner.key),
             flame=flame,
-            quota_refused=self._quota_refused,
-            claims_read=self._claims_read,
+            quota_refused=self._quota_refusals.names,
+            claims_read=self.claims.found,
             out_of_view=self.released.pods,
-            losses_confirmed=self._losses_confirmed,
+            losses_confirmed=self.claims.losses_confirmed,
             wanted=self.wanted,
         )
-
-    def keeps_claim(self, pod: PodView) -> bool:
-        """Return whether a Pod must stay by what is known now, without a snapshot; see `KnownClaims.keep`."""
-        if not pod.claim_names:
-            return False
-        return self._known_claims(pod.claim_names).keep(pod)
-
-    def _known_claims(self, names: Iterable[str]) -> KnownClaims:
-        found = {name: self.stores.claims.get(self.owner.namespace, name) for name in names}
-        labelled = {name: claim for name, claim in found.items() if claim is not None}
-        return KnownClaims(labelled, self._claims_read, self._losses_confirmed)
 
     @property
     def session_manager_incarnation(self) -> str:
@@ -136,7 +112,7 @@ class ClusterReads:
         if pod is None or not pod.controlled_by(self.owner.uid):
             return ""
         manager = self.wanted.read(pod)
-        return incarnation_of(manager, self.wanted.store_of(manager, self._known_claims([self.wanted.claim])))
+        return incarnation_of(manager, self.wanted.store_of(manager, self.claims.known([self.wanted.claim])))
 
     @property
     def superseded(self) -> bool:
@@ -196,22 +172,8 @@ class ClusterReads:
         raise OutdatedAnswerError(what)
 
     async def read_claims(self) -> None:
-        """Read the claims that Pods mount and that the watch does not show, if that is due. An error stays in `claims_error`."""
-        observed, now = self.observe(), self.clock.monotonic()
-        if not observed.claim_users and not self._claims_read:
-            return
-        unseen = sorted(observed.claim_users.keys() - observed.claims.keys())[:MAX_CLAIMS_READ]
-        if self._claims_read.keys() - set(unseen):
-            self._claims_read = {name: claim for name, claim in self._claims_read.items() if name in unseen}
-            self._claims_read_at = {name: at for name, at in self._claims_read_at.items() if name in unseen}
-        due = [
-            name
-            for name in unseen
-            if self._claims_read_at.get(name, -CLAIMS_RECHECK_SECONDS) + CLAIMS_RECHECK_SECONDS <= now
-        ]
-        result = await in_parallel(due, self.writes_in_flight, self._read_claim)
-        if due:
-            self.claims_error = result.errors[0] if result.errors else None
+        """Read the claims that Pods mount and that the watch does not show, if that is due; see `ClaimReads.read_due`."""
+        await self.claims.read_due(self.observe(), self.writes_in_flight)
 
     async def read_released(self, deleted: Collection[str]) -> None:
         """Read the executors that vanished since the last look; see `ReleasedExecutors.read`."""
@@ -219,19 +181,12 @@ class ClusterReads:
         await self.released.read(self.observe(), deleted, read, self.writes_in_flight, self.clock.monotonic())
 
     async def confirm_claims(self, pods: Iterable[PodView]) -> None:
-        """Read the claims of Pods that are about to be deleted, because the watch may be late."""
-        result = await in_parallel(sorted(users_of_claims(pods)), self.writes_in_flight, self._read_claim)
-        if result.errors:
-            raise result.errors[0]
+        """Read the claims of Pods that are about to be deleted; see `ClaimReads.confirm`."""
+        await self.claims.confirm(pods, self.writes_in_flight)
 
-    async def _read_claim(self, name: str) -> None:
+    async def _read_claim(self, name: str) -> PersistentVolumeClaimView | None:
         known = self.stores.claims.get(self.owner.namespace, name)
-        found = await (self.read(CLAIMS, name) if known is None else self.refresh(CLAIMS, name))
-        if found is not None and CLUSTER_LABEL in found.labels:
-            self.stores.claims.absorb(found)
-        elif name not in self._claims_read or self._claims_read[name] != found:
-            self._claims_read = {**self._claims_read, name: found}
-        self._claims_read_at[name] = self.clock.monotonic()
+        return await (self.read(CLAIMS, name) if known is None else self.refresh(CLAIMS, name))
 
     async def refresh_cluster(self) -> FlameClusterView | None:
         """Read the FlameCluster; None when it is gone or was recreated."""

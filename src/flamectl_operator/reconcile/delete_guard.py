@@ -36,7 +36,7 @@ def delete_guard(
             raise NotSentError(what, "belongs to a FlameCluster whose spec has changed")
         if not still_due():
             raise NotSentError(what, "may be needed by now")
-        if isinstance(child, PodView) and reads.keeps_claim(child):
+        if isinstance(child, PodView) and reads.claims.keep(child):
             raise NotSentError(what, "may be the last one that has the data of its PersistentVolumeClaim")
         if resource in {PODS, CLAIMS}:
             lock()

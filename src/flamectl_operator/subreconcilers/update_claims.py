@@ -16,7 +16,7 @@ from flamectl_operator.planning.parts import ClaimPlan
 from flamectl_operator.planning.patches import claim_patch, is_ours
 from flamectl_operator.reconcile import outcomes
 from flamectl_operator.reconcile.base import PlannedStep
-from flamectl_operator.reconcile.cluster_reads import CLAIMS_RECHECK_SECONDS
+from flamectl_operator.reconcile.claim_reads import CLAIMS_RECHECK_SECONDS
 from flamectl_operator.reconcile.reconcile_pass import Pass
 from flamectl_operator.reconcile.refusals import RefusedError, collect
 from flamectl_operator.runtime.outcome import DONE, Outcome, combine, wait
@@ -120,8 +120,8 @@ def _of_size(error: RefusedError, claim: PersistentVolumeClaimView, changes: dic
 
 async def _recheck(pass_: Pass) -> Outcome:
     """Return when claims that the watch does not show are read again."""
-    if pass_.io.claims_error is not None:
-        raise pass_.io.claims_error
+    if pass_.io.claims.error is not None:
+        raise pass_.io.claims.error
     observed = pass_.observe()
     unseen = observed.claim_users.keys() - observed.claims.keys()
     return wait("ReadingClaims", "", CLAIMS_RECHECK_SECONDS) if unseen else DONE
