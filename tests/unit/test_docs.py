@@ -404,7 +404,7 @@ _PASSED_ON = {
     "group.problem.reason",
     "kept.reason",
     "loss.reason",
-    "said.reason",
+    "degraded.reason",
     "target.reason",
     "problem.reason",
     "condition.reason",

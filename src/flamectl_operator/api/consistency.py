@@ -87,8 +87,8 @@ def _versions(spec: FlameClusterSpec) -> Iterator[Problem]:
         if version.flame_version != spec.flame_version:
             yield Problem(path, f"has a tag of Flame {version.flame_version}, but flameVersion is {spec.flame_version}")
     if len({version.flame_version for version in tagged.values()}) > 1:
-        said = " and ".join(f"{version.flame_version} ({path})" for path, version in tagged.items())
-        yield Problem("spec", f"components of different minor versions may not understand each other: {said}")
+        versions = " and ".join(f"{version.flame_version} ({path})" for path, version in tagged.items())
+        yield Problem("spec", f"components of different minor versions may not understand each other: {versions}")
 
 
 def _memory(spec: FlameClusterSpec) -> Iterator[Problem]:

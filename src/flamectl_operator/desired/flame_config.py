@@ -153,8 +153,8 @@ def _policies(spec: FlameClusterSpec) -> list[str]:
 
 def _eviction(eviction: Eviction) -> dict[str, Any]:
     """Return what the file says about eviction: nothing where Flame's own defaults hold."""
-    said = {"policy": eviction.policy, "max_memory": eviction.max_memory, "max_objects": eviction.max_objects}
-    section = {key: value for key, value in said.items() if value is not None}
+    fields = {"policy": eviction.policy, "max_memory": eviction.max_memory, "max_objects": eviction.max_objects}
+    section = {key: value for key, value in fields.items() if value is not None}
     return {"eviction": section} if section else {}
 
 

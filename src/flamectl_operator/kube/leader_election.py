@@ -267,7 +267,7 @@ class LeaderElector:
 
     def _log_once(self, what: str, *, fresh: bool = False, **details: object) -> None:
         """Log a state once, until it changes."""
-        said = f"{what} {details}"
-        if fresh or said != self._last_logged:
+        line = f"{what} {details}"
+        if fresh or line != self._last_logged:
             self._log.info(what, **details)
-        self._last_logged = said
+        self._last_logged = line

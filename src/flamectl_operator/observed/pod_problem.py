@@ -243,14 +243,14 @@ def phase_problem(reason: str, message: str) -> PodProblem:
     cause = one_line(message, MAX_CAUSE)
     if reason != "Evicted":
         return PodProblem(reason, cause, remedy=_TAKEN if reason.startswith(_OUT_OF) else _REMEDIES.get(reason, ""))
-    said = message[:_MOST_READ]
-    container = _EVICTED_FOR.search(said)
-    return PodProblem(reason, cause, container=container[1] if container else "", remedy=_eviction_remedy(said))
+    beginning = message[:_MOST_READ]
+    container = _EVICTED_FOR.search(beginning)
+    return PodProblem(reason, cause, container=container[1] if container else "", remedy=_eviction_remedy(beginning))
 
 
-def _eviction_remedy(said: str) -> str:
+def _eviction_remedy(beginning: str) -> str:
     for pattern, remedy in _EVICTIONS:
-        if (found := re.search(pattern, said)) is not None:
+        if (found := re.search(pattern, beginning)) is not None:
             return remedy.format(named=found[1] if found.lastindex else "")
     return ""
 
@@ -295,9 +295,9 @@ def _pull_cause(message: str, image: str) -> tuple[str, str]:
     words = message.replace(image, "") if image else message
     if re.fullmatch(r'Back-off pulling image( "[^"]*")?\s*', words):
         return "", ""
-    said = _ADDRESS.sub("", words)
+    words = _ADDRESS.sub("", words)
     for pattern, cause, remedy in _CAUSES:
-        if re.search(pattern, said, re.IGNORECASE):
+        if re.search(pattern, words, re.IGNORECASE):
             return cause, remedy
     cause = one_line(message.rpartition(": ")[2].rpartition("desc = ")[2], MAX_CAUSE)
     return cause, "correct {image}; see kubectl describe pod {pod}"

@@ -19,7 +19,7 @@ from flamectl_operator.settings.model import MAX_LOCK_DURATION
 EXTEND_AFTER = 0.5
 DELETE_UNTIL = 0.75
 #: Seconds of waiting after which the status reports it. A lock of the default duration whose holder is gone expires before.
-TELL_AFTER = 120.0
+REPORT_AFTER = 120.0
 
 
 @dataclass(frozen=True)
@@ -114,8 +114,8 @@ class Waiting:
         """
         if not self.pods <= pods:
             return Waiting(now, pods)
-        told = self.why or (why if at_once or now >= self.since + TELL_AFTER else "")
-        return replace(self, pods=pods, why=told)
+        reported = self.why or (why if at_once or now >= self.since + REPORT_AFTER else "")
+        return replace(self, pods=pods, why=reported)
 
 
 def observe_lease(
@@ -132,9 +132,9 @@ def observe_lease(
     """
     if lease is None or (before is not None and before.version == lease.metadata.resource_version):
         return before
-    said = lease.spec.lease_duration_seconds
-    lasts = min(said, MAX_LOCK_DURATION) if said is not None and said > 0 else duration
-    too_long = said is not None and said > MAX_LOCK_DURATION
+    seconds = lease.spec.lease_duration_seconds
+    lasts = min(seconds, MAX_LOCK_DURATION) if seconds is not None and seconds > 0 else duration
+    too_long = seconds is not None and seconds > MAX_LOCK_DURATION
     version, holder = lease.metadata.resource_version, lease.spec.holder_identity or ""
     if before is not None and int(version) < int(before.version):
         # etcd was set back, and the holder that was seen after this one may not have noticed.

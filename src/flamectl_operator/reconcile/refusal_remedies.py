@@ -54,8 +54,8 @@ _PLUGINS = (
 def remedy(why: str, words: str, template: ComponentTemplate | None) -> str:
     """Return what to do about a refusal."""
     if template is not None and not POLICY.search(words):
-        for said, advice in _PLUGINS:
-            if said in words:
+        for pattern, advice in _PLUGINS:
+            if pattern in words:
                 return _of_plugin(advice, f"{template.field}.podTemplate.spec", template.manifest["spec"])
     if why == QUOTA_EXCEEDED:
         return _quota(words, template)

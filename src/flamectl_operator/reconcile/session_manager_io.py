@@ -120,10 +120,10 @@ class SessionManagerIO:
         if (deferral := self.deferral) is not None:
             return deferral
         begun = self._clock.monotonic()
-        told = self.turn(waiting)
+        chosen = self.turn(waiting)
         failed: list[Exception] = []
 
-        async def tell(node: str) -> None:
+        async def call_about(node: str) -> None:
             if self._flame.session_manager(self._key) is not manager:
                 return  # another session manager is asked by now, and this call was meant for the earlier one
             WRITES.get().sent += 1
@@ -137,7 +137,7 @@ class SessionManagerIO:
 
         try:
             async with asyncio.timeout(self._left):
-                await in_parallel(told, lambda: AT_ONCE, tell)
+                await in_parallel(chosen, lambda: AT_ONCE, call_about)
         except TimeoutError as error:
             failed.append(error)
             self._too_long += 1
@@ -150,7 +150,7 @@ class SessionManagerIO:
         self._flame.ask_now(self._key)
         if failed:
             return self.deferral or wait(NOT_REACHED, "", RETRY)
-        return outcomes.changed(0) if len(told) < len(waiting) else None
+        return outcomes.changed(0) if len(chosen) < len(waiting) else None
 
 
 def _remember(times: dict[str, float], node: str, now: float) -> None:

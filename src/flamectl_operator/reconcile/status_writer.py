@@ -57,8 +57,8 @@ class StatusWriter(StoredStatus):
         A process that has just started may know only components. An earlier message about this generation then stays.
         """
         before, generation = self.stored, self.cluster.metadata.generation
-        told = any((each.reason, each.observed_generation) == (OUTDATED_CRD, generation) for each in before.conditions)
-        message = before.message if told and before.message else shortened(_refused_spec_message(fields, generation))
+        known = any((each.reason, each.observed_generation) == (OUTDATED_CRD, generation) for each in before.conditions)
+        message = before.message if known and before.message else shortened(_refused_spec_message(fields, generation))
         stopped = await self._refuse(before, stop(OUTDATED_CRD, message, CRD_RECHECK_SECONDS))
         # No event reports that the CRD was updated, after which the spec may read as before.
         await self._io.refresh(FLAME_CLUSTERS, self._io.owner.name)

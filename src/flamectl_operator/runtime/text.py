@@ -48,12 +48,12 @@ def joined(messages: Iterable[str]) -> str:
     Each message appears once, and advice in brackets that several messages share follows the first of them. If the text is too
     long, a message loses words of its cause, not its advice. Advice that does not fit behind another message is left out whole.
     """
-    said: set[str] = set()
+    advised: set[str] = set()
     text = ""
     for message in dict.fromkeys(messages):
         cause, advice = _parts(message)
-        part = f"{'; ' * bool(text)}{cause if advice in said else message}"
-        said.add(advice)
+        part = f"{'; ' * bool(text)}{cause if advice in advised else message}"
+        advised.add(advice)
         room = LONGEST_MESSAGE - len(text)
         if len(part) > room:
             part = f"; {cause}" if text and len(advice) > room // 2 else part

@@ -104,8 +104,8 @@ def _explained(config: OperatorConfig) -> Iterator[str]:
 def _shown(effective: Effective) -> Iterator[str]:
     for path, _, value in outline(effective.config):
         indent, key = _place(path)
-        said = "" if isinstance(value, Section) else f" {_scalar(value)}  # {effective.origins[path]}"
-        yield f"{indent}{key}:{said}"
+        shown = "" if isinstance(value, Section) else f" {_scalar(value)}  # {effective.origins[path]}"
+        yield f"{indent}{key}:{shown}"
 
 
 def _place(path: str) -> tuple[str, str]:

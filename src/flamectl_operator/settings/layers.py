@@ -80,11 +80,11 @@ def environment_layer(environ: Mapping[str, str]) -> Layer:
         raise SettingsError(
             "; ".join(f"environment variable {name}: no such setting{nearest(name, known)}" for name in unknown)
         )
-    said: dict[str, tuple[str, object]] = {}
+    values: dict[str, tuple[str, object]] = {}
     for name in ours:
         setting, text = known[name], environ[name]
-        said[setting.path] = (f"environment variable {name}", _split(text) if setting.many else text)
-    return layer_of("environment", said)
+        values[setting.path] = (f"environment variable {name}", _split(text) if setting.many else text)
+    return layer_of("environment", values)
 
 
 def merge(layers: Sequence[Layer]) -> Effective:

@@ -44,7 +44,7 @@ from flamectl_operator.status.conditions import (
 from flamectl_operator.status.durable_fields import autoscaling_status
 from flamectl_operator.status.flame import KINDS, autoscaling_condition, flame_conditions, registered, sessions
 from flamectl_operator.status.health import Health, compute_health
-from flamectl_operator.status.notices import paused_sessions, told_silence
+from flamectl_operator.status.notices import due_silence, paused_sessions
 from flamectl_operator.status.object_cache import object_cache_status
 from flamectl_operator.status.pod_problems import WAITING, ProblemGroup, group_problems
 from flamectl_operator.status.reason import summary
@@ -107,7 +107,7 @@ def _with_valid_spec(given: StatusInput, effective: EffectiveSpec, writer: Condi
     problems = group_problems(observed, before.unhealthy_pods, now, desired)
     recent = recent_failures(before, observed, desired, effective.group, now)
     flame = flame_conditions(writer, observed, effective, before)
-    unheard = told_silence(flame, effective, now)
+    unheard = due_silence(flame, effective, now)
     health = compute_health(
         observed,
         effective,
@@ -183,10 +183,10 @@ def _outcomes(given: StatusInput, effective: EffectiveSpec) -> tuple[Sequence[Ou
     return (*given.outcomes, *kept), given.requests_failed
 
 
-def _still_unregistered(said: Outcome, given: StatusInput, effective: EffectiveSpec) -> bool:
-    """Return whether executors were said not to register, and a new operator, or their successors, have yet to show more."""
+def _still_unregistered(earlier: Outcome, given: StatusInput, effective: EffectiveSpec) -> bool:
+    """Return whether executors did not register earlier, and a new operator, or their successors, have yet to show more."""
     due = given.registration.reason == NOT_REGISTERED or effective.answer_due(given.observed)
-    return said.reason == NONE_REGISTERS and due
+    return earlier.reason == NONE_REGISTERS and due
 
 
 def _session_manager(given: StatusInput) -> SessionManagerStatus:

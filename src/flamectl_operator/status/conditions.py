@@ -92,18 +92,18 @@ class ConditionWriter:
             status: Whether it holds; None when that is unknown.
         """
         known = next((condition for condition in self.before if condition.type == kind), None)
-        said: Literal["True", "False", "Unknown"] = "Unknown" if status is None else "True" if status else "False"
-        wanted = (said, reason, message, self.generation)
+        text: Literal["True", "False", "Unknown"] = "Unknown" if status is None else "True" if status else "False"
+        wanted = (text, reason, message, self.generation)
         if known is not None and (known.status, known.reason, known.message, known.observed_generation) == wanted:
             return known
         return Condition(
             type=str(kind),
-            status=said,
+            status=text,
             reason=reason,
             message=message,
             observed_generation=self.generation,
             last_transition_time=self.now.replace(microsecond=0)
-            if known is None or known.status != said
+            if known is None or known.status != text
             else known.last_transition_time,
         )
 
@@ -252,10 +252,10 @@ def carried_over(status: FlameClusterStatus, generation: int) -> tuple[Outcome, 
 
 def _refused(status: FlameClusterStatus) -> Condition | None:
     """Return `Degraded` if a pass reported it, because the Pods do not show its end."""
-    said = find(status, ConditionType.DEGRADED)
-    if said is None or said.status != "True" or said.reason in COMPUTED:
+    degraded = find(status, ConditionType.DEGRADED)
+    if degraded is None or degraded.status != "True" or degraded.reason in COMPUTED:
         return None
-    return said
+    return degraded
 
 
 def _kept_failing(observed: ObservedCluster, before: FlameClusterStatus) -> Outcome | None:
@@ -263,13 +263,12 @@ def _kept_failing(observed: ObservedCluster, before: FlameClusterStatus) -> Outc
 
     At that moment nothing is seen to fail, but the condition must not flap. The earlier message alone still knows the cause.
     """
-    said = find(before, ConditionType.DEGRADED)
-    if said is None or said.status != "True":
+    degraded = find(before, ConditionType.DEGRADED)
+    if degraded is None or degraded.status != "True" or degraded.reason not in FAILING:
         return None
-    told = said.message if said.reason in FAILING else ""
-    unready = (each for each in named_pods(told, observed) if each.live and not each.ready) if told else ()
-    if any(not has_begun(told, each) for each in unready):
-        return blocked(said.reason, said.message)
+    unready = (each for each in named_pods(degraded.message, observed) if each.live and not each.ready)
+    if any(not has_begun(degraded.message, each) for each in unready):
+        return blocked(degraded.reason, degraded.message)
     return None
 
 

@@ -48,7 +48,7 @@ def flame_conditions(
     """Compute the conditions about Flame. None of them changes before the session manager has answered, or failed to."""
     if not effective.flame_can_be_asked:
         return _behind_tls(writer, effective.desired.spec) if effective.flame_has_calls else ()
-    stored = tuple(said for kind in KINDS if (said := find(before, kind)) is not None)
+    stored = tuple(condition for kind in KINDS if (condition := find(before, kind)) is not None)
     if observed.flame.snapshot is not None:
         reachable = writer.make(
             ConditionType.SESSION_MANAGER_REACHABLE, "Answers", "The session manager answers the operator", status=True

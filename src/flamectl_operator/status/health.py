@@ -123,11 +123,11 @@ def _unsuspended(
     blocked = any(outcome.attention or outcome.reason == NOT_REGISTERED for outcome in outcomes)
     state = _state(observed, effective.group)
     failing = {type(group.components[0]) for group in problems if group.reason in FAILING and not group.over}
-    told = tuple(each for each in recent if each.kind not in failing)
-    kinds = {each.kind for each in told}
+    reported = tuple(each for each in recent if each.kind not in failing)
+    kinds = {each.kind for each in reported}
     standing = tuple(group for group in problems if not (group.over and type(group.components[0]) in kinds))
     own = next((group for group in standing if group.components[0] is observed.session_manager), None)
-    hidden = (each for each in recent if isinstance(each, FailureSummary) and each not in told)
+    hidden = (each for each in recent if isinstance(each, FailureSummary) and each not in reported)
     lines = (
         _session_manager_line(observed, own, next((each for each in hidden if each.kind is Component), None)),
         _executor_line(observed, effective.group),
@@ -136,15 +136,15 @@ def _unsuspended(
     if not (any(lines) or outstanding.work or ailing or blocked):
         warnings = [f"warning: {warning}" for warning in near_names(effective.desired.spec)]
         warnings += [outcome.message for outcome in outcomes if outcome.reason == FILE_SYSTEM_RESIZE_PENDING]
-        message = shortened(joined([*(map(str, told) if told else [HEALTHY]), *warnings]))
-        return Health(state, message, healthy=True, recent=told)
+        message = shortened(joined([*(map(str, reported) if reported else [HEALTHY]), *warnings]))
+        return Health(state, message, healthy=True, recent=reported)
     # Advice comes first, because a long message is cut at its end. The most important problems come first.
     parts = [outcome.message for outcome in outcomes if outcome.attention]
     parts += lines
-    parts += list(map(str, (*told, *(group for group in standing if group is not own))))[:MAX_GROUPS]
+    parts += list(map(str, (*reported, *(group for group in standing if group is not own))))[:MAX_GROUPS]
     parts += [outcome.message for outcome in outcomes if not outcome.attention]
     message = shortened(joined(filter(None, parts)) or "Waiting for changes to take effect")
-    return Health(state, message, problems=standing, recent=told)
+    return Health(state, message, problems=standing, recent=reported)
 
 
 def _state(observed: ObservedCluster, group: EffectiveGroup) -> State:

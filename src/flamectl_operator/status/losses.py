@@ -89,9 +89,9 @@ def _why(earlier: Component, current: Component | None, lacks: str, *, several: 
         return f"somebody removed {lacks}, and the Pod{'s run' if several else ' runs'} on"
     disruption = pods.condition(current.pod, "DisruptionTarget") if current is not None else None
     if disruption is not None and disruption.status == "True":
-        said = _DISRUPTIONS.get(disruption.reason) or one_line(disruption.message, MAX_CAUSE)
-        if said:
-            return said
+        cause = _DISRUPTIONS.get(disruption.reason) or one_line(disruption.message, MAX_CAUSE)
+        if cause:
+            return cause
     if pods.unreported(earlier.pod):
         return f'spec.nodeName names node "{earlier.pod.spec.node_name}", which may not exist'
     them, their = ("them", "their") if several else ("it", "its")

@@ -29,7 +29,7 @@ class Notice:
 
     reason: str
     message: str
-    told_at: datetime = _AT_ONCE
+    due: datetime = _AT_ONCE
 
     @property
     def kind(self) -> None:
@@ -74,10 +74,10 @@ def silence(conditions: Iterable[Condition], effective: EffectiveSpec) -> Notice
     )
 
 
-def told_silence(conditions: Iterable[Condition], effective: EffectiveSpec, now: datetime) -> tuple[Notice, ...]:
+def due_silence(conditions: Iterable[Condition], effective: EffectiveSpec, now: datetime) -> tuple[Notice, ...]:
     """Return the silence that has lasted long enough to be reported, if there is one; see `silence`."""
     found = silence(conditions, effective)
-    return (found,) if found is not None and found.told_at <= now else ()
+    return (found,) if found is not None and found.due <= now else ()
 
 
 def _left_undone(spec: FlameClusterSpec, group: EffectiveGroup) -> Iterator[str]:

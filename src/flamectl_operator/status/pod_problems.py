@@ -155,7 +155,7 @@ def _group(
     members: Sequence[tuple[Component, PodProblem]], before: Sequence[UnhealthyPod], template: ComponentTemplate | None
 ) -> ProblemGroup:
     first = members[0][1]
-    teller, chosen = next((member for member in members if member[1].cause), members[0])
+    component, chosen = next((member for member in members if member[1].cause), members[0])
     known = [(each, problem) for each, problem in members if problem.cause]
     kept = next(
         (each.message for each in before if each.reason == first.reason and _still_says(each, first, known, template)),
@@ -164,7 +164,7 @@ def _group(
     return ProblemGroup(
         components=tuple(each for each, _ in members),
         problem=chosen,
-        message=kept if kept is not None else explained(teller, chosen, template),
+        message=kept if kept is not None else explained(component, chosen, template),
         reason=_reason(members),
     )
 

@@ -96,8 +96,8 @@ def recent_failures(
             known[failure.name] = failure.model_copy(update=counted)
     # The Pods of some components keep their names, so a Pod of this name may be another one, with another log.
     for name in known.keys() - seen.keys():
-        told = known[name]
-        known[name] = told.model_copy(update={"message": without_log(told.message) if told.message else None})
+        failure = known[name]
+        known[name] = failure.model_copy(update={"message": without_log(failure.message) if failure.message else None})
     window = _window(group.settings)
     # A time far in the future comes from a clock that is wrong, or from a person.
     recent = [each for each in known.values() if abs(now - each.last) < window]

@@ -78,11 +78,11 @@ def asked_before(words: str, spec: PodSpec) -> str:
     for resource in dict.fromkeys(_LACKING.findall(words)):
         # The requests of a whole Pod count in place of those of its containers.
         parts = (each.resources for each in spec.containers)
-        told = _quantity(spec.resources, resource) or " + ".join(
+        requested = _quantity(spec.resources, resource) or " + ".join(
             filter(None, (_quantity(each, resource) for each in parts))
         )
-        if told:
-            found.append(f"{resource} {told}")
+        if requested:
+            found.append(f"{resource} {requested}")
     if spec.node_selector and _OF_POD in words:
         found.append(f"nodeSelector {_pairs(spec.node_selector)}")
     return ", ".join(found)
@@ -130,9 +130,9 @@ def _remedies(words: str, template: ComponentTemplate, pod: str, found: PodSpec)
     if claim is not None and claim[1] not in {*claims, *template.claim_names}:
         yield "create the claim; a webhook added it to the Pod"
         return
-    for said, what in _OTHERS:
-        if re.search(said, words):
-            yield what.format(**names)
+    for pattern, advice in _OTHERS:
+        if re.search(pattern, words):
+            yield advice.format(**names)
 
 
 def _added(

@@ -40,8 +40,8 @@ class OpenStatus(Subreconciler):
         required = required_durable_fields(pass_.generation, observed, spec, ids.stop)
         stored = pass_.status.stored
         # A failed Pod is reported even if the process dies right after it deleted the Pod.
-        told = recent_failures(stored, observed, spec.desired, spec.group, now.wall) == stored.recent_failures
-        if required != durable_fields(stored) or not told:
+        recorded = recent_failures(stored, observed, spec.desired, spec.group, now.wall) == stored.recent_failures
+        if required != durable_fields(stored) or not recorded:
             status = compute_status(pass_.status_input(observed, ids.stop), now.wall)
             if (stopped := await pass_.status.record(status)) is not None:
                 return stopped
@@ -74,7 +74,7 @@ def _next_pass_without_event(pass_: Pass, observed: ObservedCluster, status: Fla
     now, spec = pass_.clock.now(), pass_.spec
     unheard = None if spec is None else silence(status.conditions, spec)
     slow = None if spec is None or spec.suspended else patience_ends(observed, now)
-    silent = None if unheard is None or unheard.told_at <= now else unheard.told_at
+    silent = None if unheard is None or unheard.due <= now else unheard.due
     over = None if spec is None else failures_end(status.recent_failures, spec.settings)
     reset = pass_.plan.next_without_event if pass_.may_act else None
     waits = [wait_until("PodsStarting", time, now) for time in (slow, silent) if time is not None]

@@ -47,7 +47,7 @@ def _silence(
 def test_silence_is_told_one_minute_after_the_condition_became_false() -> None:
     found = _silence(replicas(2))
     assert found is not None
-    assert found.told_at == NOW
+    assert found.due == NOW
     assert "no answer within 5 s" in str(found)
     assert "executors that do not register are not replaced" in str(found)
     assert "executors are deleted without a drain" in str(found)
@@ -56,7 +56,7 @@ def test_silence_is_told_one_minute_after_the_condition_became_false() -> None:
 def test_silence_before_the_first_answer_is_told_five_minutes_after_the_condition_became_false() -> None:
     found = _silence(replicas(2), answered=False)
     assert found is not None
-    assert found.told_at == NOW + timedelta(seconds=240)
+    assert found.due == NOW + timedelta(seconds=240)
 
 
 def test_silence_speaks_only_of_what_the_spec_asks_for() -> None:
