@@ -123,8 +123,8 @@ def incarnation_of(manager: Component | None, store: str = "") -> str:
 def other_names(manager: Component | None, store: str) -> tuple[str, ...]:
     """Return what else stands for the present incarnation of a session manager; see `incarnation_of`.
 
-    Earlier versions wrote a count of restarts. The identity of the present container is true even where it seems to be the first
-    one, because somebody took off the record of that one and the kubelet has lost its count.
+    Earlier versions wrote a count of restarts. The identity of the present container is true even where it only seems to be the
+    first one: somebody may take off the record of the first one, and the kubelet may lose its count.
     """
     if manager is None or not manager.live or store:
         return ()

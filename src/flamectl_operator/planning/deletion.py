@@ -7,6 +7,7 @@ from datetime import datetime, timedelta
 
 from flamectl_operator.api.constants import DELETION_COST_ANNOTATION
 from flamectl_operator.flame.snapshot import Load, SessionManagerSnapshot
+from flamectl_operator.kube.pod_views import PodView
 from flamectl_operator.kube.views import KubernetesObject
 from flamectl_operator.observed.cluster import ObservedCluster
 from flamectl_operator.observed.component import Component
@@ -66,10 +67,10 @@ def awaited_end(kind: str, child: KubernetesObject) -> str:
     return f'waiting for {kind} "{child.name}" to terminate{in_brackets(child)}'
 
 
-def held(child: KubernetesObject, kind: str) -> str:
-    """Return that finalizers keep an object that is being deleted, as a sentence; empty without any."""
-    finalizers = ", ".join(child.metadata.finalizers)
-    return f'{kind} "{child.name}" is held by finalizer {finalizers}' if finalizers else ""
+def held(pod: PodView) -> str:
+    """Return that finalizers keep a Pod that is being deleted, as a sentence; empty without any."""
+    finalizers = ", ".join(pod.metadata.finalizers)
+    return f'Pod "{pod.name}" is held by finalizer {finalizers}' if finalizers else ""
 
 
 def in_brackets(child: KubernetesObject) -> str:

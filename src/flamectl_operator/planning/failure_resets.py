@@ -67,9 +67,8 @@ def _reset_at(
     """Return when failures are reset if nothing changes; None when no reset is due.
 
     Pods created since the last failure (`tried`) show whether the fault is fixed, once one of them has been ready for
-    `stableAfterSeconds`, which `works_at` tells. If none was needed, or none has found a node yet, all others must have been
-    ready for that long, and the oldest Pod that waits for a node must have existed for that long. None may be missing because of
-    failures (`complete`).
+    `stableAfterSeconds`, which `works_at` tells. Where none was needed, or none has found a node yet, two things must have lasted
+    that long: all others are ready, and the oldest Pod waits for a node. None may be missing because of failures (`complete`).
     """
     if placed := [each for each in tried if each.pod.spec.node_name]:
         return min((time for each in placed if (time := works_at(each)) is not None), default=None)

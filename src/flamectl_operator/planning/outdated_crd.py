@@ -2,7 +2,7 @@
 
 The API server applies the installed CRD to each object that it reads. When an older CRD is installed, `podTemplate` or `env` may
 be missing from then on, at the same generation. The status has a hash of the whole spec with its generation, and the revisions
-of the Pods, so a process that has just started notices it as well, even under a CRD that knows no such hash.
+of the Pods. So a process that has just started notices it as well, even under a CRD that knows no such hash.
 """
 
 from __future__ import annotations

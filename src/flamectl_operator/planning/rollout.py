@@ -30,9 +30,10 @@ def plan_rollout(group: PlannedGroup, *, keep_stale: bool) -> RolloutPlan:
     """Decide which executors to replace now.
 
     Executors that started under an earlier incarnation of the session manager come first, because they would retry for ever. All
-    of them are deleted at once, whatever the strategy says. Stale executors follow within the strategy's budget. No executor is
-    deleted before the session manager is ready, and no stale one before the session manager and the object caches are current,
-    unless executors take the room that the session manager needs.
+    of them are deleted at once, whatever the strategy says. Stale executors follow within the strategy's budget.
+
+    No executor is deleted before the session manager is ready, and no stale one before the session manager and the object caches
+    are current. The exception are executors that take the room that the session manager needs.
     """
     cluster, existing = group.cluster, group.observed
     if not cluster.session_manager_ready:

@@ -97,7 +97,7 @@ def _terminating(
 def _held_by(manager: Component, effective: EffectiveSpec) -> str:
     """Return what keeps a terminating session manager for long; empty when nothing does."""
     metadata = manager.pod.metadata
-    if sentence := held(manager.pod, "Pod"):
+    if sentence := held(manager.pod):
         return sentence
     end = metadata.deletion_timestamp
     if (metadata.deletion_grace_period_seconds or 0) <= LONG_GRACE or end is None:

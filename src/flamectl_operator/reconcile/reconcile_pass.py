@@ -23,7 +23,7 @@ from flamectl_operator.reconcile.session_manager_io import SessionManagerIO
 from flamectl_operator.reconcile.status_writer import StatusWriter
 from flamectl_operator.runtime.clock import Clock
 from flamectl_operator.runtime.clock_reading import ClockReading
-from flamectl_operator.runtime.logs import is_logged
+from flamectl_operator.runtime.logs import logs_debug
 from flamectl_operator.runtime.outcome import DONE, Outcome
 from flamectl_operator.runtime.slow_start import SlowStart
 from flamectl_operator.status.compute import StatusInput
@@ -45,7 +45,7 @@ class PresentPlan:
             return self._plan
         plan = make()
         self._plan, self._known = plan, known
-        if is_logged("debug") and (text := str(plan)) != self._last_logged:
+        if logs_debug() and (text := str(plan)) != self._last_logged:
             self._last_logged = text
             _LOG.debug("plan", plan=text)
         return plan

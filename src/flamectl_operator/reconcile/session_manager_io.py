@@ -1,8 +1,8 @@
 """Calls of a pass to the session manager of one FlameCluster, and their results.
 
 Each call is idempotent. A call whose outcome is unknown is repeated by a later pass. The watcher supplies the answers of the
-session manager: no pass waits for one. All calls of a pass together have a limit of time, because the author of a FlameCluster
-chooses its session manager, and a pass that waits for it keeps a worker from the other FlameClusters.
+session manager: no pass waits for one. All calls of a pass together have a limit of time: the author of a FlameCluster chooses
+its session manager, and a pass that waits for it keeps a worker from the other FlameClusters.
 """
 
 from __future__ import annotations

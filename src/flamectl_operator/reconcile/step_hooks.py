@@ -17,7 +17,7 @@ from flamectl_operator.reconcile.refusals import RefusedError
 from flamectl_operator.reconcile.report import INTERNAL_ERROR, is_unforeseen
 from flamectl_operator.reconcile.write_count import WRITES, WriteCount
 from flamectl_operator.runtime.clock import Clock
-from flamectl_operator.runtime.logs import STEP, is_logged
+from flamectl_operator.runtime.logs import STEP, logs_debug
 from flamectl_operator.runtime.outcome import Result
 from flamectl_operator.runtime.progress import record_progress
 from flamectl_operator.runtime.telemetry import Telemetry
@@ -61,7 +61,7 @@ class StepHooks(Hooks[Pass]):
 
     def skipped(self, workflow: Workflow[Pass], why: str) -> None:
         """Log at debug which stages or parts do not run, and why."""
-        if not is_logged("debug"):
+        if not logs_debug():
             return
         places = [Place(stage.name, phase=stage.phase) for stage in workflow.stages()]
         if self._stage is not None:
@@ -98,7 +98,7 @@ class StepHooks(Hooks[Pass]):
         words = "; ".join([each.message for each in result.outcomes if each.message]) if result.outcomes else ""
         news = bool(words) and self._last_logged.get(place.title) != words
         self._last_logged[place.title] = words
-        if not (result.errors or news or is_logged("debug")):
+        if not (result.errors or news or logs_debug()):
             return
         log = self._log.bind(**place.labels)
         for error in result.errors:

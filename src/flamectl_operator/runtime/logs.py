@@ -106,9 +106,9 @@ def set_level(level: str) -> None:
     logging.getLogger().setLevel(max(_threshold.level, logging.WARNING))
 
 
-def is_logged(level: str) -> bool:
-    """Return whether lines of a level are logged, for callers that would prepare a line for nothing."""
-    return _number(level) >= _threshold.level
+def logs_debug() -> bool:
+    """Return whether lines of the level debug are logged, for callers that would prepare a line for nothing."""
+    return _threshold.level <= logging.DEBUG
 
 
 def add_context(logger: WrappedLogger, method: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:

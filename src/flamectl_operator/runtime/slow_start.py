@@ -1,7 +1,7 @@
 """Calls whose number in flight grows while they succeed.
 
-When the first of a thousand creates fails because a quota is used up, the other 999 would fail as well, and each of them costs
-the API server as much as a successful one. ReplicaSets start slowly for the same reason (`slowStartBatch` in
+When the first of a thousand creates fails because a quota is used up, the other 999 would fail as well. Each of them costs the
+API server as much as a successful one. ReplicaSets start slowly for the same reason (`slowStartBatch` in
 `pkg/controller/replicaset/replica_set.go`). Their batches wait for the slowest call of each batch; here each success lets two
 calls follow, as in TCP's slow start, so that the number in flight doubles with each round trip and nothing waits.
 

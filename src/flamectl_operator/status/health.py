@@ -107,7 +107,7 @@ def _long_ends(observed: ObservedCluster) -> list[str]:
 def _held(observed: ObservedCluster) -> list[str]:
     """Return the Pods that finalizers keep. The step that waits for the session manager names its finalizers itself."""
     others = (each.pod for each in observed.terminating if each is not observed.session_manager)
-    return [sentence for pod in others if (sentence := held(pod, "Pod"))]
+    return [sentence for pod in others if (sentence := held(pod))]
 
 
 def _unsuspended(

@@ -2,8 +2,8 @@
 
 A list gives the state at one moment, and a watch gives all changes after it. A watch that ends is resumed where it ended. That is
 sound only while the server has the same history. So the reflector lists again when the server no longer knows that
-resourceVersion (410), when the watch could not be resumed at once, because etcd may have been set back to a copy meanwhile, and
-when watches bring nothing.
+resourceVersion (410), and when watches bring nothing. It also does so when the watch could not be resumed at once, because etcd
+may have been set back to a copy meanwhile.
 """
 
 from __future__ import annotations

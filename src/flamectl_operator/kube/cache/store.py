@@ -1,8 +1,8 @@
 """The cache of one resource, which is never older than this process's own writes.
 
 A reflector feeds a store with lists and watch events, which are complete but late. Passes feed it with the responses to their own
-writes, which are immediate. So a pass that created a Pod sees the Pod when it looks again and does not create it twice, and a
-pass that deleted a Pod neither deletes nor counts it again.
+writes, which are immediate. So a pass that created a Pod sees the Pod when it looks again, and does not create it twice. A pass
+that deleted a Pod neither deletes nor counts it again.
 
 The rules below order the two sources by resourceVersion. All writes, lists, events and bookmarks of a cluster share one sequence
 of resourceVersions, which may be compared as numbers (KEP-5504):

@@ -1,6 +1,6 @@
 """Lets the kernel refuse the connections of chosen addresses.
 
-A process that accepts and closes each connection of a flood may get too little of a processor to keep up, and then the kernel's
+A process that accepts and closes each connection of a flood may get too little of a processor to keep up. Then the kernel's
 queue of new connections stays full for everybody. So the listener shares its port with a second socket, whose queue nobody
 accepts, and a program in the kernel sends the chosen addresses there. When that queue is full, the kernel drops their attempts,
 which costs this process nothing. The program takes no privilege, but Linux; elsewhere there is no second socket.
