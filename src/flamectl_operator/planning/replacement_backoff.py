@@ -12,6 +12,7 @@ from datetime import datetime, timedelta
 
 from flamectl_operator.api.model import INT32_MAX
 from flamectl_operator.api.status import FlameClusterStatus
+from flamectl_operator.runtime.doubling import doubled
 from flamectl_operator.runtime.outcome import Outcome, wait_until
 from flamectl_operator.settings.model import FlameSettings
 
@@ -66,8 +67,7 @@ class ReplacementBackoff:
         failures = min(self.failures + 1, INT32_MAX)
         if failures == 1:
             return replace(self, failures=1, next_attempt=None)
-        # The exponent is bounded so that a year of failures does not overflow.
-        delay = min(settings.backoff_base_seconds * 2 ** min(failures - 2, 32), settings.backoff_limit_seconds)
+        delay = doubled(settings.backoff_base_seconds, settings.backoff_limit_seconds, failures - 1)
         return replace(self, failures=failures, next_attempt=_whole_seconds(now + timedelta(seconds=delay)))
 
 

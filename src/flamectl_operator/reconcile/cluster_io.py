@@ -64,12 +64,24 @@ class ClusterIO(ClusterReads):
         self._renaming = Renaming(context.client, owner.namespace)
         #: uids of Pods that this process asked the API server to delete, as long as they are there.
         self.deleted: set[str] = set()
-        #: The number of objects that this process created.
-        self.creations = 0
+        #: When the pass began, and how many objects it has created.
+        self._begun_at, self._creations = 0.0, 0
+        self._creation_seconds = 0.0
         #: Whether the namespace is being deleted, so that children that vanish need no warning.
         self.namespace_going = False
         #: The labels and annotations that all children have in common.
         self.common = CommonMetadata()
+
+    def begin(self, generation: int, writes_in_flight: Callable[[], int]) -> None:
+        """Begin a pass; see `ClusterReads.begin`."""
+        super().begin(generation, writes_in_flight)
+        self._begun_at, self._creations = self.clock.monotonic(), 0
+
+    def creation_seconds(self) -> float:
+        """Return the seconds that this pass took for each object that it created; those of an earlier pass if it created none."""
+        if self._creations:
+            self._creation_seconds = (self.clock.monotonic() - self._begun_at) / self._creations
+        return self._creation_seconds
 
     async def create(
         self, resource: Resource[T], manifest: Mapping[str, Any], template: ComponentTemplate | None = None
@@ -116,7 +128,7 @@ class ClusterIO(ClusterReads):
             created = found
         else:
             self.check_age(resource, before, created, created=True)
-        self.creations += 1
+        self._creations += 1
         store.absorb(created)
         if resource is PODS and names.executor_id(self.owner.name, name) is not None:
             self.released.note_created(name)

@@ -13,6 +13,8 @@ from typing import Any
 
 import msgspec
 
+from flamectl_operator.runtime.doubling import doubled
+
 #: Seconds from writing a status to repeating it after it was overwritten: at first, and at most. The wait doubles each time.
 FIRST_REPEAT = 1.0
 LAST_REPEAT = 600.0
@@ -47,8 +49,7 @@ class Contention:
         """Return the seconds until a status may be written over the stored one; 0 when it may be written now."""
         if not self.overwritten(stored) or fingerprint(wanted) not in self.ours:
             return 0.0
-        # The exponent is bounded so that no number of repeats overflows.
-        return max(0.0, self.wrote_at + min(FIRST_REPEAT * 2.0 ** min(self.repeats, 16), LAST_REPEAT) - now)
+        return max(0.0, self.wrote_at + doubled(FIRST_REPEAT, LAST_REPEAT, self.repeats + 1) - now)
 
     def wrote(self, wanted: dict[str, Any], before: dict[str, Any], stored: dict[str, Any], now: float) -> Contention:
         """Return the state after a write."""

@@ -15,6 +15,7 @@ from flamectl_operator.flame.watcher import Flame, Key, Target
 from flamectl_operator.reconcile import outcomes
 from flamectl_operator.reconcile.write_count import WRITES
 from flamectl_operator.runtime.clock import Clock
+from flamectl_operator.runtime.doubling import doubled
 from flamectl_operator.runtime.limits import Bucket
 from flamectl_operator.runtime.outcome import Outcome, wait
 from flamectl_operator.runtime.progress import record_progress
@@ -141,8 +142,7 @@ class SessionManagerIO:
         except TimeoutError as error:
             failed.append(error)
             self._too_long += 1
-            delay = min(LONGEST_RETRY, RETRY * 2.0 ** min(self._too_long - 1, 10))
-            self._not_before = self._clock.monotonic() + delay
+            self._not_before = self._clock.monotonic() + doubled(RETRY, LONGEST_RETRY, self._too_long)
         else:
             self._too_long = 0
         self._left -= self._clock.monotonic() - begun

@@ -22,6 +22,7 @@ from flamectl_operator.reconcile.stores import FLAME_CLUSTERS
 from flamectl_operator.reconcile.throttle import Throttle
 from flamectl_operator.reconcile.wording import Wording
 from flamectl_operator.reconcile.write_count import WRITES
+from flamectl_operator.runtime.doubling import doubled
 from flamectl_operator.runtime.outcome import DONE, Outcome, wait
 from flamectl_operator.status.durable_fields import durable_fields
 from flamectl_operator.status.events import condition_events
@@ -51,9 +52,6 @@ class StoredStatus:
         self._agreed: tuple[msgspec.Raw, FlameClusterStatus] | None = None
         #: `specHash` of the last status that was to be written.
         self.spec_hash: str | None = None
-        #: When the pass began and how many objects had been created by then, and the seconds that one took lately.
-        self._begun = (0.0, 0)
-        self._creation_seconds = 0.0
         self._contention = Contention()
         self._throttle = Throttle()
         #: A status that was not stored completely, and its stored part.
@@ -67,7 +65,6 @@ class StoredStatus:
     def begin(self, cluster: FlameClusterView) -> None:
         """Begin a pass over a FlameCluster as the store has it."""
         self._cluster, self._computed = cluster, None
-        self._begun = (self._io.clock.monotonic(), self._io.creations)
 
     @property
     def cluster(self) -> FlameClusterView:
@@ -160,9 +157,8 @@ class StoredStatus:
         """Return the reason why this status is not written now; None if it is."""
         if (delay := self._contention.delay(wire, before, now)) > 0:
             return wait("StatusContention", "", delay)
-        self._note_creations(now)
         self._agreed = None
-        delay = self._throttle.delay(before, wire, now, self._creation_seconds)
+        delay = self._throttle.delay(before, wire, now, self._io.creation_seconds())
         return wait("StatusThrottled", "", delay) if delay > 0 else None
 
     def _note_conflict(self) -> float:
@@ -173,13 +169,7 @@ class StoredStatus:
                 "the API server refuses each status, because the FlameCluster is not as the cache has it",
                 conflicts=self._conflicts,
             )
-        return min(CHANGED_RECHECK_SECONDS * 2.0 ** (self._conflicts - 1), LONGEST_CONFLICT_RECHECK_SECONDS)
-
-    def _note_creations(self, now: float) -> None:
-        """Note the seconds that the pass took for each object that it created; those of an earlier pass if it created none."""
-        begun, before = self._begun
-        if created := self._io.creations - before:
-            self._creation_seconds = (now - begun) / created
+        return doubled(CHANGED_RECHECK_SECONDS, LONGEST_CONFLICT_RECHECK_SECONDS, self._conflicts)
 
     @staticmethod
     def _log_turn(before: FlameClusterStatus, after: FlameClusterStatus) -> None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from random import Random
 
+from flamectl_operator.runtime.doubling import doubled
+
 
 @dataclass(frozen=True, slots=True)
 class ExponentialBackoff:
@@ -26,6 +28,4 @@ class ExponentialBackoff:
 
     def delay(self, failures: int) -> float:
         """Return the seconds to wait after `failures` consecutive failures, counted from 1."""
-        # A float overflows after some thousand failures, long after the delay has reached the limit.
-        delay = min(self.limit, self.base * 2.0 ** min(max(0, failures - 1), 64))
-        return delay * (1 + self.jitter * self.random.random())
+        return doubled(self.base, self.limit, failures) * (1 + self.jitter * self.random.random())

@@ -1,0 +1,14 @@
+"""The part of a backoff that is the same in each: the delay doubles with each failure, up to a limit."""
+
+from __future__ import annotations
+
+
+def doubled(base: float, limit: float, failures: int) -> float:
+    """Return a delay that doubles with each of `failures` consecutive failures, counted from 1.
+
+    Args:
+        base: Seconds after the first failure.
+        limit: The longest delay in seconds.
+    """
+    # A float overflows after some thousand failures, long after the delay has reached the limit.
+    return min(limit, base * 2.0 ** min(max(0, failures - 1), 64))
