@@ -10,6 +10,7 @@ from structlog.typing import FilteringBoundLogger
 from flamectl_operator.api.status import FlameClusterStatus
 from flamectl_operator.desired.metadata import Identity
 from flamectl_operator.kube.cache.changes import Change
+from flamectl_operator.kube.cache.index import Key
 from flamectl_operator.kube.errors import ConflictError, KubernetesError
 from flamectl_operator.kube.pod_views import PodView
 from flamectl_operator.observed.flame_cluster import FlameClusterView
@@ -26,8 +27,6 @@ from flamectl_operator.runtime.share import Shares
 from flamectl_operator.settings.model import OperatorConfig
 from flamectl_operator.status.events import first_ready
 from flamectl_operator.subreconcilers import OBSERVE, PIPELINE
-
-Key = tuple[str, str]
 
 
 class Controller:

@@ -14,10 +14,11 @@ from typing import Any
 import structlog
 
 from flamectl_operator.api.constants import CLUSTER_LABEL, MANAGED_BY
-from flamectl_operator.controller import Controller, Key
+from flamectl_operator.controller import Controller
 from flamectl_operator.flame.session_manager import SessionManager
 from flamectl_operator.flame.watcher import Target, Watcher
 from flamectl_operator.kube.cache.changes import Change
+from flamectl_operator.kube.cache.index import Key
 from flamectl_operator.kube.cache.reflector import Reflector
 from flamectl_operator.kube.client import Client
 from flamectl_operator.kube.events import EventRecorder

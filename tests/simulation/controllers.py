@@ -16,8 +16,8 @@ from tests.simulation.plans import Comparison, in_step
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
-    from flamectl_operator.controller import Key
     from flamectl_operator.desired.metadata import Identity
+    from flamectl_operator.kube.cache.index import Key
     from flamectl_operator.observed.flame_cluster import FlameClusterView
     from flamectl_operator.reconcile.spec_renderer import RenderedSpec
     from flamectl_operator.runtime.outcome import Result

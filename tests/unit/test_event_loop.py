@@ -23,7 +23,7 @@ from pytest_mock import MockerFixture
 
 from flamectl_operator.api.constants import CLUSTER_LABEL
 from flamectl_operator.api.limits import MAX_SPEC_SIZE
-from flamectl_operator.controller import Key
+from flamectl_operator.kube.cache.index import Key
 from flamectl_operator.operator import Environment, Operator
 from flamectl_operator.reconcile import spec_renderer
 from flamectl_operator.runtime.outcome import Result

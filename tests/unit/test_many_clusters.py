@@ -12,8 +12,8 @@ from random import Random
 import msgspec
 
 from flamectl_operator.api.limits import MAX_SPEC_SIZE
-from flamectl_operator.controller import Key
 from flamectl_operator.desired.metadata import Identity
+from flamectl_operator.kube.cache.index import Key
 from flamectl_operator.kube.client import EventType, WatchEvent
 from flamectl_operator.observed.flame_cluster import FlameClusterView
 from flamectl_operator.operator import Environment, Operator

@@ -12,9 +12,9 @@ import pytest
 import structlog
 from msgspec.structs import replace
 
-from flamectl_operator.controller import Key
 from flamectl_operator.flame.snapshot import SessionManagerSnapshot
 from flamectl_operator.flame.watcher import Target
+from flamectl_operator.kube.cache.index import Key
 from flamectl_operator.kube.client import EventType, Page, WatchEvent
 from flamectl_operator.kube.errors import ApiError, ForbiddenError, ServerError
 from flamectl_operator.kube.http import wire

@@ -178,8 +178,8 @@ def _without_effect(spec: FlameClusterSpec) -> Iterator[Problem]:
 def _without_answers(spec: FlameClusterSpec) -> Iterator[Problem]:
     if spec.session_manager_verifiable:
         return
-    help_ = "it needs a client's certificate" if spec.flame_version == "0.7" else "set spec.tls.caBundle"
-    why = f"the operator cannot ask a session manager that serves TLS; {help_}"
+    advice = "it needs a client's certificate" if spec.flame_version == "0.7" else "set spec.tls.caBundle"
+    why = f"the operator cannot ask a session manager that serves TLS; {advice}"
     for path, field in (
         ("spec.executorManager.autoscaling", spec.executor_manager.autoscaling),
         ("spec.idle", spec.idle),

@@ -11,7 +11,7 @@ from pydantic import Field
 from flamectl_operator.api.checked_template import CheckedAgainst
 from flamectl_operator.api.container import Environment, Image, ImagePullPolicy, ResourceRequirements
 from flamectl_operator.api.model import Int32, Model, Text
-from flamectl_operator.api.persistence import Persistence
+from flamectl_operator.api.persistence import SEGMENT, Persistence
 from flamectl_operator.api.pod_template import ObjectCachePodTemplate
 from flamectl_operator.api.rules import Rule, matching
 from flamectl_operator.api.tls import TlsSpec
@@ -74,9 +74,8 @@ class Eviction(Model):
     )
 
 
-_SEGMENT = r"[A-Za-z0-9_-][A-Za-z0-9._-]*"
 #: Directories that a claim can take over without hiding files of the image.
-_MOUNTABLE = re.compile(rf"^((fs|file)://)?/((data|mnt|srv|cache|tmp)|var/{_SEGMENT})(/{_SEGMENT})+/?$", re.ASCII)
+_MOUNTABLE = re.compile(rf"^((fs|file)://)?/((data|mnt|srv|cache|tmp)|var/{SEGMENT})(/{SEGMENT})+/?$", re.ASCII)
 
 
 class ObjectCacheSpec(Model):

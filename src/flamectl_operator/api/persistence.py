@@ -18,11 +18,12 @@ DeletionPolicy = Literal["Delete", "Retain"]
 _OBJECT_NAME = r"^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$"
 
 
-_SEGMENT = r"[A-Za-z0-9_-][A-Za-z0-9._-]*"
+#: A name in a path, as a regular expression.
+SEGMENT = r"[A-Za-z0-9_-][A-Za-z0-9._-]*"
 #: Storage of the session manager that lies on its claim.
 PERSISTENT_STORAGE = re.compile(
-    rf"^((fs|file|filesystem):///var/lib/flame/session(/{_SEGMENT})*/?"
-    rf"|sqlite:(//)?/var/lib/flame/session(/{_SEGMENT})+)$",
+    rf"^((fs|file|filesystem):///var/lib/flame/session(/{SEGMENT})*/?"
+    rf"|sqlite:(//)?/var/lib/flame/session(/{SEGMENT})+)$",
     re.ASCII,
 )
 

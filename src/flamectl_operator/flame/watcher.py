@@ -16,7 +16,7 @@ from random import Random
 
 import structlog
 
-from flamectl_operator.flame.kept_answers import to_give_up
+from flamectl_operator.flame.kept_answers import Key, to_give_up
 from flamectl_operator.flame.knowledge import BELIEVED, OFF, Knowledge, Phase, answered, differ, forgotten, unanswered
 from flamectl_operator.flame.pace import FIRST, JITTER, LONGEST, LONGEST_FOR_OFFENDERS, Record
 from flamectl_operator.flame.session_manager import TOO_LARGE, FlameError, SessionManager
@@ -25,8 +25,6 @@ from flamectl_operator.runtime.backoff import ExponentialBackoff
 from flamectl_operator.runtime.clock import Clock
 from flamectl_operator.runtime.limits import Slots
 from flamectl_operator.runtime.tasks import racing
-
-Key = tuple[str, str]
 
 #: Seconds between two questions while something is going on, where executors follow the demand of sessions or are protected
 #: while they work, and at rest.

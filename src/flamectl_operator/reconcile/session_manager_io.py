@@ -10,8 +10,9 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 
+from flamectl_operator.flame.kept_answers import Key
 from flamectl_operator.flame.session_manager import FlameError, SessionManager
-from flamectl_operator.flame.watcher import Flame, Key, Target
+from flamectl_operator.flame.watcher import Flame, Target
 from flamectl_operator.reconcile import outcomes
 from flamectl_operator.reconcile.write_count import WRITES
 from flamectl_operator.runtime.clock import Clock

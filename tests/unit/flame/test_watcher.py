@@ -9,11 +9,12 @@ from random import Random
 
 import pytest
 
+from flamectl_operator.flame.kept_answers import Key
 from flamectl_operator.flame.knowledge import BELIEVED, OFF, STARTS_WITHIN, Phase
 from flamectl_operator.flame.pace import LONGEST
 from flamectl_operator.flame.session_manager import TOO_LARGE, FlameError
 from flamectl_operator.flame.snapshot import ExecutorState, FlameExecutor, NodeState, Session, SessionManagerSnapshot
-from flamectl_operator.flame.watcher import BUSY_PERIOD, MAX_KEPT, Flame, Key, Target, Watcher
+from flamectl_operator.flame.watcher import BUSY_PERIOD, MAX_KEPT, Flame, Target, Watcher
 from tests.unit.runtime.virtual_time import VirtualClock
 
 pytestmark = pytest.mark.usefixtures("quiet")

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 
+from flamectl_operator.flame.kept_answers import Key
 from flamectl_operator.flame.session_manager import FlameError, SessionManager
 from flamectl_operator.flame.snapshot import SessionManagerSnapshot
-from flamectl_operator.flame.watcher import Flame, Key, Target
+from flamectl_operator.flame.watcher import Flame, Target
 from flamectl_operator.reconcile.session_manager_io import LONGEST_RETRY, MOST, PASS_LIMIT, RETRY, SessionManagerIO
 from flamectl_operator.reconcile.write_count import WRITES, WriteCount
 from flamectl_operator.runtime.progress import UnderWay

@@ -12,10 +12,11 @@ from math import inf
 from typing import Any
 
 from flamectl_operator.desired import names
+from flamectl_operator.flame.kept_answers import Key
 from flamectl_operator.flame.knowledge import BELIEVED, OFF, Knowledge, Phase, answered, differ
 from flamectl_operator.flame.session_manager import FlameError
 from flamectl_operator.flame.snapshot import SessionManagerSnapshot
-from flamectl_operator.flame.watcher import Flame, Key, Target
+from flamectl_operator.flame.watcher import Flame, Target
 from flamectl_operator.runtime.outcome import Result
 from tests.flame.model import FlameModel, ModelSession
 from tests.unit.builders import OWNER

@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from flamectl_operator.controller import Key
 from flamectl_operator.kube.api_server_client import LIST_TIMEOUT
+from flamectl_operator.kube.cache.index import Key
 from flamectl_operator.kube.cache.reflector import READ_TIMEOUT, Reflector
 from flamectl_operator.kube.http.retrying import MAX_ATTEMPTS, MAX_TOTAL_WAIT
 from flamectl_operator.runtime.clock import Clock

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from flamectl_operator.controller import Key
+from flamectl_operator.kube.cache.index import Key
 from flamectl_operator.kube.cache.reflector import Reflector
 from flamectl_operator.kube.cache.store import Store
 from flamectl_operator.kube.client import Page

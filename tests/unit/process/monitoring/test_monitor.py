@@ -13,7 +13,7 @@ import aiohttp
 import pytest
 from structlog.testing import capture_logs
 
-from flamectl_operator.controller import Key
+from flamectl_operator.kube.cache.index import Key
 from flamectl_operator.operator import Environment, Operator
 from flamectl_operator.process.monitoring import Monitor
 from flamectl_operator.process.monitoring.http import CannotListenError
