@@ -111,7 +111,6 @@ class Proxy(LoopThread):
         self._links: list[_Link] = []
         self._frozen = False
         self._holding = False
-        self._delay = 0.0
         # Nobody else can take the port, before it is opened or while it is closed.
         self._place = socket.socket()
         self._place.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
@@ -170,10 +169,6 @@ class Proxy(LoopThread):
         """Pass on what was held back, in either direction, and everything from then on."""
         self._do(self._thaw())
 
-    def delay(self, seconds: float) -> None:
-        """Pass each piece of data on so much later; 0 ends that."""
-        self._delay = seconds
-
     def lose_answers(self) -> None:
         """Let what clients say get through on the connections that there are, but nothing of what they are told."""
         self._do(self._lose_answers())
@@ -200,7 +195,7 @@ class Proxy(LoopThread):
 
     async def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.accepted += 1
-        link = _Link(self, reader, writer)
+        link = _Link(reader, writer)
         if self._frozen:
             link.flows.clear()
         if self._holding:
@@ -210,10 +205,6 @@ class Proxy(LoopThread):
             await link.run(self._target)
         finally:
             self._links.remove(link)
-
-    async def pause(self) -> None:
-        if self._delay:
-            await asyncio.sleep(self._delay)
 
     async def _count(self) -> int:
         return len(self._links)
@@ -264,8 +255,7 @@ class Proxy(LoopThread):
 class _Link:
     """A connection of a client, and the one to the server that belongs to it."""
 
-    def __init__(self, proxy: Proxy, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        self._proxy = proxy
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._reader = reader
         self._writers = [writer]
         self._work: asyncio.Task[None] | None = None
@@ -317,7 +307,6 @@ class _Link:
     async def _pump(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, *, answers: bool) -> None:
         while True:
             chunk = await reader.read(_CHUNK)
-            await self._proxy.pause()
             await self.flows.wait()
             if not chunk:
                 return

@@ -39,6 +39,7 @@ FORBIDDEN: dict[str, tuple[Object, str]] = {
         {"executorManager": {"podTemplate": {"spec": {"serviceAccountName": "theirs"}}}},
         "spec.executorManager.podTemplate.spec.serviceAccountName",
     ),
+    "somebody's certificate": ({"tls": {"secretName": "database"}}, "spec.tls.secretName"),
 }
 
 

@@ -213,19 +213,6 @@ def test_deny_list_takes_effect_at_once(world: E2ENamespace, deployments: tuple[
     world.wait_running(executors=1)
 
 
-def test_disabled_lock_creates_no_lease(world: E2ENamespace, deployments: tuple[Deployment, Deployment]) -> None:
-    world.apply(flame_cluster(replicas=3, lockOptions={"disabled": True}))
-    world.wait_running(executors=3)
-    world.change(executorManager={"maxExecutors": 20})
-    world.wait_running(executors=3)
-    world.kubectl("scale", "flamecluster/my-flame", "--replicas=1")
-    world.wait_running(executors=1)
-    world.wait_at_rest()
-
-    assert world.get("lease", LOCK) is None
-    assert [each.requests("leases", "get", "create", "patch") for each in deployments] == [[], []]
-
-
 @pytest.mark.parametrize("expires_in", [4 * SOON], ids=[""])  # who deletes must be done before another holds it
 def test_frozen_holder_loses_the_lock_and_deletes_nothing_afterwards(
     world: E2ENamespace, deployments: tuple[Deployment, Deployment]

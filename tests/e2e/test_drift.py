@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 
 import pytest
 import yaml
@@ -124,37 +125,22 @@ def test_table_has_every_field_that_the_api_server_knows_of_services(world: E2EN
         assert schemas[f"io.k8s.api.core.v1.{name}"]["properties"].keys() == table.keys()
 
 
-def test_service_of_an_earlier_version_gets_its_protocols_and_nothing_restarts(
-    world: E2ENamespace, operator: OperatorProcess
-) -> None:
+def test_deleted_children_are_recreated(world: E2ENamespace, operator: OperatorProcess) -> None:
     before = _deploy(world)
-    ports = world.existing("service", SERVICE)["spec"]["ports"]
-    assert [port["appProtocol"] for port in ports] == ["kubernetes.io/h2c"] * 2
+    for kind, name in (("service", SERVICE), ("configmap", CONFIG)):
+        content = world.existing(kind, name).get("data")
 
-    earlier = [{field: value for field, value in port.items() if field != "appProtocol"} for port in ports]
-    world.patch("service", SERVICE, {"spec": {"ports": earlier}})
+        world.kubectl("delete", kind, name)
 
-    world.wait("the protocols", lambda: world.existing("service", SERVICE)["spec"]["ports"] == ports)
+        made = world.wait("it to be there again", partial(world.get, kind, name))
+        assert made["metadata"]["uid"] != before[f"{kind}/{name}"]
+        assert made.get("data") == content
+        before[f"{kind}/{name}"] = made["metadata"]["uid"]
     _assert_well(world, operator)
-    assert _uids(world) == before
+    assert _uids(world) == before, "nothing else is replaced for them"
 
 
-@pytest.mark.parametrize("kind", ["service", "configmap"])
-def test_deleted_children_are_recreated(world: E2ENamespace, operator: OperatorProcess, kind: str) -> None:
-    name = SERVICE if kind == "service" else CONFIG
-    before = _deploy(world)
-    content = world.existing(kind, name).get("data")
-
-    world.kubectl("delete", kind, name)
-
-    made = world.wait("it to be there again", lambda: world.get(kind, name))
-    assert made["metadata"]["uid"] != before[f"{kind}/{name}"]
-    assert made.get("data") == content
-    _assert_well(world, operator)
-    assert _uids(world) == before | {f"{kind}/{name}": made["metadata"]["uid"]}, "nothing else is replaced for it"
-
-
-def test_edited_config_map_is_restored_without_a_new_config_generation(
+def test_edited_config_map_is_restored_and_an_immutable_one_replaced_without_a_new_config_generation(
     world: E2ENamespace, operator: OperatorProcess
 ) -> None:
     before = _deploy(world)
@@ -169,16 +155,11 @@ def test_edited_config_map_is_restored_without_a_new_config_generation(
     _assert_well(world, operator)
     assert _uids(world) == before
 
-
-def test_immutable_config_map_with_other_content_is_replaced(world: E2ENamespace, operator: OperatorProcess) -> None:
-    before = _deploy(world)
-    data = world.existing("configmap", CONFIG)["data"]
-
     world.patch("configmap", CONFIG, {"immutable": True, "data": {"flame-cluster.yaml": "cluster: {}"}})
 
     def replaced() -> bool:
-        found = world.get("configmap", CONFIG)
-        return found is not None and found["data"] == data and not found.get("immutable")
+        other = world.get("configmap", CONFIG)
+        return other is not None and other["data"] == found["data"] and not other.get("immutable")
 
     world.wait("a ConfigMap with the right content", replaced)
     _assert_well(world, operator)
@@ -187,34 +168,24 @@ def test_immutable_config_map_with_other_content_is_replaced(world: E2ENamespace
     assert after == before
 
 
-@pytest.mark.parametrize(("kind", "name"), [("configmap", CONFIG), ("pod", MANAGER)])
 def test_removed_or_changed_label_is_restored_on_the_same_object(
-    world: E2ENamespace, operator: OperatorProcess, kind: str, name: str
+    world: E2ENamespace, operator: OperatorProcess
 ) -> None:
     before = _deploy(world)
-    labels = world.existing(kind, name)["metadata"]["labels"]
-    # Without the first one the operator's watches do not show the object any more.
-    for label in (CLUSTER_LABEL, "app.kubernetes.io/managed-by"):
-        for other in (None, "somebody-elses"):
-            world.patch(kind, name, {"metadata": {"labels": {label: other}}})
-            world.wait(
-                f"the label {label} to be back", lambda: world.existing(kind, name)["metadata"]["labels"] == labels
-            )
+
+    def has(kind: str, name: str, labels: Object) -> bool:
+        return bool(world.existing(kind, name)["metadata"]["labels"] == labels)
+
+    for kind, name in (("configmap", CONFIG), ("pod", MANAGER)):
+        labels = world.existing(kind, name)["metadata"]["labels"]
+        # Without the first one the operator's watches do not show the object any more.
+        for label in (CLUSTER_LABEL, "app.kubernetes.io/managed-by"):
+            for other in (None, "somebody-elses"):
+                world.patch(kind, name, {"metadata": {"labels": {label: other}}})
+                world.wait(f"the label {label} to be back", partial(has, kind, name, labels))
 
     _assert_well(world, operator)
     assert _uids(world) == before, "nothing is replaced for a label, executors least of all"
-
-
-def test_deleted_executor_is_replaced_under_a_new_id(world: E2ENamespace, operator: OperatorProcess) -> None:
-    before = _deploy(world, replicas=3)
-    world.kubectl("delete", "pod", "my-flame-executor-manager-1")
-
-    world.wait("a replacement", lambda: world.get("pod", "my-flame-executor-manager-3"))
-    _assert_well(world, operator, executors=3)
-    assert [executor_id(pod) for pod in world.executors()] == [0, 2, 3]
-    kept = _uids(world)
-    del before["pod/my-flame-executor-manager-1"], kept["pod/my-flame-executor-manager-3"]
-    assert kept == before
 
 
 def test_executor_without_label_leaves_the_cluster_and_is_deleted_with_it(
@@ -253,20 +224,19 @@ def test_deleted_session_manager_and_its_executors_are_replaced(world: E2ENamesp
     assert incarnations == {f"{manager['metadata']['uid']}.0"}
 
 
-@pytest.mark.parametrize(("kind", "name"), [("pod", MANAGER)])
 def test_child_with_edited_owner_references_is_still_owned_and_keeps_them(
-    world: E2ENamespace, operator: OperatorProcess, kind: str, name: str
+    world: E2ENamespace, operator: OperatorProcess
 ) -> None:
     before = _deploy(world, replicas=1)
     root = world.existing("configmap", "kube-root-ca.crt")["metadata"]
-    own = world.existing(kind, name)["metadata"]["ownerReferences"][0]
+    own = world.session_manager()["metadata"]["ownerReferences"][0]
     other = {"apiVersion": "v1", "kind": "ConfigMap", "name": root["name"], "uid": root["uid"]}
     changed = [other, own | {"blockOwnerDeletion": False}]
     label = "app.kubernetes.io/name"
-    world.patch(kind, name, {"metadata": {"ownerReferences": changed, "labels": {label: None}}})
+    world.patch("pod", MANAGER, {"metadata": {"ownerReferences": changed, "labels": {label: None}}})
 
-    world.wait("the label to be back", lambda: world.existing(kind, name)["metadata"]["labels"].get(label) == "flame")
-    assert world.existing(kind, name)["metadata"]["ownerReferences"] == changed
+    world.wait("the label to be back", lambda: world.session_manager()["metadata"]["labels"].get(label) == "flame")
+    assert world.session_manager()["metadata"]["ownerReferences"] == changed
     _assert_well(world, operator, executors=1)
     assert _uids(world) == before
 

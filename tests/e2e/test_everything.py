@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.e2e.namespace import E2ENamespace, condition, flame_cluster, is_ready, uids
+from tests.e2e.namespace import E2ENamespace, flame_cluster, is_ready, uids
 from tests.e2e.volumes import add_volumes
 from tools.installation import OperatorProcess
 
@@ -162,37 +162,29 @@ def test_everything_works_together_in_a_restricted_namespace_and_leaves_what_is_
     assert {request for request in requests if request.resource == "secrets"} == set()
 
 
-def test_network_policy_is_repaired_and_goes_with_the_field(world: E2ENamespace, operator: OperatorProcess) -> None:
-    name = "my-flame-network-policy"
+def test_network_policy_and_client_configuration_come_are_repaired_and_go_with_their_fields(
+    world: E2ENamespace, operator: OperatorProcess
+) -> None:
+    name, client = "my-flame-network-policy", "my-flame-client"
     world.apply(flame_cluster(replicas=1, networkPolicy={"clients": [CLIENT]}))
     world.wait_running(executors=1)
+    assert world.get("configmap", client) is None
     pods, wanted = uids(world.all("pod")), world.existing("networkpolicy", name)["spec"]
+
+    world.patch("flamecluster", "my-flame", {"spec": {"clientConfig": {"package": {"excludes": ["*.log"]}}}})
+    world.wait("the ConfigMap", lambda: world.get("configmap", client))
+    [context] = _file(world, client, "flame.yaml")["contexts"]
+    assert context["package"] == {"excludes": ["*.log"]}
+    world.patch("configmap", client, {"data": {"flame.yaml": "edited"}})
+    world.wait("the repair", lambda: _file(world, client, "flame.yaml") != "edited")
 
     world.patch("networkpolicy", name, {"spec": {"ingress": [{}]}})
     world.wait("the repair", lambda: world.existing("networkpolicy", name)["spec"] == wanted)
     world.kubectl("delete", "networkpolicy", name)
     world.wait("another policy", lambda: (world.get("networkpolicy", name) or {}).get("spec") == wanted)
 
-    world.patch("flamecluster", "my-flame", {"spec": {"networkPolicy": None}})
+    world.patch("flamecluster", "my-flame", {"spec": {"networkPolicy": None, "clientConfig": None}})
     world.wait("the end of the policy", lambda: world.get("networkpolicy", name) is None)
+    world.wait("the end of the ConfigMap", lambda: world.get("configmap", client) is None)
     world.wait_running(executors=1)
     assert uids(world.all("pod")) == pods
-
-
-def test_network_policy_of_somebody_else_is_left_alone_and_reported(
-    world: E2ENamespace, operator: OperatorProcess
-) -> None:
-    theirs = {"metadata": {"name": "my-flame-network-policy"}, "spec": {"podSelector": {}}}
-    world.apply({"apiVersion": "networking.k8s.io/v1", "kind": "NetworkPolicy"} | theirs)
-    before = world.existing("networkpolicy", "my-flame-network-policy")
-    world.apply(flame_cluster(replicas=1, networkPolicy={}))
-
-    degraded = world.wait(
-        "Degraded", lambda: (found := condition(world.status(), "Degraded")).get("status") == "True" and found
-    )
-    assert degraded["reason"] == "NameConflict"
-    assert 'NetworkPolicy "my-flame-network-policy"' in degraded["message"]
-    assert world.existing("networkpolicy", "my-flame-network-policy") == before
-
-    world.kubectl("delete", "networkpolicy", "my-flame-network-policy")
-    world.wait_running(executors=1)

@@ -134,20 +134,6 @@ def flame_config(world: E2ENamespace) -> Object:
     return config
 
 
-def test_flame_0_5_gets_its_own_flag_and_configuration(world: E2ENamespace, operator: OperatorProcess) -> None:
-    world.apply(flame_cluster(replicas=1, flameVersion="0.5", sessionManager={"slot": "cpu=2,mem=512m"}))
-    world.wait_running(executors=1)
-    for pod in world.all("pod"):
-        assert pod["spec"]["containers"][0]["args"] == ["--flame-conf", "/etc/flame/flame-cluster.yaml"]
-    assert flame_config(world) == {
-        "name": "my-flame",
-        "endpoint": "http://my-flame-session-manager:8080",
-        "slot": "cpu=2,mem=512m",
-        "policy": "priority",
-        "storage": "sqlite://flame.db",
-    }
-
-
 def test_pod_template_is_merged_into_the_pods(world: E2ENamespace, operator: OperatorProcess) -> None:
     toleration = {"key": "nvidia.com/gpu", "operator": "Exists", "effect": "NoSchedule"}
     template = {

@@ -138,14 +138,6 @@ def test_operator_recovers_after_an_unreachable_api_server(
         proxy.accept()
 
 
-def test_rollout_over_a_slow_network_keeps_its_budget(
-    world: E2ENamespace, proxy: Proxy, operator: OperatorProcess
-) -> None:
-    proxy.delay(0.2)
-    with rollout(world, replicas=3) as replacing:
-        replacing.ask()
-
-
 # --- Answers -----------------------------------------------------------------------------------------------------------
 
 

@@ -61,7 +61,6 @@ def _touched(world: E2ENamespace, kind: str, name: str) -> list[str]:
     ("kind", "name", "labels"),
     [
         ("ConfigMap", CONFIG, {"app": "theirs"}),
-        ("Service", CACHE, {CLUSTER_LABEL: "my-flame"}),
         ("Service", MANAGER, {"app": "theirs"}),
         ("Pod", MANAGER, {CLUSTER_LABEL: "my-flame"}),
     ],
