@@ -17,23 +17,13 @@ from flamectl_operator.subreconcilers.add_session_manager import AddSessionManag
 from flamectl_operator.subreconcilers.update_config_map import UpdateConfigMap
 from tests.unit.builders import OWNER, desired, later, replicas
 from tests.unit.subreconcilers.errors import REFUSALS, Failure, already_exists, broken, invalid, lost, quota, refusal_of
-from tests.unit.subreconcilers.harness import CM_NAME, SM_NAME, StepHarness, converged
+from tests.unit.subreconcilers.harness import SM_NAME, StepHarness, converged
 
 
 async def _step(world: StepHarness) -> Outcome:
     run = await world.recorded()
     await UpdateConfigMap().run(run)
     return await AddSessionManager().run(run)
-
-
-async def test_session_manager_is_not_created_without_a_config_map() -> None:
-    world = StepHarness()
-    world.squat("configmaps", CM_NAME)
-
-    outcome = await _step(world)
-
-    assert outcome.reason == "ConfigMapNotReady"
-    assert world.session_manager is None
 
 
 async def test_terminal_session_manager_is_deleted_and_recreated_by_the_next_pass() -> None:

@@ -117,20 +117,6 @@ async def test_backoff_of_object_caches_survives_a_restart_of_the_operator() -> 
     assert (world.status.object_cache.failures, world.status.object_cache.next_attempt) == (2, later(10))
 
 
-async def test_deleted_object_cache_does_not_come_back_before_the_wait_is_over() -> None:
-    world = await converged(cached())
-    for _ in range(2):
-        world.set_pod(cache_name(0), "failed", since=world.clock.now())
-        await _replaced(world)
-
-    world.api.remove("pods", cache_name(0))
-    await world.run_pass()
-    assert world.cache_ordinals == []
-    world.clock.elapsed += 10
-    await world.run_pass()
-    assert world.cache_ordinals == [0]
-
-
 async def test_failures_of_object_caches_are_forgotten_after_ten_minutes() -> None:
     world = await converged(cached())
     world.set_pod(cache_name(0), "failed", since=world.clock.now())
@@ -174,17 +160,6 @@ async def test_stale_object_caches_are_replaced_one_at_a_time() -> None:
     assert order == [cache_name(2), cache_name(1), cache_name(0)]
     assert {_image(world, ordinal) for ordinal in range(3)} == {"new"}
     assert world.condition("Ready")[0] == "True"
-
-
-async def test_unready_stale_object_caches_are_deleted_at_once() -> None:
-    world = await converged(cached(3))
-    world.set_pod(cache_name(0), "crashing")
-    world.set_pod(cache_name(1), "crashing")
-    world.edit(NEW_IMAGE)
-
-    await world.run_pass()
-
-    assert set(world.deleted) == {cache_name(0), cache_name(1)}
 
 
 async def test_the_session_manager_comes_before_and_executors_after_the_object_caches() -> None:
