@@ -25,6 +25,8 @@ MISSING = re.compile(r"failed quota: [^:]*: must specify (.*)", re.DOTALL)
 _FOR_CONTAINERS = re.compile(r"([\w./-]+) for: ([\w.,-]+)")
 #: The first resource that exceeds a quota: `requested: limits.cpu=9,pods=1, used: ...`.
 _REQUESTED = re.compile(r"requested: ([\w./-]+?)=([\w.]*)")
+#: A quota that admits no Pod, whatever others are deleted. Its scopes, which these words do not tell, may spare other Pods.
+_NO_PODS = re.compile(r"limited: (?:\S+,)?(?:count/)?pods=0(?:,|$)")
 #: The words of a webhook or of an admission policy, which may be any.
 POLICY = re.compile(r"admission webhook|ValidatingAdmissionPolicy|MutatingAdmissionPolicy|admission plugin")
 _NO_ADDRESS = "an administrator widens the range of addresses of Services, or other Services are deleted"
@@ -91,6 +93,8 @@ def _quota(words: str, template: ComponentTemplate | None) -> str:
     if (missing := MISSING.search(words)) is not None:
         return f"set {', '.join(_missing(missing[1], template))}"
     if name == "pods":
+        if _NO_PODS.search(words):
+            return "raise the quota; kubectl describe quota tells its scopes, by which it may count only some Pods"
         if template.component == SESSION_MANAGER:
             return "raise the quota, or delete other Pods"
         return f"lower {template.field}.replicas, or raise the quota"

@@ -129,6 +129,8 @@ LOG = {"name": "log", "image": "any", "resources": {"limits": {"memory": "5Gi"}}
          f"lower {TEMPLATE}.containers[name=log].resources.limits.memory, or raise the quota"),
         (f"{EXCEEDED}requests.example.com/fpga=1, used: requests.example.com/fpga=0", "QuotaExceeded",
          "lower spec.executorManager.resources, or raise the quota"),
+        (f"{EXCEEDED}pods=1, used: pods=0, limited: pods=0", "QuotaExceeded",
+         "raise the quota; kubectl describe quota tells its scopes, by which it may count only some Pods"),
         (f"{EXCEEDED}count/pods=1, used: count/pods=9", "QuotaExceeded",
          "lower spec.executorManager.replicas, or raise the quota"),
         ('pods "x" is forbidden: maximum cpu usage per Container is 3, but limit is 4', "AdmissionDenied",
