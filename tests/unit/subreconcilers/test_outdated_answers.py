@@ -62,6 +62,18 @@ async def test_conflict_without_a_change_raises_no_doubts() -> None:
     assert doubts == []
 
 
+async def test_status_that_the_api_server_has_refused_for_hours_is_tried_again() -> None:
+    world = await converged()
+    world.set_executor(0, "failed")
+    world.sync(PODS)
+    refusals = 1100  # a power of two with as many digits is no float
+    world.api.fail("status", PLURAL, conflict(), times=refusals)
+    for _ in range(refusals):
+        assert not (await world.run_pass()).errors
+    await world.run_pass()
+    assert world.status.unhealthy_pods
+
+
 async def test_object_that_changed_without_a_new_version_raises_doubts_and_is_taken() -> None:
     world, doubts = await doubting()
     found = world.api.present(PLURAL, OWNER.name)
