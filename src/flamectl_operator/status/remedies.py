@@ -71,8 +71,8 @@ def for_pod(message: str, name: str) -> str:
 
 def _tail(component: Component, problem: PodProblem, template: ComponentTemplate | None) -> str:
     """Return the remedy in brackets."""
-    remedy = _with_pull_secrets(problem.remedy, template)
-    advice = remedy.format(**_names(component, problem.container, template)) if remedy else ""
+    advice = problem.remedy.format(**_names(component, problem.container, template)) if problem.remedy else ""
+    advice = _with_pull_secrets(advice, template)
     if template is not None and template.revision == component.revision and _FIELD.search(problem.remedy):
         added = bool(problem.container) and problem.container not in template.container_names
         advice = _ADDED if added else advice
@@ -85,12 +85,12 @@ def _tail(component: Component, problem: PodProblem, template: ComponentTemplate
     return f" ({advice})" if advice else ""
 
 
-def _with_pull_secrets(remedy: str, template: ComponentTemplate | None) -> str:
-    """Return a remedy that names the Secrets of the author. A kubelet passes over those that do not exist."""
+def _with_pull_secrets(advice: str, template: ComponentTemplate | None) -> str:
+    """Return an advice that names the Secrets of the author. A kubelet passes over those that do not exist."""
     secrets = entries(template.manifest["spec"], "imagePullSecrets") if template is not None else []
     if names := ", ".join(str(each.get("name")) for each in secrets):
-        return remedy.replace(_ADD_PULL, f"create or correct Secret {names} of")
-    return remedy
+        return advice.replace(_ADD_PULL, f"create or correct Secret {names} of")
+    return advice
 
 
 def _names(component: Component, container: str, template: ComponentTemplate | None) -> dict[str, str]:

@@ -127,7 +127,7 @@ def test_waiting_container_out_of_memory_is_named_with_the_field_to_change(how: 
 
 @pytest.mark.parametrize("kind", ["sessionManager", "executorManager", "objectCache"])
 def test_denied_image_names_the_pull_secrets_that_its_author_set(kind: str) -> None:
-    part = {"image": IMAGE, "podTemplate": {"spec": {"imagePullSecrets": [{"name": "a"}, {"name": "b"}]}}}
+    part = {"image": IMAGE, "podTemplate": {"spec": {"imagePullSecrets": [{"name": "a"}, {"name": "{b}"}]}}}
     changes: dict[str, Any] = {"executorManager": {"replicas": 1}} | {kind: part}
     wanted = desired(changes)
     containers = {"sessionManager": SESSION_MANAGER, "executorManager": EXECUTOR_MANAGER, "objectCache": OBJECT_CACHE}
@@ -140,7 +140,7 @@ def test_denied_image_names_the_pull_secrets_that_its_author_set(kind: str) -> N
     pods = [makers[kind](state="crashing", containers=[denied], wanted=wanted)]
     pods += [] if kind == "sessionManager" else [session_manager(wanted=wanted)]
 
-    secrets = f"create or correct Secret a, b of spec.{kind}.podTemplate.spec.imagePullSecrets"
+    secrets = f"create or correct Secret a, {{b}} of spec.{kind}.podTemplate.spec.imagePullSecrets"
     assert f"access denied, or no such repository (correct spec.{kind}.image, or {secrets})" in str(
         _status(*pods, **changes).unhealthy_pods
     )
