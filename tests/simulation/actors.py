@@ -24,6 +24,7 @@ from tests.simulation.objects import (
     CLAIMS,
     CLUSTER_LABEL,
     CONFIG_MAPS,
+    DRAINED_BY_HAND,
     ELECTION,
     FLAME_CLUSTERS,
     INCARNATION_ANNOTATION,
@@ -330,7 +331,7 @@ class Actors:
             "nonsense": {INCARNATION_ANNOTATION: "nonsense"},
             "nothing": {INCARNATION_ANNOTATION: None},
             "restarts": {INCARNATION_ANNOTATION: f"{uid_of(manager)}.7" if manager is not None else "nonsense"},
-            "drain": {DRAINING_ANNOTATION: "ScaleDown", DRAINING_SINCE_ANNOTATION: "2020-01-01T00:00:00+00:00"},
+            "drain": {DRAINING_ANNOTATION: DRAINED_BY_HAND, DRAINING_SINCE_ANNOTATION: "2020-01-01T00:00:00+00:00"},
         }
         for pod in self._executors(name) if how in marks else ():
             self._annotate(pod, marks[how])

@@ -31,6 +31,8 @@ NAMESPACE = "default"
 CLUSTER_LABEL = "flame.xflops.io/cluster"
 INCARNATION_ANNOTATION = "flame.xflops.io/session-manager"
 REVISION_ANNOTATION = "flame.xflops.io/revision"
+#: The reason of a drain in marks that somebody writes by hand. The operator writes others.
+DRAINED_BY_HAND = "ScaleDown"
 
 #: Keeps a claim that is deleted until no Pod uses it.
 CLAIM_PROTECTION = "kubernetes.io/pvc-protection"

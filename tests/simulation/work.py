@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING
 
 from flamectl_operator.api.constants import (
-    DRAINING_SINCE_ANNOTATION,
+    DRAINING_ANNOTATION,
     PROTECTION_ANNOTATION,
     REVISION_ANNOTATION,
     SAFE_TO_EVICT_ANNOTATION,
@@ -14,6 +14,7 @@ from flamectl_operator.api.constants import (
 from flamectl_operator.flame.snapshot import Load, NodeState
 from tests.simulation.check import Check
 from tests.simulation.objects import (
+    DRAINED_BY_HAND,
     FLAME_CLUSTERS,
     NAMESPACE,
     PODS,
@@ -215,9 +216,8 @@ class Work(Check):
             return
         if heard is None or self._loop.now - max(heard.begun, heard.last_said) >= SILENT:
             return
-        # A time before the world was written by hand. A process goes by it unless it saw the executor before.
-        recorded = annotations_of(pod).get(DRAINING_SINCE_ANNOTATION)
-        if recorded and moment(recorded) < 0 and heard.begun > since:
+        # A process goes by a time that somebody wrote by hand, unless it saw the executor before.
+        if annotations_of(pod).get(DRAINING_ANNOTATION) == DRAINED_BY_HAND and heard.begun > since:
             return
         if model := self.flame.model_of(name_of(owner)):
             manager = self._manager(pod)
