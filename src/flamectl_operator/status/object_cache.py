@@ -18,16 +18,18 @@ def object_cache_status(
     """Return the status of the object cache; without a valid spec the stored one with what the Pods show."""
     caches = observed.object_caches.ours.values()
     live = [cache for cache in caches if cache.live]
-    found: dict[str, int] = {"ready": sum(cache.ready for cache in caches), "current": len(live)}
+    found: dict[str, int | None] = {"ready": sum(cache.ready for cache in caches), "current": len(live)}
+    # Where none is to run, only those that are left are counted.
+    left = found if caches else dict.fromkeys(found)
     if effective is None:
-        if before.replicas is None:  # none was run
-            return before.model_copy(update=found) if caches else before
+        if before.replicas is None:
+            return before.model_copy(update=left)
         state = _state(observed, before.replicas, suspended=False)
         return before.model_copy(update={**found, "state": state})
     desired, backoff = effective.desired, effective.object_cache_backoff
     template = desired.object_cache
     if template is None:
-        return ObjectCacheStatus(state=CacheState.NOT_RUN, message=NOT_RUN, **(found if caches else {}))
+        return ObjectCacheStatus(state=CacheState.NOT_RUN, message=NOT_RUN, **left)
     updated = [cache for cache in live if cache.revision == template.revision]
     return ObjectCacheStatus(
         state=_state(observed, effective.cache_replicas, suspended=effective.suspended),
