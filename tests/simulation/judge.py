@@ -102,6 +102,8 @@ class Judge:
         self._incarnations: dict[str, str] = {}
         #: The names in specs of each storage of a session manager's Pod, and its claims at that time, by the storage's name.
         self._stores: dict[str, set[str]] = {}
+        #: uid of the claim that the container of each session manager found, by uid of the Pod; empty without one.
+        self._found: dict[str, str] = {}
         #: Number of writes of operators, Events included, and of all others, by name of the FlameCluster that they are about.
         self.writes: Counter[str] = Counter()
         self.others: Counter[str] = Counter()
@@ -348,6 +350,7 @@ class Judge:
         if run.session_manager:
             pod = self._server.find(PODS, run.key)
             store = written(pod, SESSION_STORE_ANNOTATION) if pod is not None else ""
+            self._found[run.uid] = run.store.partition(" ")[0]
             # Executors that are created before the first container starts belong to it, whatever is counted later.
             self._incarnations.setdefault(f"{run.uid}.{run.starts}", run.incarnation)
             self._incarnations[f"{run.uid}.{run.container_id}"] = run.incarnation
@@ -478,7 +481,10 @@ class Judge:
         storages = [self._stores.get(each, set()) for each in (annotated, incarnation)]
         renamed = annotated != incarnation and all(storages) and len(set.union(*storages)) > 1
         changed = self._incarnations.get(annotated, annotated) != self._incarnations.get(incarnation, incarnation)
-        if started and (renamed or changed):
+        # Both marks may name a claim that was gone before the Pod could mount it, while a webhook refuses to correct them.
+        found = "" if manager is None else self._found.get(uid_of(manager), "")
+        misnamed = bool(found) and annotated == incarnation and annotated.rpartition(".")[2] != found
+        if started and (renamed or changed or misnamed):
             return True
         rebound = annotations_of(pod).get(REBOUND_ANNOTATION)
         if manager is None or rebound is None:
