@@ -302,9 +302,20 @@ def _executors_as_wanted(world: World, executors: list[Obj], want: Wanted, manag
         elif has_started(pod, "executor-manager"):
             managing = world.machines.runs.get(uid_of(manager))
             incarnation = managing.incarnation if managing is not None else ""
-            if run.bound_to != incarnation:
+            if run.bound_to not in {incarnation, _named(world, incarnation, want)}:
                 told = annotations_of(pod).get(INCARNATION_ANNOTATION)
                 yield f"{name_of(pod)} belongs to session manager {run.bound_to} and not to {incarnation} (annotated {told})"
+
+
+def _named(world: World, incarnation: str, want: Wanted) -> str:
+    """Return the storage of the spec in the claim of a session manager, whose container may have found another storage there.
+
+    It found the storage of an edit that was undone before the Pod was replaced. Only Flame's answers tell whom it knows then.
+    """
+    claim, _, storage = incarnation.partition(" ")
+    if world.work is not None or want.spec is None or not storage:
+        return incarnation
+    return f"{claim} {want.spec.session_manager.storage}"
 
 
 def _stuck(executors: list[Obj], count: int, want: Wanted) -> Iterator[str]:
