@@ -21,6 +21,7 @@ from __future__ import annotations
 
 import asyncio
 import copy
+import copyreg
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
 from dataclasses import dataclass
@@ -39,6 +40,7 @@ from flamectl_operator.kube.views import KubernetesObject
 from flamectl_operator.observed.flame_cluster import FlameClusterView
 from flamectl_operator.process.plan import Rehearsal
 from flamectl_operator.reconcile.controller_context import ControllerContext
+from flamectl_operator.reconcile.refusals import RefusedError
 from flamectl_operator.reconcile.stores import CHILDREN, FLAME_CLUSTERS
 from tests.simulation.api_server import matcher
 from tests.simulation.client import as_view
@@ -297,6 +299,14 @@ def _copied(state: Any, parts: list[Any], others: list[Any]) -> Any:
                     memo[id(each)] = each
     memo |= {id(part): other for part, other in zip(parts, others, strict=True)}
     return copy.deepcopy(state, memo)
+
+
+def _same(error: RefusedError) -> tuple[type[RefusedError], tuple[str, str]]:
+    return RefusedError, (error.reason, str(error))
+
+
+# A process may remember a refusal from one pass to the next, and its class has other arguments than `args`.
+copyreg.pickle(RefusedError, _same)
 
 
 def _is_value(obj: object) -> bool:

@@ -13,7 +13,7 @@ import pytest
 from flamectl_operator.api.validation import parse_spec
 from flamectl_operator.reconcile import spec_renderer
 from tests.simulation.faults import REQUEST_FAULTS
-from tests.simulation.objects import PODS
+from tests.simulation.objects import CLAIMS, PODS
 from tests.simulation.runner import run_seed
 from tests.simulation.scenario import (
     CRASHED_AT,
@@ -203,6 +203,20 @@ def test_flame_cluster_that_is_created_while_a_watch_outlives_another_crd_gets_t
         Action(40.1, "create", ("flame", {"sessionManager": {"image": "manager:1"}, "executorManager": executors})),
     )
     assert World(Scenario(1, actions, calm_at=150.0)).run().violations == []
+
+
+def test_plan_of_a_process_that_may_not_read_a_claim_is_compared() -> None:
+    listen_to_logs(logging.ERROR)
+    manager = {"image": "manager:1", "storage": "fs:///var/lib/flame/session", "persistence": {"size": "1Gi"}}
+    executors = {"image": "executor:1", "replicas": 2}
+    scales = tuple(Action(32.0 + each, "scale", ("flame", each % 3)) for each in range(0, 60, 4))
+    actions = (
+        Action(0.0, "create", ("flame", {"sessionManager": manager, "executorManager": executors})),
+        Action(30.0, "storm", ("forbidden", 1.0, 60.0, CLAIMS)),
+        Action(31.0, "strip_claim_label", ("flame", 0)),
+        *scales,
+    )
+    assert World(Scenario(1, actions, calm_at=100.0)).run().violations == []
 
 
 def _deletions(world: World) -> Iterator[Change]:

@@ -44,7 +44,7 @@ class ClaimReads:
         self._read_at: dict[str, float] = {}
         #: uids of claims whose loss a user has confirmed.
         self.losses_confirmed = _NONE
-        #: Why the last read of claims that were due failed; None when it did not.
+        #: Why a read of this pass failed; None when none did.
         self.error: Exception | None = None
 
     def begin_pass(self, cluster: FlameClusterView | None) -> None:
@@ -68,6 +68,7 @@ class ClaimReads:
         Args:
             limit: Returns the most concurrent requests at the moment.
         """
+        self.error = None
         if not observed.claim_users and not self.found:
             return
         unseen, now = (
@@ -81,8 +82,7 @@ class ClaimReads:
             name for name in unseen if self._read_at.get(name, -CLAIMS_RECHECK_SECONDS) + CLAIMS_RECHECK_SECONDS <= now
         ]
         result = await in_parallel(due, limit, self._read_again)
-        if due:
-            self.error = result.errors[0] if result.errors else None
+        self.error = next(iter(result.errors), None)
 
     async def confirm(self, pods: Iterable[PodView], limit: Callable[[], int]) -> None:
         """Read the claims of Pods that are about to be deleted, because the watch may be late.

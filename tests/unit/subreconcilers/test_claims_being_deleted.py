@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from flamectl_operator.api.constants import CONFIRM_CLAIM_LOSS_ANNOTATION
+from flamectl_operator.api.constants import CLUSTER_LABEL, CONFIRM_CLAIM_LOSS_ANNOTATION
 from flamectl_operator.kube import resources
 from tests.unit.builders import OWNER, cached, replicas
-from tests.unit.subreconcilers.errors import lost
+from tests.unit.subreconcilers.errors import Failure, forbidden, lost
 from tests.unit.subreconcilers.harness import SM_NAME, StepHarness, cache_name, converged, executor_name
 
 CLAIMS = "persistentvolumeclaims"
@@ -183,6 +183,19 @@ async def test_pod_stays_while_its_claim_cannot_be_read(mount: str) -> None:
     await _passes(world)
 
     assert pod not in world.deleted
+
+
+@pytest.mark.parametrize("failure", [lost, forbidden])
+async def test_failed_read_of_a_claim_is_forgotten_once_the_watch_shows_the_claim(failure: Failure) -> None:
+    world = await _world("session manager")
+    world.unlabel(CLAIMS, SM_NAME)
+    world.sync()
+    world.api.fail("get", CLAIMS, failure(), name=SM_NAME)
+
+    await world.run_passes(3, seconds=60)
+
+    assert CLUSTER_LABEL in _claim(world, SM_NAME)["metadata"]["labels"]
+    assert (world.status.state, world.condition("Degraded")[0]) == ("Running", "False")
 
 
 @pytest.mark.parametrize("mount", MOUNTS)
