@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from random import Random
 
     from flamectl_operator.flame.watcher import Target
-    from tests.flame.model import ModelSession
+    from tests.flame.model import ExecutorManager, ModelSession
     from tests.simulation.api_server import ApiServer
     from tests.simulation.client import ModelClient
     from tests.simulation.loop import VirtualLoop
@@ -38,14 +38,14 @@ class Manager:
         run: Its Pod.
         host: The session manager that it found.
         model: What that is.
-        joined: Whether it has ever registered with it.
+        process: Its process, as the model has it since it registered; None before.
         deaf: Whether it hears nothing of its session manager, though its Pod runs.
     """
 
     run: Run
     host: Run
     model: FlameModel
-    joined: bool = False
+    process: ExecutorManager | None = None
     deaf: bool = False
     joined_at: float = 0.0
 
@@ -53,6 +53,16 @@ class Manager:
     def name(self) -> str:
         """Name of its node for Flame."""
         return self.run.key[1]
+
+    @property
+    def joined(self) -> bool:
+        """Whether it has ever registered with its session manager."""
+        return self.process is not None
+
+    @property
+    def known(self) -> bool:
+        """Whether it is the last process that registered under its name; Flame hears no other one of that name."""
+        return self.joined and self.model.managers.get(self.name) is self.process
 
     @property
     def reaches(self) -> bool:
@@ -118,7 +128,7 @@ class Flame:
         manager = self.managers.pop(run.uid, None)
         if manager is not None:
             self.work.ended(manager)
-        if manager is not None and manager.joined and manager.name in manager.model.managers:
+        if manager is not None and manager.known:
             if run.node.silent:
                 self._cut_off(manager)
             manager.model.kill_executor_manager(manager.name)
@@ -162,14 +172,14 @@ class Flame:
             self._follow(moved)
 
     def _follow(self, manager: Manager) -> None:
-        known = manager.model.managers.get(manager.name)
-        if not manager.joined:
+        if manager.process is None:
             if manager.reaches and manager.model.running:
-                manager.joined, manager.joined_at = True, self.loop.now
+                manager.joined_at = self.loop.now
                 manager.model.start_executor_manager(manager.name)
-        elif known is not None and known.reachable and not manager.reaches:
+                manager.process = manager.model.managers[manager.name]
+        elif manager.known and not manager.reaches:
             self._cut_off(manager)
-        elif known is not None and not known.reachable and manager.reaches:
+        elif manager.known and not manager.process.reachable and manager.reaches:
             manager.joined_at = self.loop.now + RECONNECT
             manager.model.restore(manager.name)
 

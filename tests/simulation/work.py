@@ -374,6 +374,9 @@ class Work(Check):
         for pod in self._counting(cluster):
             if ready(pod) and not self.serves(pod):
                 yield f"{name_of(pod)} is ready and not registered"
+            elif ready(pod) and (manager := self._manager(pod)) is not None and not manager.known:
+                # Flame calls the node ready until it misses that process.
+                yield f"another process registered as {name_of(pod)}"
         if (number := self._needed(cluster, model)) != remembered(cluster):
             yield f"{remembered(cluster)} executors are wanted for the demand, {number} are needed"
         registered = sum(self.serves(pod) for pod in self._counting(cluster))
