@@ -383,8 +383,9 @@ class Work(Check):
         told = cluster.get("status", {}).get("executorManager", {}).get("registered")
         if told != registered:
             yield f"{told} executors are said to be registered, {registered} are"
+        held = self._held(cluster, wanted(cluster))
         for pod in self._server.tables[PODS].values():
-            if _is_ours(cluster, pod) and standing(pod) and draining(pod):
+            if _is_ours(cluster, pod) and standing(pod) and draining(pod) and name_of(pod) not in held:
                 yield f"{name_of(pod)} is still being drained"
         want = wanted(cluster)
         # Under OnDelete executors of an image that cannot be pulled stay after the spec names another one.
