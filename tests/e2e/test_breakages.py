@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterator
+from datetime import datetime
 from functools import partial
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -19,9 +21,10 @@ from tests.e2e.namespace import (
     container_status,
     flame_cluster,
     operator_with,
+    uids,
 )
-from tests.e2e.test_refusals import allow_everything_but
-from tests.e2e.test_told_fully import kill, whole
+from tests.e2e.test_refusals import NOT_ROOT, allow_again, allow_everything_but
+from tests.e2e.test_told_fully import kill, told, whole
 from tests.e2e.test_told_fully_refusals import policy, refused
 from tests.e2e.volumes import add_volumes
 from tools.installation import NAMESPACE, SERVICE_ACCOUNT, OperatorProcess
@@ -73,7 +76,10 @@ def _idle_storage(world: E2ENamespace) -> None:
     name = f"idle-of-{world.namespace}"
     kind: dict[str, Any] = {"apiVersion": "storage.k8s.io/v1", "kind": "StorageClass", "metadata": {"name": name}}
     world.apply(kind | {"provisioner": "example.com/none", "volumeBindingMode": "WaitForFirstConsumer"})
-    world.apply(_with_claim(name))
+    manifest = _with_claim(name)
+    persistence = manifest["spec"]["sessionManager"]["persistence"]
+    manifest["spec"]["objectCache"] = {"image": "xflops/flame-object-cache:v0.6.0", "persistence": persistence}
+    world.apply(manifest)
 
 
 def _claim_deleted(world: E2ENamespace) -> None:
@@ -92,7 +98,7 @@ def _policy_wants_label(world: E2ENamespace) -> None:
 
 
 def _no_node(world: E2ENamespace) -> None:
-    world.apply(flame_cluster(replicas=1, executorManager=HUGE))
+    world.apply(flame_cluster(replicas=2, executorManager=HUGE))
 
 
 def _quota(world: E2ENamespace) -> None:
@@ -126,8 +132,8 @@ def _limit_range_defaults(world: E2ENamespace) -> None:
 
 
 def _high_minimum(world: E2ENamespace) -> None:
-    world.limit_containers(min={"cpu": "600m"})
-    world.apply(flame_cluster(replicas=1, executorManager={"resources": {"limits": {"cpu": "2"}}}))
+    world.limit_containers(min={"cpu": "600m", "memory": "600Mi"})
+    world.apply(flame_cluster(replicas=1, executorManager={"resources": {"limits": {"cpu": "1", "memory": "1Gi"}}}))
 
 
 def _pod_security(world: E2ENamespace) -> None:
@@ -214,10 +220,127 @@ BREAKAGES: dict[str, Callable[[E2ENamespace], None]] = {
 }
 
 
+def _says(world: E2ENamespace, *words: str) -> None:
+    message = condition(world.status(), "Degraded")["message"]
+    assert all(word in message for word in words), message
+
+
+def _is_well(world: E2ENamespace, executors: int) -> None:
+    world.wait_running(executors=executors, timeout=240)
+    assert condition(world.status(), "Degraded")["status"] == "False"
+
+
+def _few_events(world: E2ENamespace, reason: str) -> None:
+    assert sum(event["count"] for event in world.events(reason)) <= 3
+
+
+def _both_claims_are_named(world: E2ENamespace) -> None:
+    words = [f"kubectl describe pvc {claim}" for claim in (MANAGER, "my-flame-object-cache-0")]
+    world.wait("the claims to be told", partial(told, world, "NotScheduled", *words))
+    assert "has not looked at the Pod" not in world.kubectl("describe", "flc", "my-flame")
+
+
+def _service_is_named(world: E2ENamespace) -> None:
+    _says(world, f'services "{MANAGER}"', "no label team")
+
+
+def _scheduler_is_quoted_for_each_component(world: E2ENamespace) -> None:
+    def tells(*words: str) -> bool:
+        return all(word in world.status().get("message", "") for word in (*words, "Insufficient cpu"))
+
+    world.wait("both to be listed", lambda: len(world.status().get("unhealthyPods", ())) == 2)
+    assert [pod["reason"] for pod in world.status()["unhealthyPods"]] == ["Unschedulable", "Unschedulable"]
+    assert tells("0 of 2 executors ready; my-flame-executor-manager-0, -1: Unschedulable: ")
+    assert condition(world.status(), "Degraded")["reason"] == "Unschedulable"
+
+    world.change(sessionManager=HUGE, executorManager={"resources": None})
+    world.wait("it to name the session manager", partial(tells, "Session manager unschedulable: "))
+
+    world.change(sessionManager={"resources": None})
+    world.wait_running(executors=2)
+
+
+def _quota_is_tried_slowly_until_raised(world: E2ENamespace) -> None:
+    _says(world, "exceeded quota: tight", "limited: pods=3")
+    world.wait("two of five executors to work", lambda: world.status()["executorManager"]["ready"] == 2)
+
+    def slow() -> bool:
+        moments = [datetime.fromisoformat(time) for time in world.refusals("pods", "create")]
+        waits = [(later - earlier).total_seconds() for earlier, later in pairwise(moments)]
+        waits = [wait for wait in waits if wait > 0.3]
+        # Two in a row: a machine that stands still for a moment makes one of any length.
+        return len(waits) > 1 and waits[-2] > 1.4 and waits[-1] > 3
+
+    world.wait("the wait between two attempts to have grown", slow)
+    # Passes that Pods becoming ready brought about may have tried as well; a hundred attempts would be a storm.
+    assert len(world.refusals("pods", "create")) < 25
+    _few_events(world, "QuotaExceeded")
+
+    world.limit_pods(10)
+    _is_well(world, 5)
+    assert uids(world.executors()).keys() == {f"my-flame-executor-manager-{number}" for number in range(5)}
+
+
+def _requests_of_the_waiting_container_satisfy_the_minimum(world: E2ENamespace) -> None:
+    field = "spec.executorManager.podTemplate.spec.initContainers[name=wait-for-session-manager].resources"
+    _says(world, f"change {field}, or")
+    asked = {"name": "wait-for-session-manager", "resources": {"requests": {"cpu": "600m", "memory": "600Mi"}}}
+    world.change(executorManager={"podTemplate": {"spec": {"initContainers": [asked]}}})
+    _is_well(world, 1)
+
+
+def _corrected_pods_are_admitted(world: E2ENamespace) -> None:
+    _says(world, 'violates PodSecurity "restricted:latest"', "runAsNonRoot != true")
+    assert world.status()["message"].startswith("session manager: violates PodSecurity")
+    _few_events(world, "PodSecurity")
+
+    world.change(sessionManager=NOT_ROOT | {"storage": "none"}, executorManager=NOT_ROOT)
+    _is_well(world, 1)
+
+
+def _service_has_no_endpoint(world: E2ENamespace) -> None:
+    assert "endpoint" not in world.status()["sessionManager"]
+
+
+def _session_manager_comes_back(world: E2ENamespace) -> None:
+    words = (
+        f'Pod "{MANAGER}" is being deleted. This operator did not delete it. Cause: somebody deleted it',
+        "The operator creates another one. Executors are replaced when it is ready, unless sessions persist",
+    )
+    world.wait("the loss to be told", partial(told, world, "Recovering", *words))
+    world.annotate("pod", MANAGER, f"{HOLD}-")
+    world.wait("all of it to be back", partial(told, world, "Healthy", "Executors are replaced when it is ready"))
+
+
+def _granted_permission_is_used(world: E2ENamespace) -> None:
+    who = f"system:serviceaccount:{world.namespace}:{SERVICE_ACCOUNT}"
+    _says(world, "pods is forbidden", f'User "{who}" cannot create resource "pods"')
+    assert world.get("configmap", "my-flame-config") is not None, "what is allowed is done"
+    assert world.get("service", MANAGER) is not None
+
+    allow_again(world)
+    _is_well(world, 1)
+
+
+#: What follows some breakages: more that the status says, and the effect of what the table says to do.
+AFTERWARDS: dict[str, Callable[[E2ENamespace], None]] = {
+    "storage that does nothing": _both_claims_are_named,
+    "policy wants a label": _service_is_named,
+    "no node has room": _scheduler_is_quoted_for_each_component,
+    "LimitRange with a high minimum": _requests_of_the_waiting_container_satisfy_the_minimum,
+    "quota used up": _quota_is_tried_slowly_until_raised,
+    "Pod Security level `restricted`": _corrected_pods_are_admitted,
+    "foreign Service has the name": _service_has_no_endpoint,
+    "session manager deleted": _session_manager_comes_back,
+    "permissions taken away": _granted_permission_is_used,
+}
+
+
 def test_every_row_of_the_table_has_a_test() -> None:
     down = {"operator down, new cluster", "operator down, changed cluster"}
     others = {"misspelt field of the FlameCluster", "namespace deleted"} | down
     assert ROWS.keys() == BREAKAGES.keys() | others
+    assert AFTERWARDS.keys() <= BREAKAGES.keys()
 
 
 @pytest.mark.parametrize("breakage", BREAKAGES)
@@ -231,11 +354,7 @@ def test_breakage_is_reported_as_the_table_says(world: E2ENamespace, operator: O
         return said == (state, reason) and message in status.get("message", "")
 
     world.wait(f"{state} {reason}: {message}", told)
-    if breakage == "session manager deleted":
-        world.annotate("pod", MANAGER, f"{HOLD}-")
-        world.wait_running(executors=1)
-    if reason == "ServiceConflict":
-        assert "endpoint" not in world.status()["sessionManager"]
+    AFTERWARDS.get(breakage, lambda _: None)(world)
 
 
 def test_misspelt_field_is_refused_by_kubectl_apply(world: E2ENamespace) -> None:

@@ -12,7 +12,6 @@ from tests.e2e.namespace import (
     E2ENamespace,
     Object,
     assert_idle,
-    condition,
     container_status,
     executor_id,
     flame_cluster,
@@ -22,6 +21,7 @@ from tests.e2e.namespace import (
     revision_of,
     uids,
 )
+from tests.e2e.test_told_fully import told
 from tools.installation import OperatorProcess
 
 MANAGER = "my-flame-session-manager"
@@ -248,35 +248,6 @@ def _bound(world: E2ENamespace) -> set[str]:
     return {pod["metadata"]["annotations"][BOUND_TO] for pod in world.live_executors()}
 
 
-def test_unschedulable_pods_are_reported_with_the_schedulers_message(
-    world: E2ENamespace, operator: OperatorProcess
-) -> None:
-    huge = {"resources": {"requests": {"cpu": "5000"}}}
-    world.apply(flame_cluster(replicas=2, executorManager=huge))
-    status = world.wait(
-        "the status to name an executor",
-        partial(
-            telling,
-            world,
-            "0 of 2 executors ready; my-flame-executor-manager-0, -1: Unschedulable: ",
-            "Insufficient cpu",
-        ),
-    )
-    assert status["state"] == "Pending"
-    assert condition(status, "Degraded")["reason"] == "Unschedulable"
-    status = world.wait(
-        "both to be listed", lambda: len(world.status().get("unhealthyPods", ())) == 2 and world.status()
-    )
-    assert [pod["reason"] for pod in status["unhealthyPods"]] == ["Unschedulable", "Unschedulable"]
-
-    world.change(sessionManager=huge, executorManager={"resources": None})
-    status = world.wait("it to name the session manager", partial(telling, world, "Session manager unschedulable: "))
-    assert "Insufficient cpu" in status["message"]
-
-    world.change(sessionManager={"resources": None})
-    world.wait_running(executors=2)
-
-
 def test_executor_stuck_terminating_is_replaced_at_once_without_a_failure(
     world: E2ENamespace, operator: OperatorProcess
 ) -> None:
@@ -286,6 +257,11 @@ def test_executor_stuck_terminating_is_replaced_at_once_without_a_failure(
     world.annotate("pod", stuck, f"{HOLD}=true")
 
     world.delete_without_waiting("pod", stuck)
+    words = (
+        f'Pod "{stuck}" is being deleted. This operator did not delete it. Cause: somebody deleted it',
+        "The operator replaces what is still wanted",
+    )
+    world.wait("the loss to be told", partial(told, world, "Healthy", *words))
     world.wait("a replacement", partial(beyond, world, 2))
     world.wait("the status to show its removal", lambda: world.status()["generations"].get("hasPendingRemoval"))
     status = world.wait_running(executors=3)

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from datetime import datetime
 from functools import partial
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -54,58 +52,6 @@ def allow_everything_but(world: E2ENamespace, resource: str, verb: str) -> None:
 def allow_again(world: E2ENamespace) -> None:
     account = f"--serviceaccount={world.namespace}:{SERVICE_ACCOUNT}"
     world.kubectl("create", "rolebinding", SERVICE_ACCOUNT, f"--clusterrole={ROLE}", account)
-
-
-def seconds_between(times: list[str]) -> list[float]:
-    moments = [datetime.fromisoformat(time) for time in times]
-    return [(later - earlier).total_seconds() for earlier, later in pairwise(moments)]
-
-
-def test_quota_refusal_is_reported_once_retried_slowly_and_resolved_when_raised(
-    world: E2ENamespace, operator: OperatorProcess
-) -> None:
-    world.limit_pods(3)
-    world.apply(flame_cluster(replicas=5))
-
-    words = ("exceeded quota: tight", "limited: pods=3")
-    status = world.wait("the status to say so", partial(degraded, world, "QuotaExceeded", *words))
-    assert "exceeded quota: tight" in status["message"]
-    world.wait("two of five executors to work", lambda: world.status()["executorManager"]["ready"] == 2)
-    assert world.status()["state"] == "Running"
-
-    def slow() -> bool:
-        waits = [wait for wait in seconds_between(world.refusals("pods", "create")) if wait > 0.3]
-        # Two in a row: a machine that stands still for a moment makes one of any length.
-        return len(waits) > 1 and waits[-2] > 1.4 and waits[-1] > 3
-
-    world.wait("the wait between two attempts to have grown", slow)
-    # Passes that Pods becoming ready brought about may have tried as well; a hundred attempts would be a storm.
-    assert len(world.refusals("pods", "create")) < 25
-    assert sum(event["count"] for event in world.events("QuotaExceeded")) <= 3
-
-    world.limit_pods(10)
-    world.wait_running(executors=5, timeout=240)
-    assert condition(world.status(), "Degraded")["status"] == "False"
-    assert uids(world.executors()).keys() == {f"my-flame-executor-manager-{number}" for number in range(5)}
-
-
-def test_missing_permission_is_reported_and_resolved_when_granted(
-    world: E2ENamespace, operator: OperatorProcess
-) -> None:
-    allow_everything_but(world, "pods", "create")
-    world.apply(flame_cluster(replicas=2))
-    who = f"system:serviceaccount:{world.namespace}:{SERVICE_ACCOUNT}"
-    words = ("pods is forbidden", f'User "{who}" cannot create resource "pods"')
-    status = world.wait(
-        "the status to say so", partial(degraded, world, "PermissionDenied", *words, "the permissions of its version")
-    )
-    assert status["state"] == "Pending"
-    assert world.get("configmap", "my-flame-config") is not None, "what is allowed is done"
-    assert world.get("service", "my-flame-session-manager") is not None
-
-    allow_again(world)
-    world.wait_running(executors=2, timeout=240)
-    assert condition(world.status(), "Degraded")["status"] == "False"
 
 
 @contextmanager
@@ -175,23 +121,6 @@ def test_pod_that_may_not_be_deleted_does_not_block_other_replacements(world: E2
         world.wait_running(executors=3)
 
 
-def test_restricted_namespace_names_the_violation_and_admits_corrected_pods(
-    world: E2ENamespace, operator: OperatorProcess
-) -> None:
-    world.enforce("restricted")
-    world.apply(flame_cluster(replicas=2))
-    words = ('violates PodSecurity "restricted:latest"', "runAsNonRoot != true")
-    status = world.wait(
-        "the status to say so", partial(degraded, world, "PodSecurity", *words, "podTemplate.spec.securityContext")
-    )
-    assert status["message"].startswith("session manager: violates PodSecurity")
-    assert sum(event["count"] for event in world.events("PodSecurity")) <= 3
-
-    world.change(sessionManager=NOT_ROOT | {"storage": "none"}, executorManager=NOT_ROOT)
-    world.wait_running(executors=2)
-    assert condition(world.status(), "Degraded")["status"] == "False"
-
-
 def test_executors_start_under_a_limit_range_that_their_own_container_meets(
     world: E2ENamespace, operator: OperatorProcess
 ) -> None:
@@ -203,19 +132,6 @@ def test_executors_start_under_a_limit_range_that_their_own_container_meets(
     world.apply(flame_cluster(replicas=2, sessionManager=limits, executorManager=limits))
 
     world.wait_running(executors=2)
-
-
-def test_requests_for_the_waiting_container_alone_satisfy_a_limit_range(
-    world: E2ENamespace, operator: OperatorProcess
-) -> None:
-    world.limit_containers(min={"cpu": "600m", "memory": "600Mi"})
-    world.apply(flame_cluster(replicas=1, executorManager={"resources": {"limits": {"cpu": "1", "memory": "1Gi"}}}))
-    field = "spec.executorManager.podTemplate.spec.initContainers[name=wait-for-session-manager].resources"
-    world.wait("the status to name it", partial(degraded, world, "AdmissionDenied", f"change {field}, or"))
-
-    asked = {"name": "wait-for-session-manager", "resources": {"requests": {"cpu": "600m", "memory": "600Mi"}}}
-    world.change(executorManager={"podTemplate": {"spec": {"initContainers": [asked]}}})
-    world.wait_running(executors=1)
 
 
 @pytest.mark.parametrize(

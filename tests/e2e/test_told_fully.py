@@ -11,7 +11,6 @@ import yaml
 
 from tests.e2e.alerts import raised
 from tests.e2e.namespace import (
-    HOLD,
     E2ENamespace,
     condition,
     container_status,
@@ -164,36 +163,3 @@ def test_session_manager_in_a_crash_loop_tells_its_previous_log(world: E2ENamesp
     world.patch_status(MANAGER, containerStatuses=[status])
     words = ("it ended with exit code 0", "unknown policy", f"see kubectl logs {MANAGER} --previous")
     world.wait("the crash loop to be told", partial(told, world, "PodsFailing", *words))
-
-
-def test_session_manager_deleted_by_hand_tells_who_that_it_comes_back_and_what_follows(
-    world: E2ENamespace, operator: OperatorProcess
-) -> None:
-    world.apply(flame_cluster(replicas=2))
-    world.wait_running(executors=2)
-    world.annotate("pod", MANAGER, f"{HOLD}=true")
-    world.delete_without_waiting("pod", MANAGER)
-    words = (
-        "Session manager is terminating",
-        f'Pod "{MANAGER}" is being deleted. This operator did not delete it. Cause: somebody deleted it',
-        "The operator creates another one. Executors are replaced when it is ready, unless sessions persist",
-    )
-    world.wait("the loss to be told", partial(told, world, "Recovering", *words))
-    world.annotate("pod", MANAGER, f"{HOLD}-")
-    world.wait("all of it to be back", partial(told, world, "Healthy", "Executors are replaced when it is ready"))
-
-
-def test_executor_deleted_by_hand_tells_which_and_that_it_is_replaced(
-    world: E2ENamespace, operator: OperatorProcess
-) -> None:
-    world.apply(flame_cluster(replicas=2))
-    world.wait_running(executors=2)
-    pod = "my-flame-executor-manager-1"
-    world.annotate("pod", pod, f"{HOLD}=true")
-    world.delete_without_waiting("pod", pod)
-    words = (
-        f'Pod "{pod}" is being deleted. This operator did not delete it. Cause: somebody deleted it',
-        "The operator replaces what is still wanted",
-    )
-    world.wait("the loss to be told", partial(told, world, "Healthy", *words))
-    world.annotate("pod", pod, f"{HOLD}-")

@@ -107,7 +107,7 @@ def test_exhausted_quota_of_storage_names_the_size(world: E2ENamespace, operator
     world.wait("the quota to be told", partial(told, world, "QuotaExceeded", *words))
 
 
-@pytest.mark.parametrize("hard", ["limits.cpu", "limits.memory", "requests.cpu"])
+@pytest.mark.parametrize("hard", ["limits.memory", "requests.cpu"])
 def test_quota_that_wants_limits_names_the_fields_to_set(
     world: E2ENamespace, operator: OperatorProcess, hard: str
 ) -> None:
@@ -314,17 +314,3 @@ def test_policy_that_refuses_pods_is_named_with_its_words_and_the_field(
         "the policy",
     )
     all_told(world, "AdmissionDenied", *words)
-
-
-def test_policy_that_refuses_services_is_named_with_the_object(world: E2ENamespace, operator: OperatorProcess) -> None:
-    policy(world, "services", "has(object.metadata.labels) && 'team' in object.metadata.labels", "no label team")
-    service: Object = {
-        "apiVersion": "v1",
-        "kind": "Service",
-        "metadata": {"name": "any"},
-        "spec": {"ports": [{"port": 80}]},
-    }
-    refused(world, service, "no label team")
-    world.apply(flame_cluster(replicas=1))
-    words = ('services "my-flame-session-manager"', "no label team", "spec.commonLabels")
-    world.wait("the policy to be told", partial(told, world, "AdmissionDenied", *words))

@@ -129,22 +129,6 @@ def test_volume_on_another_node_names_the_claim(world: E2ENamespace, operator: O
     world.wait("it to be told", partial(told, world, "Unschedulable", *words))
 
 
-def test_storage_that_makes_no_volume_names_the_claim_and_no_missing_scheduler(
-    world: E2ENamespace, operator: OperatorProcess
-) -> None:
-    name = f"never-of-{world.namespace}"
-    kind: dict[str, Any] = {"apiVersion": "storage.k8s.io/v1", "kind": "StorageClass", "metadata": {"name": name}}
-    world.apply(kind | {"provisioner": "example.com/none", "volumeBindingMode": "WaitForFirstConsumer"})
-    persistence = {"size": "1Gi", "storageClassName": name}
-    manager = {"storage": "fs:///var/lib/flame/session", "persistence": persistence}
-    cache = {"image": "xflops/flame-object-cache:v0.6.0", "persistence": persistence}
-    world.apply(flame_cluster(replicas=1, sessionManager=manager, objectCache=cache))
-    claims = ("my-flame-session-manager", "my-flame-object-cache-0")
-    words = [f"kubectl describe pvc {claim}" for claim in claims]
-    world.wait("the claims to be told", partial(told, world, "NotScheduled", *words))
-    assert "has not looked at the Pod" not in world.kubectl("describe", "flc", "my-flame")
-
-
 def without_a_node(world: E2ENamespace) -> str | None:
     found = (pod["metadata"]["name"] for pod in world.live_executors() if "nodeName" not in pod["spec"])
     return next(found, None)
