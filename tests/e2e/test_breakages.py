@@ -310,6 +310,8 @@ def _session_manager_comes_back(world: E2ENamespace) -> None:
     world.wait("the loss to be told", partial(told, world, "Recovering", *words))
     world.annotate("pod", MANAGER, f"{HOLD}-")
     world.wait("all of it to be back", partial(told, world, "Healthy", "Executors are replaced when it is ready"))
+    bound = {pod["metadata"]["annotations"]["flame.xflops.io/session-manager"] for pod in world.live_executors()}
+    assert bound == {f"{world.session_manager()['metadata']['uid']}.0"}
 
 
 def _granted_permission_is_used(world: E2ENamespace) -> None:
@@ -354,7 +356,8 @@ def test_breakage_is_reported_as_the_table_says(world: E2ENamespace, operator: O
         return said == (state, reason) and message in status.get("message", "")
 
     world.wait(f"{state} {reason}: {message}", told)
-    AFTERWARDS.get(breakage, lambda _: None)(world)
+    if (follow_up := AFTERWARDS.get(breakage)) is not None:
+        follow_up(world)
 
 
 def test_misspelt_field_is_refused_by_kubectl_apply(world: E2ENamespace) -> None:

@@ -6,7 +6,7 @@ from collections import Counter
 from functools import partial
 from pathlib import Path
 
-from tests.e2e.namespace import E2ENamespace, Recording, annotated, executor_id, flame_cluster, uids
+from tests.e2e.namespace import E2ENamespace, Recording, annotated, flame_cluster, uids
 from tools.installation import OperatorProcess, allow_in
 
 
@@ -39,21 +39,6 @@ def test_operator_killed_three_times_creates_exactly_150_executors(
 
     assert len(world.all("pod")) == 151
     world.wait_at_rest(7)
-
-
-def test_ids_are_not_reused_after_scale_to_zero_and_a_crash(world: E2ENamespace, operator: OperatorProcess) -> None:
-    with world.record("pod") as recording:
-        world.apply(flame_cluster(replicas=3))
-        world.wait_running(executors=3)
-        for replicas in (0, 2, 0, 1):
-            world.kubectl("scale", "flamecluster/my-flame", f"--replicas={replicas}")
-            world.wait_running(executors=replicas)
-            world.wait("surplus Pods to be gone", partial(world.has_executors, replicas))
-            operator.kill()
-            operator.start()
-        assert_no_name_twice(recording)
-
-    assert [executor_id(pod) for pod in world.executors()] == [5]
 
 
 def test_operator_killed_during_a_rollout_finishes_it(world: E2ENamespace, operator: OperatorProcess) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
@@ -10,8 +11,9 @@ from functools import partial
 import pytest
 import yaml
 
-from tests.e2e.namespace import E2ENamespace, Object, condition, executor_id, flame_cluster, provoke_a_pass
+from tests.e2e.namespace import E2ENamespace, Object, condition, flame_cluster, operator_with, provoke_a_pass
 from tests.service_fields import PORT_FIELDS, SPEC_FIELDS, Owner
+from tools.controlplane import Plane
 from tools.installation import OperatorProcess
 
 SERVICE = "my-flame-session-manager"
@@ -29,24 +31,40 @@ def _uids(world: E2ENamespace) -> dict[str, str]:
     }
 
 
-def _deploy(world: E2ENamespace, *, replicas: int = 2) -> dict[str, str]:
-    """A healthy cluster; returns the identities of what belongs to it."""
-    world.apply(flame_cluster(replicas=replicas))
-    world.wait_running(executors=replicas)
+def _deploy(world: E2ENamespace) -> dict[str, str]:
+    """A healthy cluster with two executors; returns the identities of what belongs to it."""
+    world.apply(flame_cluster(replicas=2))
+    world.wait_running(executors=2)
     world.wait("the ConfigMap of the namespace", lambda: world.get("configmap", "kube-root-ca.crt"))
     return _uids(world)
 
 
-def _assert_well(world: E2ENamespace, operator: OperatorProcess, *, executors: int = 2) -> None:
+def _assert_well(world: E2ENamespace, operator: OperatorProcess) -> None:
     """All is as it should be, nothing more is done about it, and the configuration still counts as the first."""
     provoke_a_pass(world, operator)
-    status = world.wait_running(executors=executors)
+    status = world.wait_running(executors=2)
     assert status["configGeneration"] == 1
     assert condition(status, "Degraded")["status"] == "False"
 
 
-def test_edited_service_is_restored_and_keeps_fields_of_others(world: E2ENamespace, operator: OperatorProcess) -> None:
-    before = _deploy(world)
+@pytest.fixture(scope="module")
+def deployed(
+    installed: Plane, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[tuple[E2ENamespace, OperatorProcess]]:
+    """A cluster for tests after which it is as it was before, and its operator."""
+    namespace = f"e2e-{uuid.uuid4().hex[:10]}"
+    installed.create_namespace(namespace)
+    installed.wait_for_service_account(namespace)
+    world = E2ENamespace(installed, namespace)
+    with operator_with(world, tmp_path_factory.mktemp("drift")) as operator:
+        _deploy(world)
+        yield world, operator
+    installed.kubectl("delete", "namespace", namespace, "--wait=false")
+
+
+def test_edited_service_is_restored_and_keeps_fields_of_others(deployed: tuple[E2ENamespace, OperatorProcess]) -> None:
+    world, operator = deployed
+    before = _uids(world)
     spec = world.existing("service", SERVICE)["spec"]
 
     world.kubectl("annotate", "service", SERVICE, "example.com/owner=team-a")
@@ -100,8 +118,9 @@ def _spec(world: E2ENamespace) -> Object:
     return {field: value for field, value in spec.items() if SPEC_FIELDS[field] is Owner.OPERATOR}
 
 
-def test_every_edited_field_of_a_service_is_restored(world: E2ENamespace, operator: OperatorProcess) -> None:
-    before = _deploy(world, replicas=1)
+def test_every_edited_field_of_a_service_is_restored(deployed: tuple[E2ENamespace, OperatorProcess]) -> None:
+    world, operator = deployed
+    before = _uids(world)
     wanted = _spec(world)
     edited: set[str] = set()
 
@@ -114,19 +133,20 @@ def test_every_edited_field_of_a_service_is_restored(world: E2ENamespace, operat
 
     assert edited >= {field for field, owner in SPEC_FIELDS.items() if owner is Owner.OPERATOR}
     assert world.existing("service", SERVICE)["spec"]["clusterIP"]
-    _assert_well(world, operator, executors=1)
+    _assert_well(world, operator)
     assert _uids(world) == before
 
 
-def test_table_has_every_field_that_the_api_server_knows_of_services(world: E2ENamespace) -> None:
-    schemas = json.loads(world.kubectl("get", "--raw", "/openapi/v3/api/v1"))["components"]["schemas"]
+def test_table_has_every_field_that_the_api_server_knows_of_services(control_plane: Plane) -> None:
+    schemas = json.loads(control_plane.kubectl("get", "--raw", "/openapi/v3/api/v1").stdout)["components"]["schemas"]
 
     for name, table in (("ServiceSpec", SPEC_FIELDS), ("ServicePort", PORT_FIELDS)):
         assert schemas[f"io.k8s.api.core.v1.{name}"]["properties"].keys() == table.keys()
 
 
-def test_deleted_children_are_recreated(world: E2ENamespace, operator: OperatorProcess) -> None:
-    before = _deploy(world)
+def test_deleted_children_are_recreated(deployed: tuple[E2ENamespace, OperatorProcess]) -> None:
+    world, operator = deployed
+    before = _uids(world)
     for kind, name in (("service", SERVICE), ("configmap", CONFIG)):
         content = world.existing(kind, name).get("data")
 
@@ -141,9 +161,10 @@ def test_deleted_children_are_recreated(world: E2ENamespace, operator: OperatorP
 
 
 def test_edited_config_map_is_restored_and_an_immutable_one_replaced_without_a_new_config_generation(
-    world: E2ENamespace, operator: OperatorProcess
+    deployed: tuple[E2ENamespace, OperatorProcess],
 ) -> None:
-    before = _deploy(world)
+    world, operator = deployed
+    before = _uids(world)
     found = world.existing("configmap", CONFIG)
 
     world.kubectl("annotate", "configmap", CONFIG, "example.com/owner=team-a")
@@ -169,9 +190,10 @@ def test_edited_config_map_is_restored_and_an_immutable_one_replaced_without_a_n
 
 
 def test_removed_or_changed_label_is_restored_on_the_same_object(
-    world: E2ENamespace, operator: OperatorProcess
+    deployed: tuple[E2ENamespace, OperatorProcess],
 ) -> None:
-    before = _deploy(world)
+    world, operator = deployed
+    before = _uids(world)
 
     def has(kind: str, name: str, labels: Object) -> bool:
         return bool(world.existing(kind, name)["metadata"]["labels"] == labels)
@@ -204,30 +226,11 @@ def test_executor_without_label_leaves_the_cluster_and_is_deleted_with_it(
     world.wait("it to go with the cluster", lambda: world.get("pod", left) is None)
 
 
-def test_deleted_session_manager_and_its_executors_are_replaced(world: E2ENamespace, operator: OperatorProcess) -> None:
-    before = _deploy(world, replicas=3)
-    world.kubectl("delete", "pod", MANAGER)
-
-    def all_new() -> bool:
-        live = world.live_executors()
-        manager = world.get("pod", MANAGER)
-        return (
-            manager is not None
-            and manager["metadata"]["uid"] != before[f"pod/{MANAGER}"]
-            and [executor_id(pod) for pod in live] == [3, 4, 5]
-        )
-
-    world.wait("a new session manager and new executors", all_new)
-    _assert_well(world, operator, executors=3)
-    manager = world.existing("pod", MANAGER)
-    incarnations = {pod["metadata"]["annotations"]["flame.xflops.io/session-manager"] for pod in world.live_executors()}
-    assert incarnations == {f"{manager['metadata']['uid']}.0"}
-
-
 def test_child_with_edited_owner_references_is_still_owned_and_keeps_them(
-    world: E2ENamespace, operator: OperatorProcess
+    deployed: tuple[E2ENamespace, OperatorProcess],
 ) -> None:
-    before = _deploy(world, replicas=1)
+    world, operator = deployed
+    before = _uids(world)
     root = world.existing("configmap", "kube-root-ca.crt")["metadata"]
     own = world.session_manager()["metadata"]["ownerReferences"][0]
     other = {"apiVersion": "v1", "kind": "ConfigMap", "name": root["name"], "uid": root["uid"]}
@@ -237,7 +240,7 @@ def test_child_with_edited_owner_references_is_still_owned_and_keeps_them(
 
     world.wait("the label to be back", lambda: world.session_manager()["metadata"]["labels"].get(label) == "flame")
     assert world.session_manager()["metadata"]["ownerReferences"] == changed
-    _assert_well(world, operator, executors=1)
+    _assert_well(world, operator)
     assert _uids(world) == before
 
 

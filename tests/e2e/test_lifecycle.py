@@ -46,6 +46,10 @@ def test_scaling_up_down_to_zero_and_back_ends_at_the_wanted_number_and_rests(
         world.kubectl("scale", "flamecluster/my-flame", f"--replicas={replicas}")
         world.wait_running(executors=replicas)
         world.wait("surplus Pods to be gone", partial(world.has_executors, replicas))
+        if not replicas:
+            # Nothing but the status tells a new process which ids were used.
+            operator.kill()
+            operator.start()
 
     used = [executor_id(pod) for pod in world.executors()]
     assert used == [10, 11, 12], "ids are never used again"

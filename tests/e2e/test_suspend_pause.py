@@ -25,7 +25,7 @@ def is_suspending(found: Object) -> bool:
     return said.get("status") == "False" and said.get("reason") == "Suspending"
 
 
-def test_suspension_is_recorded_before_the_first_deletion_and_keeps_config_and_services(
+def test_suspension_is_recorded_before_the_first_deletion_and_lasts_through_other_edits(
     world: E2ENamespace, operator: OperatorProcess
 ) -> None:
     world.apply(flame_cluster(replicas=3))
@@ -46,9 +46,15 @@ def test_suspension_is_recorded_before_the_first_deletion_and_keeps_config_and_s
     assert status["generations"]["reconciled"] == status["observedGeneration"]
     assert status["executorManager"]["current"] == 0
 
+    world.change(executorManager={"replicas": 2}, sessionManager={"policy": "fifo"})
+    world.wait("the operator to have seen it", lambda: world.status()["observedGeneration"] == 3)
+    provoke_a_pass(world, operator)
+    assert world.all("pod") == []
+    assert world.status()["configGeneration"] == 2, "what it will read when it comes back is kept up to date"
+
     world.change(suspend=False)
-    world.wait_running(executors=3)
-    names = {f"my-flame-executor-manager-{number}" for number in (3, 4, 5)}
+    world.wait_running(executors=2)
+    names = {f"my-flame-executor-manager-{number}" for number in (3, 4)}
     assert uids(world.executors()).keys() == names, "ids are never used again"
     assert condition(world.status(), "Suspended")["status"] == "False"
 
@@ -72,20 +78,6 @@ def test_revoked_suspension_is_finished_first(world: E2ENamespace, operator: Ope
     world.annotate("pod", MANAGER, f"{HOLD}-")
     world.wait_running(executors=3)
     assert not set(before.values()) & set(uids(world.all("pod")).values())
-
-
-def test_suspended_cluster_stays_suspended_through_other_edits(world: E2ENamespace, operator: OperatorProcess) -> None:
-    world.apply(flame_cluster(replicas=2, suspend=True))
-    world.wait("the cluster to be suspended", partial(suspended, world))
-
-    world.change(executorManager={"replicas": 5}, sessionManager={"policy": "fifo"})
-    world.wait("the operator to have seen it", lambda: world.status()["observedGeneration"] == 2)
-    provoke_a_pass(world, operator)
-    assert world.all("pod") == []
-    assert world.status()["configGeneration"] == 2, "what it will read when it comes back is kept up to date"
-
-    world.change(suspend=False)
-    world.wait_running(executors=5)
 
 
 def test_paused_cluster_is_not_repaired_until_resumed(world: E2ENamespace, operator: OperatorProcess) -> None:
