@@ -5,7 +5,6 @@ from __future__ import annotations
 import uuid
 from collections.abc import Iterator
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -19,12 +18,12 @@ from flamectl_operator.api.constants import (
     WAIT_CONTAINER,
 )
 from flamectl_operator.api.validation import parse_spec
-from tests.e2e.admission import ADMISSION, LIMITED, PROTECTION, complaints, protected, put_in_force, refusal
+from tests.e2e.admission import ADMISSION, LIMITED, PROTECTION, complaints, protected, refusal
 from tests.e2e.components import COMPONENTS, one_of_each
 from tests.e2e.namespace import E2ENamespace, flame_cluster
-from tools.controlplane import ControlPlane, Plane
+from tools.controlplane import Plane
 from tools.controlplane.errors import KubectlError
-from tools.installation import CRD, CRD_NAME, wait_for_crd
+from tools.installation import CRD_NAME
 
 ADVICE = f"take off its annotation {PROTECTION} first"
 NOT_DELETED = "is protected and cannot be deleted: " + ADVICE
@@ -230,21 +229,6 @@ def test_misspelt_protection_value_is_rejected(world: E2ENamespace, value: str) 
     with pytest.raises(KubectlError, match=words):
         world.annotate("flamecluster", "my-flame", f"{PROTECTION}={value}")
     world.annotate("flamecluster", "my-flame", f"{PROTECTION}=false")
-
-
-def test_cluster_older_than_the_policies_can_be_changed_and_deleted(tmp_path: Path) -> None:
-    manifest = flame_cluster()
-    manifest["metadata"]["annotations"] = {PROTECTION: "yes"}
-    with ControlPlane(tmp_path, nodes=1) as plane:
-        plane.kubectl("apply", "--server-side", "-k", str(CRD))
-        wait_for_crd(plane)
-        world = E2ENamespace(plane, "default")
-        world.apply(manifest)
-        put_in_force(plane)
-        world.kubectl(*change(executorManager={"replicas": 0}))
-        world.annotate("flamecluster", "my-flame", f"{PROTECTION}-")
-        with pytest.raises(KubectlError, match="must be"):
-            world.annotate("flamecluster", "my-flame", f"{PROTECTION}=yes")
 
 
 # --- who may take the protection off --------------------------------------------------------------------------------------

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from contextlib import ExitStack
 from itertools import product
 from pathlib import Path
@@ -11,11 +12,13 @@ from typing import Any
 import pytest
 import yaml
 
+from tests.e2e.admission import ADMISSION, PROTECTION, put_in_force
 from tests.e2e.installed import assert_ends_well, assert_well, overlay, pods_of, restricted
 from tests.e2e.kubelet import PodProcess
 from tests.e2e.namespace import E2ENamespace, flame_cluster, operator_with, uids
 from tests.image.replay import Image
 from tools.controlplane import ControlPlane, Plane
+from tools.controlplane.errors import KubectlError
 from tools.controlplane.waiting import wait_until
 from tools.installation import CRD_NAME, NAMESPACE, ROOT, SERVICE_ACCOUNT, wait_for_crd
 
@@ -24,6 +27,7 @@ Object = dict[str, Any]
 # The first test that needs the image builds it.
 pytestmark = pytest.mark.timeout(1200)
 
+DEFAULT, OPERATOR = (str(ROOT / "config" / folder) for folder in ("default", "operator"))
 #: A user who is no administrator.
 ALICE = "--as=alice"
 
@@ -47,7 +51,7 @@ def leader(plane: Plane, namespace: str, processes: list[PodProcess]) -> PodProc
 
 @pytest.mark.long
 def test_command_of_the_readme_installs_two_working_replicas(image: Image, tmp_path: Path) -> None:
-    command = ("apply", "--server-side", "-k", str(ROOT / "config" / "default"))
+    command = ("apply", "--server-side", "-k", DEFAULT)
     with ControlPlane(nodes=4) as plane, ExitStack() as running:
         # A warning of Pod Security would be on the error stream.
         assert plane.kubectl(*command).stderr == ""
@@ -70,9 +74,12 @@ def test_command_of_the_readme_installs_two_working_replicas(image: Image, tmp_p
         first = leader(plane, NAMESPACE, processes)
         wait_for_crd(plane)
         plane.create_namespace("team-a")
-        world = E2ENamespace(plane, "team-a")
+        # All namespaces are served, also those that come later.
+        world, another = E2ENamespace(plane, "team-a"), E2ENamespace(plane, "default")
         world.apply(flame_cluster(replicas=2))
+        another.apply(flame_cluster(replicas=1))
         world.wait_running(executors=2)
+        another.wait_running(executors=1)
         assert plane._get(f"/api/v1/namespaces/{NAMESPACE}/configmaps/flamectl-operator-config") is not None
 
         addresses = {process.address for process in processes}
@@ -90,9 +97,10 @@ def test_command_of_the_readme_installs_two_working_replicas(image: Image, tmp_p
         plane.kubectl(*command)
         assert revisions(plane) == before
         plane.kubectl("delete", "flameclusters", "--all", "--all-namespaces")
-        world.wait("the executors to go", lambda: world.all("pod") == [])
+        for each in (world, another):
+            each.wait("the executors to go", lambda each=each: each.all("pod") == [])  # type: ignore[misc]
         assert_ends_well(other)
-        plane.kubectl("delete", "-k", str(ROOT / "config" / "default"))
+        plane.kubectl("delete", "-k", DEFAULT)
         assert "flame" not in plane.kubectl("get", "crd,clusterroles,clusterrolebindings,namespaces").stdout
 
 
@@ -111,7 +119,7 @@ def endpoints(plane: Plane) -> set[tuple[str, str, int]]:
 
 def revisions(plane: Plane) -> set[str]:
     """The generation or the version of what config/default makes."""
-    found = plane.kubectl("get", "-k", str(ROOT / "config" / "default"), "-o", "json")
+    found = plane.kubectl("get", "-k", DEFAULT, "-o", "json")
     return {
         f"{item['kind']} {item['metadata']['name']}: "
         f"{item['metadata'].get('generation', item['metadata']['resourceVersion'])}"
@@ -119,43 +127,55 @@ def revisions(plane: Plane) -> set[str]:
     }
 
 
-def test_kustomization_that_takes_the_operator_away_has_everything_but_the_crd(control_plane: Plane) -> None:
-    default, operator = (
-        {(each["kind"], each["metadata"]["name"]) for each in rendered(control_plane, str(ROOT / "config" / folder))}
-        for folder in ("default", "operator")
-    )
-    assert default - operator == {("CustomResourceDefinition", CRD_NAME)}
-    assert operator - default == set()
-
-
-def test_operator_can_be_taken_away_from_its_flame_clusters_and_come_back(tmp_path: Path) -> None:
-    default, operator = (str(ROOT / "config" / each) for each in ("default", "operator"))
+@pytest.fixture(scope="module")
+def plane() -> Iterator[Plane]:
+    """A control plane with `config/default` that no other test module needs."""
     with ControlPlane(nodes=2) as plane:
-        everything = {(each["kind"], each["metadata"]["name"]) for each in rendered(plane, default)}
-        taken = {(each["kind"], each["metadata"]["name"]) for each in rendered(plane, operator)}
-        assert everything - taken == {("CustomResourceDefinition", CRD_NAME)}
-        assert taken - everything == set()
-
-        plane.kubectl("apply", "--server-side", "-k", default)
+        plane.kubectl("apply", "--server-side", "-k", DEFAULT)
         wait_for_crd(plane)
-        plane.create_namespace("team-a")
-        world = E2ENamespace(plane, "team-a")
-        with operator_with(world, tmp_path):
-            world.apply(flame_cluster(replicas=2))
-            world.wait_running(executors=2)
-        before = uids(world.all("pod"))
+        yield plane
 
-        plane.kubectl("delete", "-k", operator)
-        assert "flamectl" not in plane.kubectl("get", "clusterroles,clusterrolebindings,namespaces").stdout
-        assert world.get("flamecluster", "my-flame") is not None
-        assert uids(world.all("pod")) == before
 
-        plane.kubectl("apply", "--server-side", "-k", default)
-        (tmp_path / "again").mkdir()
-        with operator_with(world, tmp_path / "again"):
-            world.change(executorManager={"replicas": 3})
-            world.wait_running(executors=3)
-        assert before.items() <= uids(world.all("pod")).items()
+def test_operator_can_be_taken_away_from_its_flame_clusters_and_come_back(plane: Plane, tmp_path: Path) -> None:
+    everything = {(each["kind"], each["metadata"]["name"]) for each in rendered(plane, DEFAULT)}
+    taken = {(each["kind"], each["metadata"]["name"]) for each in rendered(plane, OPERATOR)}
+    assert everything - taken == {("CustomResourceDefinition", CRD_NAME)}
+    assert taken - everything == set()
+
+    plane.create_namespace("team-a")
+    world = E2ENamespace(plane, "team-a")
+    with operator_with(world, tmp_path):
+        world.apply(flame_cluster(replicas=2))
+        world.wait_running(executors=2)
+    before = uids(world.all("pod"))
+
+    plane.kubectl("delete", "-k", OPERATOR)
+    assert "flamectl" not in plane.kubectl("get", "clusterroles,clusterrolebindings,namespaces").stdout
+    assert world.get("flamecluster", "my-flame") is not None
+    assert uids(world.all("pod")) == before
+
+    plane.kubectl("apply", "--server-side", "-k", DEFAULT)
+    (tmp_path / "again").mkdir()
+    with operator_with(world, tmp_path / "again"):
+        world.change(executorManager={"replicas": 3})
+        world.wait_running(executors=3)
+    assert before.items() <= uids(world.all("pod")).items()
+
+
+def test_policies_let_a_cluster_be_changed_that_is_older_and_breaks_their_rule(plane: Plane) -> None:
+    plane.create_namespace("older")
+    world = E2ENamespace(plane, "older")
+    manifest = flame_cluster()
+    manifest["metadata"]["annotations"] = {PROTECTION: "yes"}
+    world.apply(manifest)
+    put_in_force(plane)
+    try:
+        world.change(executorManager={"replicas": 0})
+        world.annotate("flamecluster", "my-flame", f"{PROTECTION}-")
+        with pytest.raises(KubectlError, match="must be"):
+            world.annotate("flamecluster", "my-flame", f"{PROTECTION}=yes")
+    finally:
+        plane.kubectl("delete", "-k", str(ADMISSION))
 
 
 # --- some namespaces ------------------------------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""An operator serves its configured namespaces, or all."""
+"""An operator serves its configured namespaces. `test_installation.py` has one that serves all."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from tests.e2e.namespace import E2ENamespace, flame_cluster, supervised
-from tools.controlplane import ControlPlane, Plane
-from tools.installation import NAMESPACE, SERVICE_ACCOUNT, OperatorProcess, allow_in, install
+from tools.controlplane import Plane
+from tools.installation import OperatorProcess, allow_in
 
 
 @pytest.fixture
@@ -43,20 +43,3 @@ def test_operator_serves_only_its_configured_namespaces(
     assert closed.status()["reason"] == "NotObserved"
     asked = {request.namespace for request in world.operator_requests()}
     assert asked - {""} == {world.namespace, other.namespace}
-
-
-def test_operator_without_configured_namespaces_serves_all_including_new_ones(tmp_path: Path) -> None:
-    with ControlPlane(nodes=2) as plane:
-        install(plane)
-        there = E2ENamespace(plane, "default")
-        there.apply(flame_cluster(replicas=1))
-        kubeconfig = plane.kubeconfig_for_service_account(NAMESPACE, SERVICE_ACCOUNT)
-        with supervised(OperatorProcess(kubeconfig, tmp_path / "operator.log")):
-            there.wait_running(executors=1)
-            later = E2ENamespace(plane, "later")
-            plane.create_namespace(later.namespace)
-            later.apply(flame_cluster(replicas=1))
-            later.wait_running(executors=1)
-            there.kubectl("delete", "flamecluster/my-flame")
-            later.kubectl("scale", "flamecluster/my-flame", "--replicas=2")
-            later.wait_running(executors=2)
