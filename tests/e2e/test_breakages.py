@@ -324,6 +324,19 @@ def _granted_permission_is_used(world: E2ENamespace) -> None:
     _is_well(world, 1)
 
 
+def _taken_back_change_keeps_three_executors(world: E2ENamespace) -> None:
+    status = world.status()
+    assert (status["executorManager"]["ready"], status["executorManager"]["updated"]) == (3, 1)
+    assert condition(status, "Ready")["status"] == "False"
+    assert condition(status, "Progressing")["status"] == "True"
+
+    world.change(executorManager={"resources": None})
+    _is_well(world, 4)
+    # No name is given twice.
+    first = {f"my-flame-executor-manager-{number}" for number in range(4)}
+    assert len(first & uids(world.live_executors()).keys()) == 3
+
+
 #: What follows some breakages: more that the status says, and the effect of what the table says to do.
 AFTERWARDS: dict[str, Callable[[E2ENamespace], None]] = {
     "storage that does nothing": _both_claims_are_named,
@@ -335,6 +348,7 @@ AFTERWARDS: dict[str, Callable[[E2ENamespace], None]] = {
     "foreign Service has the name": _service_has_no_endpoint,
     "session manager deleted": _session_manager_comes_back,
     "permissions taken away": _granted_permission_is_used,
+    "rollout stalled": _taken_back_change_keeps_three_executors,
 }
 
 

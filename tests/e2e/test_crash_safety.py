@@ -21,23 +21,23 @@ def so_many(recording: Recording, count: int) -> bool:
     return len(recording.created()) >= count
 
 
-def test_operator_killed_three_times_creates_exactly_150_executors(
+def test_operator_killed_three_times_creates_exactly_60_executors(
     world: E2ENamespace, operator: OperatorProcess
 ) -> None:
     # However late it is killed, it cannot have finished.
-    world.limit_pods(50)
+    world.limit_pods(20)
     with world.record("pod") as recording:
-        world.apply(flame_cluster(replicas=150))
-        for count, limit in ((10, 100), (60, 150), (110, 500)):
+        world.apply(flame_cluster(replicas=60))
+        for count, limit in ((8, 40), (25, 60), (45, 500)):
             world.wait(f"{count} Pods", partial(so_many, recording, count))
             operator.kill()
             world.limit_pods(limit)
             operator.start()
-        world.wait_running(executors=150, timeout=180)
-        world.wait("surplus Pods, if any, to be gone", lambda: world.has_executors(150))
+        world.wait_running(executors=60, timeout=180)
+        world.wait("surplus Pods, if any, to be gone", lambda: world.has_executors(60))
         assert_no_name_twice(recording)
 
-    assert len(world.all("pod")) == 151
+    assert len(world.all("pod")) == 61
     world.wait_at_rest(7)
 
 

@@ -36,7 +36,7 @@ def _evictions(world: E2ENamespace, pod: str, labels: dict[str, str], **budget: 
     return allowed
 
 
-def test_budgets_over_executors_of_a_fixed_number_allow_what_they_say(
+def test_budgets_over_executors_of_a_fixed_number_allow_what_they_say_and_over_session_managers_only_a_number_does(
     world: E2ENamespace, operator: OperatorProcess
 ) -> None:
     world.apply(flame_cluster(replicas=3))
@@ -48,6 +48,14 @@ def test_budgets_over_executors_of_a_fixed_number_allow_what_they_say(
     assert _evictions(world, pod, EXECUTORS, maxUnavailable=1) == 1
     assert _evictions(world, pod, EXECUTORS, minAvailable="60%") == 1
     assert _evictions(world, pod, EXECUTORS, maxUnavailable="30%") == 1
+
+    pod = "my-flame-session-manager"
+    assert _evictions(world, pod, SESSION_MANAGER, minAvailable=0) == 1
+    assert _evictions(world, pod, SESSION_MANAGER, minAvailable=1) == 0, "until somebody deletes its Pod"
+    assert _evictions(world, pod, SESSION_MANAGER, maxUnavailable=1) == 0, "for ever, because three are expected"
+    assert _evictions(world, pod, SESSION_MANAGER, maxUnavailable="60%") == 0, "for ever, because three are expected"
+    assert _evictions(world, pod, SESSION_MANAGER, minAvailable="60%") == 0, "for ever, because three are expected"
+    assert _evictions(world, pod, CLUSTER, maxUnavailable=1) == 2, "the session manager counts as a fourth executor"
 
 
 def test_only_a_number_of_available_executors_protects_those_that_follow_the_demand(
@@ -68,21 +76,6 @@ def test_only_a_number_of_available_executors_protects_those_that_follow_the_dem
     assert _evictions(world, pod, EXECUTORS, maxUnavailable=1) == 3, "all of them, because one is expected"
     assert _evictions(world, pod, EXECUTORS, maxUnavailable="30%") == 3, "all of them, because one is expected"
     assert _evictions(world, pod, EXECUTORS, minAvailable="60%") == 2, "one of one remains"
-
-
-def test_only_a_number_of_available_session_managers_can_let_one_be_drained(
-    world: E2ENamespace, operator: OperatorProcess
-) -> None:
-    world.apply(flame_cluster(replicas=3))
-    world.wait_running(executors=3)
-    pod = "my-flame-session-manager"
-
-    assert _evictions(world, pod, SESSION_MANAGER, minAvailable=0) == 1
-    assert _evictions(world, pod, SESSION_MANAGER, minAvailable=1) == 0, "until somebody deletes its Pod"
-    assert _evictions(world, pod, SESSION_MANAGER, maxUnavailable=1) == 0, "for ever, because three are expected"
-    assert _evictions(world, pod, SESSION_MANAGER, maxUnavailable="60%") == 0, "for ever, because three are expected"
-    assert _evictions(world, pod, SESSION_MANAGER, minAvailable="60%") == 0, "for ever, because three are expected"
-    assert _evictions(world, pod, CLUSTER, maxUnavailable=1) == 2, "the session manager counts as a fourth executor"
 
 
 def test_only_a_number_of_available_object_caches_protects_them(world: E2ENamespace, operator: OperatorProcess) -> None:

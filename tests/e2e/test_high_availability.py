@@ -86,23 +86,23 @@ def _by_role(world: E2ENamespace, replicas: tuple[Replica, Replica]) -> tuple[Re
     return roles
 
 
-def test_new_leader_completes_exactly_200_executors_after_the_leader_is_killed(
+def test_new_leader_completes_exactly_80_executors_after_the_leader_is_killed(
     world: E2ENamespace, replicas: tuple[Replica, Replica]
 ) -> None:
     # However late the leader is killed, it cannot have finished.
-    world.limit_pods(120)
+    world.limit_pods(50)
     leader, other = _by_role(world, replicas)
-    world.apply(flame_cluster(replicas=200))
+    world.apply(flame_cluster(replicas=80))
     world.wait("some executors", lambda: len(world.all("pod")) > 20)
     leader.operator.kill()
-    assert len(world.all("pod")) <= 120
+    assert len(world.all("pod")) <= 50
     world.kubectl("delete", "resourcequota", "tight")
 
     world.wait("the other to lead", lambda: other.leads)
-    world.wait_running(executors=200, timeout=240)
+    world.wait_running(executors=80, timeout=240)
     world.wait_at_rest()
 
-    assert len(world.all("pod")) == 201
+    assert len(world.all("pod")) == 81
     deleted = [write for write in other.changes if (write.resource, write.verb) == ("pods", "delete")]
     assert deleted == []
 

@@ -1,4 +1,4 @@
-"""The four use cases: deploy, scale, delete, reconfigure."""
+"""Three of the four use cases: scale, delete, reconfigure. `test_objects.py` deploys a cluster."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from functools import partial
 
 import yaml
 
-from tests.e2e.namespace import E2ENamespace, condition, executor_id, flame_cluster
+from tests.e2e.namespace import E2ENamespace, executor_id, flame_cluster
 from tools.installation import OperatorProcess
 
 #: How long nothing may be written when all is well, in seconds.
@@ -20,21 +20,6 @@ def assert_quiet(world: E2ENamespace, before: dict[str, str], seconds: float = Q
     while time.monotonic() < deadline:
         assert world.resource_versions() == before
         time.sleep(1)
-
-
-def test_applied_manifest_becomes_a_running_cluster(world: E2ENamespace, operator: OperatorProcess) -> None:
-    world.apply(flame_cluster(replicas=3))
-    status = world.wait_running(executors=3)
-
-    assert status["state"] == "Running"
-    assert status["sessionManager"] == status["sessionManager"] | {
-        "ready": 1,
-        "endpoint": "http://my-flame-session-manager:8080",
-    }
-    assert status["executorManager"]["replicas"] == 3
-    assert status["configGeneration"] == 1
-    assert condition(status, "Ready")["status"] == "True"
-    world.kubectl_wait("condition=Ready")
 
 
 def test_scaling_up_down_to_zero_and_back_ends_at_the_wanted_number_and_rests(

@@ -86,16 +86,6 @@ def rollout(world: E2ENamespace, replicas: int) -> Iterator[Rollout]:
 # --- Connections -------------------------------------------------------------------------------------------------------
 
 
-def test_rollout_completes_though_connections_are_cut_repeatedly(
-    world: E2ENamespace, proxy: Proxy, operator: OperatorProcess
-) -> None:
-    with rollout(world, replicas=8) as replacing:
-        replacing.begin()
-        for count in range(2, 8):
-            world.wait("connections to cut", partial(proxy.cut, reset=count % 2 == 0))
-            replacing.wait_replaced(count)
-
-
 @pytest.mark.long
 def test_half_open_connections_are_detected_by_silence(
     world: E2ENamespace, proxy: Proxy, operator: OperatorProcess

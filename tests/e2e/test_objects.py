@@ -74,6 +74,27 @@ def _env(container: Object) -> dict[str, str]:
     return {variable["name"]: variable["value"] for variable in container["env"]}
 
 
+def test_applied_manifest_becomes_a_running_cluster(deployed: E2ENamespace) -> None:
+    deployed.kubectl_wait("condition=Ready")
+    status = deployed.status()
+    assert status["state"] == "Running"
+    assert status["sessionManager"] == status["sessionManager"] | {
+        "ready": 1,
+        "endpoint": "http://my-flame-session-manager:8080",
+    }
+    assert status["executorManager"]["replicas"] == 3
+    assert status["configGeneration"] == 1
+
+
+def test_describe_shows_events_in_order(deployed: E2ENamespace) -> None:
+    deployed.wait("the last event to be written", lambda: deployed.events("Ready"))
+    _, story = deployed.kubectl("describe", "flamecluster/my-flame").rsplit("Events:", 1)
+    steps = ["ConfigMapCreated", "ServiceCreated", "SessionManagerCreated", "ExecutorsCreated", "Ready"]
+    assert [step for step in steps if step not in story] == []
+    assert sorted(steps, key=story.index) == steps
+    assert "Created 3 executors my-flame-executor-manager-0..2 (0 -> 3)" in story
+
+
 def test_cluster_has_exactly_the_documented_children(deployed: E2ENamespace) -> None:
     assert sorted(child["metadata"]["name"] for child in _children(deployed)) == [
         "my-flame-config",

@@ -181,7 +181,7 @@ def test_operator_stops_cleanly_with_a_full_queue(world: E2ENamespace, proxy: Pr
     names = [f"one-of-many-{number}" for number in range(48)]
     workers = value(scrape(operator), "controller_runtime_max_concurrent_reconciles")
     proxy.hold_requests()
-    world.apply(*(flame_cluster(name, replicas=2) for name in names))
+    world.apply(*(flame_cluster(name, replicas=1) for name in names))
     waiting = len(names) - workers
     world.wait("a full queue", lambda: value(scrape(operator), "workqueue_depth") >= waiting > 0)
     operator.process.terminate()
@@ -194,5 +194,5 @@ def test_operator_stops_cleanly_with_a_full_queue(world: E2ENamespace, proxy: Pr
     operator.start()
 
     for name in names:
-        world.wait_running(name, executors=2, timeout=2 * PATIENCE)
-        assert world.has_executors(2, name)
+        world.wait_running(name, executors=1, timeout=2 * PATIENCE)
+        assert world.has_executors(1, name)
