@@ -96,6 +96,7 @@ def test_change_that_a_claim_cannot_take_is_reported(fields: dict[str, Any], pha
     plan = _plan(effective(_persistence(**fields)), _claim(phase=phase))
 
     assert reason in [each.reason for each in plan.waits]
+    assert (plan.patch, plan.delete) == ((), ())
 
 
 @pytest.mark.parametrize("phase", ["Pending", "Bound"])

@@ -39,21 +39,6 @@ async def test_terminal_session_manager_is_deleted_and_recreated_by_the_next_pas
     assert world.uid(SM_NAME) != before
 
 
-async def test_stuck_session_manager_is_force_deleted_and_replaced() -> None:
-    world = await converged()
-    world.hang(SM_NAME)
-    before = world.uid(SM_NAME)
-
-    outcome = await _step(world)
-    assert (outcome.reason, outcome.delay) == ("Terminating", 70)
-    assert world.uid(SM_NAME) == before
-
-    world.clock.elapsed = 70
-    await world.run_passes(2)
-    assert world.uid(SM_NAME) != before
-    assert "SessionManagerDeleted" in world.events.reasons
-
-
 async def test_session_manager_with_finalizer_is_force_deleted_once_and_awaited() -> None:
     world = await converged()
     world.hang(SM_NAME, finalizers=["a/b"])

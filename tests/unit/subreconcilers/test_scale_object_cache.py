@@ -146,22 +146,6 @@ async def test_status_without_failures_of_object_caches_is_valid_and_restarts_no
 # --- Stale ones --------------------------------------------------------------------------------------------------------
 
 
-async def test_stale_object_caches_are_replaced_one_at_a_time() -> None:
-    world = await edited(cached(3), NEW_IMAGE)
-
-    order = []
-    for _ in range(12):
-        before = len(world.deleted)
-        await world.run_pass()
-        order += world.deleted[before:]
-        assert len(world.deleted) - before <= 1
-        world.let_pods_become_ready()
-
-    assert order == [cache_name(2), cache_name(1), cache_name(0)]
-    assert {_image(world, ordinal) for ordinal in range(3)} == {"new"}
-    assert world.condition("Ready")[0] == "True"
-
-
 async def test_the_session_manager_comes_before_and_executors_after_the_object_caches() -> None:
     world = await converged(merged(cached(), replicas(2)))
     world.edit(merged(NEW_IMAGE, {"sessionManager": {"image": "new"}, "configOverrides": {"a": 1}}))

@@ -72,15 +72,6 @@ async def test_no_pod_is_created_without_its_claim() -> None:
     assert world.condition("Degraded")[1] == "NameConflict"
 
 
-@pytest.mark.parametrize(("policy", "left"), [("Delete", [0]), ("Retain", [0, 1, 2])])
-async def test_claims_follow_the_policy_when_object_caches_are_scaled_down(policy: str, left: list[int]) -> None:
-    world = await edited(_cache(3, deletionPolicy=policy), {"objectCache": {"replicas": 1}})
-
-    await world.converge()
-
-    assert _claims(world) == [cache_name(ordinal) for ordinal in left]
-
-
 async def test_a_claim_is_deleted_only_after_its_pod_is_gone() -> None:
     world = await edited(_cache(2), {"objectCache": {"replicas": 1}})
 
@@ -156,18 +147,6 @@ async def test_paused_cluster_tells_that_a_claim_still_goes_with_it() -> None:
     world.edit({"paused": False})
     await world.converge()
     assert world.status.message == "All components healthy"
-
-
-async def test_a_bound_claim_grows_and_restarts_nothing() -> None:
-    world = await converged(merged(_cache(), _session()))
-    _bind(world)
-    world.edit(merged(_cache(size="20Gi"), _session(size="30Gi")))
-
-    await world.converge()
-
-    sizes = [_claim(world, name)["spec"]["resources"]["requests"]["storage"] for name in (cache_name(0), SM_NAME)]
-    assert sizes == ["20Gi", "30Gi"]
-    assert world.deleted == []
 
 
 @pytest.mark.parametrize(
@@ -329,27 +308,7 @@ async def test_a_claim_that_is_not_bound_does_not_grow_yet() -> None:
     _bind(world)
     await world.run_pass()
     assert _claim(world, cache_name(0))["spec"]["resources"]["requests"]["storage"] == "20Gi"
-
-
-@pytest.mark.parametrize(
-    ("change", "reason"),
-    [
-        ({"size": "5Gi"}, "ClaimCannotShrink"),
-        ({"storageClassName": "fast"}, "ClaimDiffers"),
-        ({"accessModes": ["ReadWriteMany"]}, "ClaimDiffers"),
-    ],
-)
-async def test_claim_that_cannot_change_is_reported_and_kept(change: dict[str, Any], reason: str) -> None:
-    world = await converged(_cache())
-    _bind(world)
-    before = _claim(world, cache_name(0))["spec"]
-    world.edit(_cache(**change))
-
-    await world.converge()
-
-    assert world.condition("Degraded")[:2] == ("True", reason)
-    assert _claim(world, cache_name(0))["spec"] == before
-    assert world.cache_ordinals == [0]
+    assert world.deleted == []
 
 
 @pytest.mark.parametrize("applied", [True, False])
