@@ -60,7 +60,8 @@ def unregistered(
         seen = observed.first_seen.running[executor.pod.uid]
         returns = seen < flame.known_since and observed.marks.was_there_before(executor)
         if (state := snapshot.nodes.get(executor.name)) is not None:
-            since = _wall(flame.not_ready_since.get(executor.name, now.boottime), now)
+            # The node in the table may be that of an earlier executor of this name.
+            since = _wall(max(seen, flame.not_ready_since.get(executor.name, now.boottime)), now)
             word = "NotReady" if state is NodeState.NOT_READY else "Unknown"
             problem = f"Flame reports its node as {word}"
             if state is NodeState.UNKNOWN and executor.name in flame.unstarted_since:

@@ -99,6 +99,15 @@ def test_executor_has_its_whole_time_to_register_after_an_earlier_one_of_its_nam
     assert _overdue(seen) == ()
 
 
+@pytest.mark.parametrize(("ran_for", "late"), [(59, False), (61, True)])
+def test_executor_has_its_time_although_the_node_of_an_earlier_one_of_its_name_has_been_not_ready_for_longer(
+    ran_for: float, *, late: bool
+) -> None:
+    seen = _answered(executor_pod(0, since=ago(ran_for)), registered=[], silent=[0], seen=ran_for, missing={0: 600})
+
+    assert _overdue(seen) == (seen.group.live if late else ())
+
+
 def _answered(
     *pods: PodView,
     registered: Iterable[int],
