@@ -1731,7 +1731,7 @@ def a_session_manager_that_restarted_is_not_asked() -> None:
 
 @_needing("flame")
 def names_that_flame_knows_are_given_again() -> None:
-    _set(ExecutorIds, "_hear", lambda *_args: None)
+    _set(ExecutorIds, "hear", lambda *_args: None)
 
 
 def _promising(name: str) -> Iterator[int]:

@@ -42,10 +42,11 @@ class ExecutorIds:
         """Take in the stored status, the Pods and the first answer; return the high-water mark: ids from it on are unused."""
         stored = status.executor_manager.next_id or 0
         self.next_id = min(max(stored, observed.highest_executor_id + 1, self.next_id), names.MAX_ID + 1)
-        self._hear(observed)
+        self.hear(observed)
         return self.next_id
 
-    def _hear(self, observed: ObservedCluster) -> None:
+    def hear(self, observed: ObservedCluster) -> None:
+        """Take in the first answer, which may come in the midst of a pass; the names in it are not used."""
         flame = observed.flame
         # A pass may last longer than the session manager that answered meanwhile.
         if flame.first is None or flame.incarnation == self._heard:

@@ -56,6 +56,7 @@ class ScaleExecutors(PlannedStep[ScalePlan]):
             held_for = pass_.ids_held_for if plan.missing else 0.0
             return wait("FirstAnswer", "", held_for) if held_for else DONE
         await pass_.dry_runs.altered_executor(pass_.effective.desired.group.template, pass_.ids.trial_name_id)
+        pass_.ids.hear(pass_.observe())
         if pass_.ids.exhausted:
             return outcomes.no_ids_left()
         ids = pass_.ids.take(plan.create)

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from pytest_mock import MockerFixture
+
+from flamectl_operator.flame.kept_answers import Key
 from flamectl_operator.flame.knowledge import OFF
+from flamectl_operator.flame.watcher import Target
 from flamectl_operator.reconcile.executor_ids import FIRST_ANSWER_SECONDS
 from tests.unit.builders import OWNER, replicas, rolling
 from tests.unit.subreconcilers.flame_harness import FlameHarness, converged
@@ -199,6 +203,25 @@ async def test_ids_that_the_status_has_lost_are_learned_before_an_executor_is_cr
     await world.live(10)
     assert min(world.executor_ids[1:]) > 2
     assert len(world.executor_ids) == 3
+
+
+async def test_ids_that_the_status_has_lost_are_not_used_when_the_first_answer_comes_in_the_midst_of_a_pass(
+    mocker: MockerFixture,
+) -> None:
+    world = await converged(replicas(3))
+    await lose_newest_and_status(world)
+    follow = world.asked.follow
+
+    def answered_at_once(key: Key, target: Target | None, *, busy: bool) -> None:
+        follow(key, target, busy=busy)
+        world.asked.poll()
+
+    mocker.patch.object(world.asked, "follow", answered_at_once)
+    await world.run_pass()
+    await world.live(10)
+
+    assert len(world.executor_ids) == 3
+    assert min(world.executor_ids[1:]) > 2
 
 
 async def test_operator_that_has_just_started_does_not_wait_long_for_an_answer() -> None:
