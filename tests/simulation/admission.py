@@ -88,14 +88,14 @@ class Admission:
             raise errors.ForbiddenError(403, "Forbidden", message)
 
     def charge(self, pods: Iterable[Obj]) -> None:
-        """Admit or refuse one more Pod; those that are over do not count, those on their way out do.
+        """Admit or refuse one more Pod.
 
         Raises:
             ForbiddenError: The quota is used up.
         """
         if self.quota is None:
             return
-        used = sum(1 for pod in pods if phase(pod) not in {"Failed", "Succeeded"})
+        used = sum(map(charged, pods))
         if used >= self.quota:
             message = f"pods is forbidden: exceeded quota: compute, requested: pods=1, used: pods={used}"
             raise errors.ForbiddenError(403, "Forbidden", message)
@@ -104,6 +104,11 @@ class Admission:
         """From now on everything is admitted."""
         self.quota = None
         self.denials.clear()
+
+
+def charged(pod: Obj) -> bool:
+    """Return whether a Pod counts for a quota: one on its way out does, one that is over does not."""
+    return phase(pod) not in {"Failed", "Succeeded"}
 
 
 def unknown_fields(resource: str, body: Obj) -> list[str]:

@@ -13,7 +13,8 @@ compared all the same:
 - the operator deletes a terminating Pod by force: a plan counts it as gone, and the operator waits for the watch;
 - Flame answers, or is told something: a plan does not ask it;
 - the settings change, or the operator waits between two passes;
-- webhooks or a quota admit something else than when the plan was made;
+- webhooks or a quota admit something else than when the plan was made, or a Pod that is not the FlameCluster's takes room of a
+  quota or gives it back;
 - time alone changes the plan: it would be another one at the moment of the write, or what it waits for has come meanwhile.
 """
 
@@ -42,10 +43,11 @@ from flamectl_operator.process.plan import Rehearsal
 from flamectl_operator.reconcile.controller_context import ControllerContext
 from flamectl_operator.reconcile.refusals import RefusedError
 from flamectl_operator.reconcile.stores import CHILDREN, FLAME_CLUSTERS
+from tests.simulation.admission import charged
 from tests.simulation.api_server import matcher
 from tests.simulation.client import as_view
 from tests.simulation.loop import VirtualLoop
-from tests.simulation.objects import CLAIMS, CLUSTER_LABEL, LEASES, SERVICES, labels_of
+from tests.simulation.objects import CLAIMS, CLUSTER_LABEL, LEASES, PODS, SERVICES, controller_of, labels_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -175,6 +177,8 @@ class Comparison:
     def _changed(self, change: Change) -> None:
         if _concerns(self._key, change.resource, change.key) and change.actor != self._client.name:
             self.end(f"{change.actor} wrote {change.resource} {change.key[1]}")
+        elif change.resource == PODS and self._admission.quota is not None and _uses_quota(self._key, change):
+            self.end(f"the quota admits something else after {change.key[1]}")
 
     def _check_disturbances(self) -> None:
         if self._flame.knowledge(self._key) not in self._knowledge:
@@ -203,6 +207,13 @@ def _order(write: Written) -> str:
 def _concerns(cluster: Key, plural: str, key: Key) -> bool:
     """Return whether an object may be one of a FlameCluster: by its name, and a claim by any name."""
     return plural == CLAIMS or key[1].startswith(cluster[1])
+
+
+def _uses_quota(cluster: Key, change: Change) -> bool:
+    """Return whether a Pod that is not the FlameCluster's begins or ceases to count for a quota."""
+    before, after = (each is not None and charged(each) for each in (change.old, change.new))
+    owner = controller_of(change.last)
+    return before != after and (owner is None or owner["name"] != cluster[1])
 
 
 def in_step(client: ModelClient, controller: Controller, cluster: Key) -> bool:
