@@ -99,6 +99,11 @@ class Flight:
         self.crash: Crash | None = None
         self.standstill: Standstill | None = None
 
+    @property
+    def failed(self) -> bool:
+        """Whether it has failed, although its process may not have heard of that."""
+        return self.future.done() and not self.future.cancelled() and self.future.exception() is not None
+
     def depart(self) -> None:
         """Send it on its way."""
         kind = self._fate.kind
@@ -259,6 +264,11 @@ class ModelClient:
     def view(self, kind: type[T], obj: Obj) -> T:
         """Return an object as the operator decodes it."""
         return self._views.view(kind, obj)
+
+    @property
+    def failures_are_unheard(self) -> bool:
+        """Whether requests have failed of which its process hears only now, because it stood still."""
+        return any(flight.failed for flight in self._flights)
 
     def arrives_late(self, seconds: float) -> None:
         """A request that was given up lands after so long."""

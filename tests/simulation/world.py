@@ -191,6 +191,8 @@ class Process:
         self._world.loop.continue_process(self)
         if any(stream.stalled for stream in self.client.streams):
             self._world.disturb(UNHEARD + self._world.listing())  # it begins to notice only now
+        if not self.dead and self.client.failures_are_unheard:
+            self._world.disturb(LONGEST_RETRY)  # likewise
 
     def reconfigure(self, settings: OperatorConfig) -> None:
         """Change the settings of a process."""
