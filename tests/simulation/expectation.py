@@ -68,6 +68,13 @@ def names_asked_for(world: World) -> set[str]:
     }
 
 
+def manager_never_goes(world: World, cluster: Obj) -> bool:
+    """Return whether only its node can end the session manager, because it may still write to its claim."""
+    manager = world.server.find(PODS, manager_key(cluster))
+    ours = manager is not None and controller_uid(manager) == uid_of(cluster)
+    return ours and manager is not None and _unheard(world, manager) and bool(mounted_claims(manager))
+
+
 def _of(world: World, cluster: Obj) -> Iterator[str]:
     want = wanted(cluster)
     status = cluster.get("status", {})
@@ -230,8 +237,8 @@ def _pods(world: World, cluster: Obj, want: Wanted) -> Iterator[str]:
         if manager is None or not _unheard(world, manager):
             yield "session manager is missing"
         return
-    if _unheard(world, manager) and mounted_claims(manager):
-        return  # it may still write to its claim, and so nothing but its node can end it
+    if manager_never_goes(world, cluster):
+        return
     if not ready(manager):
         yield "session manager is not ready"
         return

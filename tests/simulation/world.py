@@ -29,7 +29,7 @@ from tests.simulation.claims import Volumes
 from tests.simulation.client import ModelClient, ViewCache
 from tests.simulation.controllers import SharedRenderer, passes_noted
 from tests.simulation.demand import Demand
-from tests.simulation.expectation import names_asked_for, shortcomings
+from tests.simulation.expectation import manager_never_goes, names_asked_for, shortcomings
 from tests.simulation.fault_free import differences, untroubled
 from tests.simulation.faults import Faults
 from tests.simulation.flame import Flame
@@ -510,14 +510,16 @@ class World:
         # The few executors of a paused FlameCluster may take long for their sessions, and its status counts these.
         busy = {name for name in paused if self.work is not None and any(self.work.open_sessions(name))}
         await asyncio.sleep(SILENCE)
+        # Pods of a FlameCluster that is paused, or whose session manager never goes, may keep failing. Its status says so.
+        still = paused | {name_of(cluster) for cluster in self.flame_clusters() if manager_never_goes(self, cluster)}
+        failing = {name for name in still if self.judge.others[name] != others[name]}
         for name, count in (self.judge.writes - before).items():
-            # Pods of a paused FlameCluster may keep failing, and its status keeps saying so.
-            if name not in busy and not (name in paused and self.judge.others[name] != others[name]):
+            if name not in busy | failing:
                 self.judge.blame(f"{count} writes for {name or 'nobody'} although all is as it should be")
         # Writes that are refused, or change nothing, count as well.
-        theirs = tuple(f"{name}{end}" for name in paused for end in ("-", "."))
+        theirs = tuple(f"{name}{end}" for name in paused | failing for end in ("-", "."))
         for name, count in (self.judge.sent - sent).items():
-            if name not in paused | names_asked_for(self) and not name.startswith(theirs):
+            if name not in paused | failing | names_asked_for(self) and not name.startswith(theirs):
                 self.judge.blame(f"{count} writes of {name} are sent although all is as it should be")
         if missing := shortcomings(self):
             self.judge.blame(f"no longer converged: {'; '.join(missing)}")
