@@ -134,19 +134,6 @@ async def test_no_executor_is_marked_after_a_standstill_before_the_next_pass(ver
     assert world.executor_ids == [0]
 
 
-async def test_scaling_up_while_executors_drain_makes_new_ones() -> None:
-    world, _ = await busy(replicas(2), 2, 200)
-    world.edit(replicas(1))
-    await world.live(3)
-    [drained] = world.draining
-
-    world.edit(replicas(2))
-    await world.live(5)
-
-    assert world.draining == [drained]
-    assert world.executor_ids == [0, 1, 2]
-
-
 async def test_executor_is_deleted_and_reported_when_its_time_is_over() -> None:
     world, session = await busy({"executorManager": {"replicas": 2, "drain": {"timeoutSeconds": 30}}}, 2, 90)
     world.edit({"executorManager": {"replicas": 1}})
@@ -165,22 +152,6 @@ async def test_without_a_drain_time_executors_go_at_once() -> None:
     await world.tick()
 
     assert len(world.executor_ids) == 1
-
-
-@pytest.mark.parametrize("seconds", [1, 3, 6])
-async def test_next_operator_finishes_a_drain_wherever_the_first_one_stopped(seconds: int) -> None:
-    world, session = await busy(replicas(3), 3, 10, max_instances=3)
-    world.edit(replicas(1))
-    await world.live(seconds)
-    marked = world.draining
-
-    world.asked.follow(("", ""), None, busy=False)
-    world.restart()
-    await world.live(120, until=lambda: len(world.executor_ids) == 1)
-    await world.live(60, until=lambda: session.done)
-
-    assert not set(marked) & set(world.executor_ids)
-    assert _each_once(session)
 
 
 async def test_unreachable_session_manager_delays_no_scale_down() -> None:
@@ -251,26 +222,6 @@ async def test_mark_without_a_time_that_counts_is_mended_once_and_the_drain_ends
     assert datetime.fromisoformat(mended["annotations"][DRAINING_SINCE_ANNOTATION]) - began < timedelta(seconds=5)
     await world.live(60)
     assert 0 not in world.executor_ids
-
-
-@pytest.mark.parametrize("answers", [True, False])
-async def test_marks_written_by_hand_take_no_more_executors_than_the_budget_allows(*, answers: bool) -> None:
-    world = await converged(replicas(6))
-    if not answers:
-        world.asked.broken = "Network is unreachable"
-        await world.live(100)
-    marks = {DRAINING_ANNOTATION: "Surplus", DRAINING_SINCE_ANNOTATION: "2020-01-01T00:00:00+00:00"}
-    for executor_id in (0, 1, 2):
-        world.change("pods", executor_name(executor_id), {"metadata": {"annotations": marks}})
-
-    fewest = 6
-    for _ in range(60):
-        await world.live(1)
-        fewest = min(fewest, world.serving)
-
-    assert fewest >= 5
-    assert not {0, 1, 2} & set(world.executor_ids)
-    assert len(world.executor_ids) == world.serving == 6
 
 
 async def test_webhook_that_takes_the_mark_of_a_drain_off_is_reported() -> None:

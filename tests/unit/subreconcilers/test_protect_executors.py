@@ -38,16 +38,6 @@ async def test_executor_is_protected_while_it_works() -> None:
     assert _patches(world) == 2
 
 
-async def test_many_short_sessions_cost_at_most_one_patch_a_minute() -> None:
-    world = await converged(merged(replicas(1), PROTECT))
-    for second in range(0, 150, 10):
-        world.model.delay_release = 1.0
-        world.model.open_session(f"s{second}", tasks=1, seconds=2)
-        await world.live(10)
-
-    assert 2 <= _patches(world) <= 3
-
-
 async def test_next_operator_does_not_patch_within_the_minute() -> None:
     world = await converged(merged(replicas(1), PROTECT))
     world.model.open_session("s", tasks=1, seconds=3)

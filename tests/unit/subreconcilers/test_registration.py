@@ -55,15 +55,6 @@ async def test_status_names_the_executor_while_its_failure_is_recorded_before_th
     assert world.condition("Ready")[0] == "False"
 
 
-async def test_replacements_that_do_not_register_either_are_delayed_more_and_more() -> None:
-    world = FlameHarness(replicas(1), _QUICK)
-    world.cut_off = {executor_name(each) for each in range(100)}
-    await world.live(400)
-
-    assert 3 <= (world.status.executor_manager.failures or 0) <= 7, "without delays there would be thirteen"
-    assert 3 <= world.executor_ids[0] <= 7
-
-
 async def test_session_manager_that_does_not_answer_costs_no_executor() -> None:
     world = await converged(replicas(3), _QUICK)
     world.asked.broken = "Network is unreachable"

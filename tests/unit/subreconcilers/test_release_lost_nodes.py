@@ -49,15 +49,6 @@ async def test_executor_that_has_ended_and_lost_its_label_or_owner_leaves_the_ta
     assert executor_name(0) not in world.model.nodes
 
 
-async def test_node_whose_pod_terminates_gets_no_more_work() -> None:
-    world = await converged(replicas(1))
-    _terminate(world, 0)
-    world.asked.poll()
-    await world.run_pass()
-
-    assert ("release", executor_name(0)) in world.asked.calls
-
-
 async def test_executor_that_stays_terminating_on_a_lost_node_is_reported_as_lost_when_its_time_is_over() -> None:
     world, _ = await busy(replicas(2), 6, 20)
     _terminate(world, 0)
