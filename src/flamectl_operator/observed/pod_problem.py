@@ -139,7 +139,8 @@ _EVICTED_FOR = re.compile(r"\bContainer ([-a-z0-9]+) (?:exceeded|was using)")
 _ADDRESS = re.compile(r'https?://[^\s"]*|(?<=[\w\]]):\d+\b', re.IGNORECASE)
 #: The image that a kubelet or a runtime names. Runtimes complete the registry of a name, and take a tag off beside a digest.
 _NAMED_IMAGE = re.compile(r'\bimage (?:tag )?"([^"]+)"')
-_REGISTRY = re.compile(r"^(?:localhost|[^/]*[.:][^/]*)/")
+#: The registry of an image, where its name says one.
+REGISTRY = re.compile(r"^(?:localhost|[^/]*[.:][^/]*)/")
 _VERSION = re.compile(r"(?::[^/:@]*)?(?:@.*)?$")
 _ROOT = re.compile(r"runAsNonRoot")
 #: Words of runc and crun for a container that was killed at its memory limit before its process began (reason StartError).
@@ -285,7 +286,7 @@ def _start_cause(message: str) -> str:
 def _image_of_volume(message: str, image: str) -> str:
     """Return the image of a volume that a container waits for, which only the message names; empty where it names none."""
     named = _NAMED_IMAGE.search(message[:_MOST_READ])
-    if named is None or not image or _VERSION.sub("", named[1]).endswith(_REGISTRY.sub("", _VERSION.sub("", image))):
+    if named is None or not image or _VERSION.sub("", named[1]).endswith(REGISTRY.sub("", _VERSION.sub("", image))):
         return ""
     return named[1]
 

@@ -13,7 +13,7 @@ from flamectl_operator.kube.pod_views import ContainerStatus
 from flamectl_operator.observed.component import Component
 from flamectl_operator.observed.executor import Executor
 from flamectl_operator.observed.object_cache import ObjectCache
-from flamectl_operator.observed.pod_problem import PodProblem, gist
+from flamectl_operator.observed.pod_problem import IMAGE_PULL_FAILED, REGISTRY, PodProblem, gist
 from flamectl_operator.observed.scheduling import SCHEDULER_ERROR, UNSCHEDULABLE
 from flamectl_operator.status import scheduling
 
@@ -38,6 +38,8 @@ _ADDED = "a webhook added this container, so change it there"
 #: For a volume of the operator that has outgrown its limit: only those of executors have a field for it.
 _RUNTIME_STORAGE = "raise spec.executorManager.runtimeStorage.sizeLimit"
 _ADDED_LIMIT = "a webhook sets this limit, so raise it there"
+#: For an image of another registry than the template's, such as a mirror.
+_OTHER_IMAGE = "a webhook sets this image in place of {asked}, so correct it there"
 #: The words of a remedy before `imagePullSecrets`.
 _ADD_PULL = "add a Secret to"
 #: A field of the FlameCluster in a remedy.
@@ -75,7 +77,8 @@ def _tail(component: Component, problem: PodProblem, template: ComponentTemplate
     advice = _with_pull_secrets(advice, template)
     if template is not None and template.revision == component.revision and _FIELD.search(problem.remedy):
         added = bool(problem.container) and problem.container not in template.container_names
-        advice = _ADDED if added else advice
+        asked = _replaced_image(component, problem, template)
+        advice = _ADDED if added else _OTHER_IMAGE.format(asked=asked) if asked else advice
     if problem.reason in (UNSCHEDULABLE, SCHEDULER_ERROR) and template is not None:
         if template.revision == component.revision:
             advice = scheduling.remedy(problem.cause, template, component.name, component.pod.spec)
@@ -116,6 +119,22 @@ def _names(component: Component, container: str, template: ComponentTemplate | N
         "pod": component.name,
         "of": f" -c {container}" if place != field else "",
     }
+
+
+def _replaced_image(component: Component, problem: PodProblem, template: ComponentTemplate) -> str:
+    """Return the template's image of a container whose image comes from another registry; empty where it is the template's.
+
+    Runtimes complete the image of a container that has run. The operator's settings may change that of the waiting container.
+    """
+    if problem.reason != IMAGE_PULL_FAILED or problem.container == WAIT_CONTAINER or "{image}" not in problem.remedy:
+        return ""
+    spec, status = template.manifest["spec"], component.pod.status
+    containers = (*entries(spec, "containers"), *entries(spec, "initContainers"))
+    asked = next((str(each.get("image", "")) for each in containers if each.get("name") == problem.container), "")
+    statuses = [each for each in (*status.init_container_statuses, *status.container_statuses) if not each.container_id]
+    found = _image(statuses, problem.container)
+    moved = bool(asked) and found != asked and found.partition("@")[0].endswith(f"/{REGISTRY.sub('', asked)}")
+    return asked if moved else ""
 
 
 def _image(statuses: Iterable[ContainerStatus], name: str) -> str:

@@ -160,6 +160,24 @@ def test_image_of_the_waiting_container_is_named_by_the_field_that_sets_it(image
     assert f'image "{image}": not found (correct {field})' in str(status.message)
 
 
+@pytest.mark.parametrize("kind", ["sessionManager", "executorManager", "objectCache"])
+@pytest.mark.parametrize(
+    ("found", "advice"),
+    [
+        (IMAGE, "correct spec.{kind}.image"),
+        (f"mirror.example.com/{IMAGE}", f"a webhook sets this image in place of {IMAGE}, so correct it there"),
+    ],
+    ids=["the author's", "of a mirror"],
+)
+def test_image_that_a_webhook_replaced_is_told_as_its_own(kind: str, found: str, advice: str) -> None:
+    containers = {"sessionManager": SESSION_MANAGER, "executorManager": EXECUTOR_MANAGER, "objectCache": OBJECT_CACHE}
+    failed = msgspec.structs.replace(waiting(containers[kind], "ErrImagePull", f"{found}: not found"), image=found)
+
+    told = _told_of(kind, {kind: {"image": IMAGE}}, state="crashing", containers=[failed])
+
+    assert f'image "{found}": not found ({advice.format(kind=kind)})' in told
+
+
 EVICTED_TEMPLATE = "spec.executorManager.podTemplate.spec"
 
 
@@ -237,14 +255,18 @@ def test_own_volume_beyond_its_limit_names_a_field_that_exists(kind: str, advice
     assert f"({advice})" in _told_of(kind, phase="Failed", reason="Evicted", message=message)
 
 
-def _told_of(kind: str, **pod: Any) -> str:
+def _told_of(kind: str, changes: dict[str, Any] | None = None, /, **pod: Any) -> str:
     makers: dict[str, Any] = {
         "sessionManager": session_manager,
         "executorManager": executor_pod,
         "objectCache": object_cache_pod,
     }
-    pods = [makers[kind](state="failed", **pod)] + [SM] * (kind != "sessionManager")
-    return str(_status(*pods, count=1, **cached()).unhealthy_pods)
+    every: dict[str, Any] = replicas(1) | cached()
+    for component, fields in (changes or {}).items():
+        every[component] = every.get(component, {}) | fields
+    wanted = desired(every)
+    pods = [makers[kind](wanted=wanted, **{"state": "failed"} | pod)] + [SM] * (kind != "sessionManager")
+    return str(_status(*pods, count=1, **every).unhealthy_pods)
 
 
 def test_waiting_container_without_a_shell_is_told_with_the_setting_for_its_image() -> None:
