@@ -31,6 +31,14 @@ REFUSALS = (ForbiddenError, InvalidError, BadRequestError)
 _PREAMBLE = re.compile(r"^pods \"[^\"]*\" is forbidden: ")
 #: The binding of a policy, which says nothing more.
 _BINDING = re.compile(r"(AdmissionPolicy '[^']*') with binding '[^']*'")
+#: The words of Kyverno and GKE before the cause, which would take its room.
+_BEFORE_CAUSE = re.compile(
+    r"resource \S+ was blocked due to the following policies:?\s*|(?<=')validation (?:error|failure): "
+    r"|GKE Warden rejected the request because it violates one or more constraints\.\s*Violations details: "
+)
+#: A field of an object as Kyverno names it: `/spec/containers/0/resources/`.
+_POINTER = re.compile(r"(?<=at path )/(spec|metadata)/([\w./~-]+?)/?(?=['\s]|$)")
+_INDEX, _BRACKETS = re.compile(r"(?<=/)\d+(?=/|$)"), r"[\g<0>]"
 #: The requests of a Pod and the bounds of a quota, as far as it lacks them: `requested: pods=1, used: pods=3, limited: pods=3`.
 _AMOUNTS = re.compile(r"requested: (\S+), used: \S+, limited: (\S+)")
 _AMOUNT = re.compile(r"([\w./-]+)=([\w.]+)")
@@ -66,6 +74,7 @@ class RefusedError(Exception):
         advice = remedy(reason, words, template)
         # The advice stays whole, because it says what to do.
         room = LONGEST_MESSAGE - len(advice) - len(" ()")
+        words = _POINTER.sub(_dotted, _BEFORE_CAUSE.sub("", words)) if reason == ADMISSION_DENIED else words
         cause = _CLIENT.sub(r"spec.networkPolicy.clients\1", _BINDING.sub(r"\1", _COMPLAINTS.sub(_in_order, words)))
         # Among the metadata of another object only the common ones come from an author.
         cause = template.explain(_PREAMBLE.sub("", cause)) if template is not None else authored_metadata(cause)
@@ -75,6 +84,15 @@ class RefusedError(Exception):
     def outcome(self) -> Outcome:
         """The outcome that reports the refusal to users."""
         return blocked(self.reason, str(self))
+
+
+def _dotted(pointer: re.Match[str]) -> str:
+    """Return the path of a field as the API server writes it."""
+    part, rest = pointer.groups()
+    kind, _, key = rest.partition("/")
+    if part == "metadata" and key:
+        return f"metadata.{kind}[{key}]"
+    return f"{part}.{_INDEX.sub(_BRACKETS, rest).replace('/[', '[').replace('/', '.')}"
 
 
 def _in_order(complaints: re.Match[str]) -> str:

@@ -395,6 +395,40 @@ def test_pod_that_cannot_be_decoded_names_the_field_of_the_template(
     assert str(RefusedError.of(BadRequestError(400, "BadRequest", words), template)).endswith(f" (correct {fields})")
 
 
+KYVERNO = (
+    'admission webhook "validate.kyverno.svc-fail" denied the request: \n\nresource Pod/a/my-flame-executor-manager-1 was'
+    " blocked due to the following policies \n\nrequire-limits:\n  a: 'validation error: {0}. rule a failed at path {1}'\n"
+)
+WARDEN = (
+    'admission webhook "warden-validating.common-webhooks.networking.gke.io" denied the request: GKE Warden rejected the request'
+    ' because it violates one or more constraints.\nViolations details: {{"[denied by a-hostpath]":["{0}"]}}'
+)
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (KYVERNO.format("limits are required", "/spec/containers/0/resources/limits/"),
+         "'limits are required. rule a failed at path spec.executorManager.resources.limits'"),
+        (KYVERNO.format("name the team", "/metadata/labels/a.b/team/"), "failed at path spec.commonLabels[a.b/team]'"),
+        (KYVERNO.format("no hosts", "/spec/volumes/0/hostPath/"), "spec.executorManager.podTemplate.spec.volumes"),
+        (WARDEN.format("hostPath volume x uses path /tmp which is not allowed in Autopilot"),
+         "hostPath volume x uses path /tmp which is not allowed in Autopilot"),
+    ],
+    ids=["a field of a container", "a label", "a field of the Pod", "GKE"],
+)  # fmt: skip
+async def test_refusal_of_a_policy_engine_tells_its_cause_with_the_path_in_the_flame_cluster(
+    words: str, told: str
+) -> None:
+    world = StepHarness(replicas(1))
+    world.api.fail("create", "pods", _forbidden(words), name="my-flame-executor-manager-0", times=9)
+
+    await world.run_pass()
+
+    assert world.condition("Degraded")[1] == "AdmissionDenied"
+    assert told in world.condition("Degraded")[2]
+
+
 QUOTA = 'pods "x" is forbidden: exceeded quota: q, requested: pods=1, used: pods={}, limited: pods=20'
 LIMITS = 'pods "x" is forbidden: [{}, {}]'
 MAX_CPU = "maximum cpu usage per Container is 2, but limit is 4"
