@@ -37,7 +37,9 @@ def authored_paths(message: str, component: str, pod_spec: Mapping[str, Any], as
         path = match[1]
         container = _CONTAINER.match(path)
         entries, index = (_entries(pod_spec, container[1]), int(container[2])) if container is not None else ([], 0)
-        made = as_object(entries[index]) if index < len(entries) else {}
+        if container is not None and index >= len(entries):
+            return match[0]  # of a webhook: the FlameCluster has no field for it
+        made = as_object(entries[index]) if container is not None else {}
         name = made.get("name")
         if container is None or name is None:
             return f"{prefix}.podTemplate.spec.{_placed(path, pod_spec, asked)}"
@@ -52,6 +54,12 @@ def authored_paths(message: str, component: str, pod_spec: Mapping[str, Any], as
         return f"{prefix}.podTemplate.spec.{kind}{where}" + (f".{_placed(field + rest, made, theirs)}" if field else "")
 
     return _PATH.sub(replace, _OF_WHOLE.sub(r"spec.\1[\2].resources.\4[\3]", message))
+
+
+def names_added_container(message: str, pod_spec: Mapping[str, Any]) -> bool:
+    """Return whether a message is about a container behind those of the manifest, which only a webhook can have added."""
+    found = (_CONTAINER.match(path) for path in _PATH.findall(message))
+    return any(int(each[2]) >= len(_entries(pod_spec, each[1])) for each in found if each is not None)
 
 
 def authored_metadata(message: str, place: str = "", metadata: Mapping[str, Any] = MappingProxyType({})) -> str:

@@ -8,6 +8,7 @@ from typing import Any
 
 from flamectl_operator.api.constants import SESSION_MANAGER
 from flamectl_operator.api.quantity import amount
+from flamectl_operator.desired.field_paths import names_added_container
 from flamectl_operator.desired.pod_template import ComponentTemplate
 from flamectl_operator.desired.resource_asks import Kind, asked
 from flamectl_operator.reconcile.limit_range import claim_size, defaults_remedy, limit_range_remedy
@@ -67,12 +68,18 @@ def remedy(why: str, words: str, template: ComponentTemplate | None) -> str:
     if why == PERMISSION_DENIED:
         return "an administrator of the operator gives it the permissions of its version"
     if why == REJECTED:
-        if "failed to allocate IP" in words:
-            return _NO_ADDRESS
-        if template is None:
-            return "correct the field"
-        return defaults_remedy(words, template) or f"correct {undecodable_fields(words, template) or 'the field'}"
+        return _rejected(words, template)
     return limit_range_remedy(words, template) or _policy(words)
+
+
+def _rejected(words: str, template: ComponentTemplate | None) -> str:
+    if "failed to allocate IP" in words:
+        return _NO_ADDRESS
+    if template is None:
+        return "correct the field"
+    if names_added_container(words, template.manifest["spec"]):
+        return "a webhook added this container, so correct it there"
+    return defaults_remedy(words, template) or f"correct {undecodable_fields(words, template) or 'the field'}"
 
 
 def _of_plugin(advice: str, place: str, spec: Mapping[str, Any]) -> str:

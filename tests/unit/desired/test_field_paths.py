@@ -26,7 +26,7 @@ TEMPLATE = {
         ("spec.resources.containers[1][hugepages-2Mi].limits",
          "spec.executorManager.podTemplate.spec.containers[0].resources.limits[hugepages-2Mi]"),
         ("spec.containers[0].env[3].name", "spec.executorManager.env"),
-        ("spec.containers[7].image", "spec.executorManager.podTemplate.spec.containers[7].image"),
+        ("spec.containers[7].image", "spec.containers[7].image"),
         (
             "spec.initContainers[0].tty",
             "spec.executorManager.podTemplate.spec.initContainers[name=wait-for-session-manager].tty",

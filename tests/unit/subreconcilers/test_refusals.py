@@ -395,6 +395,18 @@ def test_pod_that_cannot_be_decoded_names_the_field_of_the_template(
     assert str(RefusedError.of(BadRequestError(400, "BadRequest", words), template)).endswith(f" (correct {fields})")
 
 
+async def test_refusal_of_a_container_that_a_webhook_added_names_no_field_of_the_flame_cluster() -> None:
+    words = 'Pod "x" is invalid: spec.initContainers[1].readinessProbe: Forbidden: may not be set for init containers'
+    world = StepHarness(replicas(1))
+    world.api.fail("create", "pods", InvalidError(422, "Invalid", words), name="my-flame-executor-manager-0", times=9)
+
+    await world.run_pass()
+
+    told = world.condition("Degraded")[2]
+    assert "spec.initContainers[1].readinessProbe: Forbidden" in told
+    assert told.endswith("(a webhook added this container, so correct it there)")
+
+
 KYVERNO = (
     'admission webhook "validate.kyverno.svc-fail" denied the request: \n\nresource Pod/a/my-flame-executor-manager-1 was'
     " blocked due to the following policies \n\nrequire-limits:\n  a: 'validation error: {0}. rule a failed at path {1}'\n"
