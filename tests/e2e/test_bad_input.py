@@ -84,20 +84,6 @@ def test_kubectl_apply_names_the_wrong_field(installed: Plane, manifest: Object,
         assert word in str(refused.value)
 
 
-def test_refused_edit_changes_nothing(world: E2ENamespace, operator: OperatorProcess) -> None:
-    world.apply(flame_cluster(replicas=1))
-    world.wait_running(executors=1)
-    before = world.wait_at_rest()
-
-    for change in ({"executorManager": {"replicas": -1}}, {"sessionManager": {"slot": "cpu=1"}}):
-        with pytest.raises(KubectlError):
-            world.patch("flamecluster", "my-flame", {"spec": change})
-    with pytest.raises(KubectlError):
-        world.kubectl("scale", "flamecluster/my-flame", "--replicas=-1")
-
-    assert world.resource_versions() == before
-
-
 def _wait_failed(world: E2ENamespace, name: str, path: str) -> Object:
     """Wait until the status says that the present spec is invalid."""
 
@@ -140,7 +126,7 @@ def test_cluster_with_a_spec_that_only_the_operator_rejects_is_failed(
     assert warned() == paths.keys()
 
 
-def test_running_cluster_with_an_invalid_edit_keeps_running_until_corrected(
+def test_refused_edit_changes_nothing_and_a_cluster_with_an_invalid_one_keeps_running_until_corrected(
     world: E2ENamespace, operator: OperatorProcess
 ) -> None:
     change, path = FORBIDDEN["a directory of the host"]
@@ -148,6 +134,13 @@ def test_running_cluster_with_an_invalid_edit_keeps_running_until_corrected(
     world.wait_running(executors=2)
     world.wait_running("other", executors=1)
     before = world.wait_at_rest()
+
+    for refused in ({"executorManager": {"replicas": -1}}, {"sessionManager": {"slot": "cpu=1"}}):
+        with pytest.raises(KubectlError):
+            world.patch("flamecluster", "my-flame", {"spec": refused})
+    with pytest.raises(KubectlError):
+        world.kubectl("scale", "flamecluster/my-flame", "--replicas=-1")
+    assert world.resource_versions() == before
 
     world.apply(flame_cluster(replicas=5, **change), flame_cluster("other", replicas=1))
     status = _wait_failed(world, "my-flame", path)

@@ -6,7 +6,7 @@ from collections import Counter
 from functools import partial
 from pathlib import Path
 
-from tests.e2e.namespace import E2ENamespace, Recording, annotated, flame_cluster, uids
+from tests.e2e.namespace import E2ENamespace, Recording, flame_cluster
 from tools.installation import OperatorProcess, allow_in
 
 
@@ -39,25 +39,6 @@ def test_operator_killed_three_times_creates_exactly_60_executors(
 
     assert len(world.all("pod")) == 61
     world.wait_at_rest(7)
-
-
-def test_operator_killed_during_a_rollout_finishes_it(world: E2ENamespace, operator: OperatorProcess) -> None:
-    world.apply(flame_cluster(replicas=8))
-    world.wait_running(executors=8)
-    before = uids(world.executors())
-    with world.record("pod") as recording:
-        there = len(recording.created())
-        # Two at a time: it lasts four times as long.
-        world.change(executorManager={"maxExecutors": 20, "podTemplate": annotated(ready_after="4s")})
-        for count in (2, 5):
-            world.wait(f"{count} new executors", partial(so_many, recording, there + count))
-            operator.kill()
-            operator.start()
-        world.wait_running(executors=8)
-        assert_no_name_twice(recording)
-
-    assert not set(before.values()) & set(uids(world.live_executors()).values())
-    world.wait("the old ones to be gone", lambda: world.has_executors(8))
 
 
 def test_two_operators_create_exactly_the_wanted_pods(

@@ -60,7 +60,7 @@ def test_deleted_cluster_leaves_nothing(world: E2ENamespace, operator: OperatorP
     world.wait("the garbage collector to take everything", nothing_left)
 
 
-def test_changed_configuration_updates_the_config_map_and_replaces_its_pods(
+def test_changed_configuration_and_restart_annotation_replace_the_pods_that_read_them(
     world: E2ENamespace, operator: OperatorProcess
 ) -> None:
     world.apply(flame_cluster(replicas=3))
@@ -78,4 +78,13 @@ def test_changed_configuration_updates_the_config_map_and_replaces_its_pods(
     manager = world.get("pod", "my-flame-session-manager")
     assert manager is not None
     assert manager["metadata"]["uid"] == before["my-flame-session-manager"], "it does not read what changed"
-    assert not {pod["metadata"]["name"] for pod in world.live_executors()} & before.keys()
+    executors = {pod["metadata"]["name"] for pod in world.live_executors()}
+    assert not executors & before.keys()
+
+    restarted = "flame.xflops.io/restarted-at"
+    world.change(executorManager={"podTemplate": {"metadata": {"annotations": {restarted: "today at noon"}}}})
+    world.wait_running(executors=3)
+
+    assert not {pod["metadata"]["name"] for pod in world.live_executors()} & executors
+    assert {pod["metadata"]["annotations"][restarted] for pod in world.live_executors()} == {"today at noon"}
+    assert world.session_manager()["metadata"]["uid"] == before["my-flame-session-manager"]

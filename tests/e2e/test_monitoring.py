@@ -47,8 +47,10 @@ def test_working_operator_is_alive_and_ready(observed: OperatorProcess) -> None:
     assert get(health, "/metrics")[0] == 404
 
 
-def test_metrics_follow_the_cluster_and_end_with_it(world: E2ENamespace, observed: OperatorProcess) -> None:
-    world.apply(flame_cluster(replicas=3))
+def test_metrics_are_the_documented_ones_follow_the_cluster_and_end_with_it(
+    world: E2ENamespace, observed: OperatorProcess
+) -> None:
+    world.apply(flame_cluster(replicas=3, objectCache={"image": "xflops/flame-object-cache:v0.6.0"}))
     world.wait_running(executors=3)
 
     def all_seen() -> list[Sample] | None:
@@ -66,8 +68,8 @@ def test_metrics_follow_the_cluster_and_end_with_it(world: E2ENamespace, observe
     assert value(samples, "flamectl_clusters") == 1
     assert value(samples, "flamectl_executors_desired", namespace=world.namespace, **CLUSTER) == 3
     assert value(samples, "flamectl_cluster_ready_seconds_count") == 1
-    # A ConfigMap, two Services, four Pods, and as many events at least.
-    assert value(samples, "rest_client_requests_total", method="POST", code="201") >= 7
+    # A ConfigMap, two Services, five Pods, and as many events at least.
+    assert value(samples, "rest_client_requests_total", method="POST", code="201") >= 8
     assert value(samples, "rest_client_requests_total", method="GET", code="200") >= 8
     assert value(samples, "rest_client_request_duration_seconds_count", verb="PUT") >= 1
     assert value(samples, "controller_runtime_reconcile_total", result="requeue_after") >= 1
@@ -78,18 +80,6 @@ def test_metrics_follow_the_cluster_and_end_with_it(world: E2ENamespace, observe
     assert 0 < value(samples, "process_resident_memory_bytes") < 2**30
     for resource in ("flameclusters", "pods", "services", "configmaps"):
         assert 0 <= value(samples, "flamectl_watch_last_contact_seconds", resource=resource) < 300
-
-    world.kubectl("delete", "flamecluster/my-flame")
-
-    def forgotten() -> bool:
-        return not any(sample.labels.get("cluster") == "my-flame" for sample in scrape(observed))
-
-    world.wait("the series of the cluster to end", forgotten)
-
-
-def test_scrape_has_exactly_the_documented_metrics_and_labels(world: E2ENamespace, observed: OperatorProcess) -> None:
-    world.apply(flame_cluster(replicas=1, objectCache={"image": "xflops/flame-object-cache:v0.6.0"}))
-    world.wait_running(executors=1)
 
     known = {(sample.name, frozenset(sample.labels)) for metric in everything() for sample in metric.samples}
     # There is no election here and no Flame that answers, and `everything` has seen both.
@@ -105,6 +95,13 @@ def test_scrape_has_exactly_the_documented_metrics_and_labels(world: E2ENamespac
 
     world.wait("the status to come back on the watch", lambda: served() >= complete)
     assert served() == complete
+
+    world.kubectl("delete", "flamecluster/my-flame")
+
+    def forgotten() -> bool:
+        return not any(sample.labels.get("cluster") == "my-flame" for sample in scrape(observed))
+
+    world.wait("the series of the cluster to end", forgotten)
 
 
 def _leads(operator: OperatorProcess) -> float:

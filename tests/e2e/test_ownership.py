@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.e2e.namespace import HOLD, E2ENamespace, Object, condition, executor_id, flame_cluster, uids
+from tests.e2e.namespace import HOLD, E2ENamespace, Object, condition, flame_cluster, uids
 from tools.installation import OperatorProcess
 
 CONFIG = "my-flame-config"
@@ -101,25 +101,7 @@ def test_foreign_object_is_reported_and_not_changed_until_deleted(
     assert condition(status, "Degraded")["status"] == "False"
 
 
-def test_foreign_pod_with_an_executors_name_only_uses_up_its_id(world: E2ENamespace, operator: OperatorProcess) -> None:
-    world.apply(_foreign("Pod", "my-flame-executor-manager-1"))
-    world.apply(flame_cluster(replicas=3))
-
-    status = world.wait(
-        "three executors of our own",
-        lambda: world.status().get("executorManager", {}).get("ready") == 3 and world.status(),
-    )
-    own = [pod for pod in world.executors() if "ownerReferences" in pod["metadata"]]
-    assert len(own) == 3
-    assert 1 not in {executor_id(pod) for pod in own}
-    assert condition(status, "Degraded")["status"] == "False"
-    assert _touched(world, "Pod", "my-flame-executor-manager-1") == []
-
-
-@pytest.mark.parametrize(("kind", "name"), [("Service", MANAGER), ("Pod", MANAGER)])
-def test_children_of_an_earlier_cluster_are_awaited(
-    world: E2ENamespace, operator: OperatorProcess, kind: str, name: str
-) -> None:
+def test_service_of_an_earlier_cluster_is_awaited(world: E2ENamespace, operator: OperatorProcess) -> None:
     owner = {
         "apiVersion": "flame.xflops.io/v1alpha1",
         "kind": "FlameCluster",
@@ -130,19 +112,19 @@ def test_children_of_an_earlier_cluster_are_awaited(
     }
     labels = {CLUSTER_LABEL: "my-flame"}
     # The finalizer keeps the garbage collector from being done with it.
-    orphan = _foreign(kind, name, labels=labels, ownerReferences=[owner], finalizers=[FINALIZER])
+    orphan = _foreign("Service", MANAGER, labels=labels, ownerReferences=[owner], finalizers=[FINALIZER])
     world.apply(orphan)
     world.apply(flame_cluster(replicas=1))
 
-    message = f'{kind} "{name}" of an earlier FlameCluster with this name still exists'
+    message = f'Service "{MANAGER}" of an earlier FlameCluster with this name still exists'
     status = world.wait("the message", lambda: message in world.status().get("message", "") and world.status())
     assert status["state"] in {"Pending", "Running"}
     assert condition(status, "Degraded")["status"] == "False", "nobody has to do anything about it"
-    assert _touched(world, kind, name) == []
+    assert _touched(world, "Service", MANAGER) == []
 
-    world.patch(kind.lower(), name, {"metadata": {"finalizers": None}})
+    world.patch("service", MANAGER, {"metadata": {"finalizers": None}})
     world.wait_running(executors=1)
-    assert "delete" not in _touched(world, kind, name)
+    assert "delete" not in _touched(world, "Service", MANAGER)
 
 
 def test_recreated_cluster_starts_as_its_names_become_free(world: E2ENamespace, operator: OperatorProcess) -> None:

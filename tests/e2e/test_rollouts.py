@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from functools import partial
-from pathlib import Path
 
 from tests.e2e.namespace import (
     NEVER_READY,
@@ -15,7 +14,6 @@ from tests.e2e.namespace import (
     count_ready,
     flame_cluster,
     is_ready,
-    operator_with,
     provoke_a_pass,
     revision_of,
     uids,
@@ -184,43 +182,3 @@ def test_unready_session_manager_holds_back_the_executors(world: E2ENamespace, o
     world.annotate("pod", "my-flame-session-manager", f"{NEVER_READY}-")
     world.wait_running(executors=3)
     assert all_replaced(before, world.live_executors())
-
-
-def test_annotation_of_the_pod_template_restarts_executors_alone(
-    world: E2ENamespace, operator: OperatorProcess
-) -> None:
-    world.apply(flame_cluster(replicas=2))
-    world.wait_running(executors=2)
-    before, manager = uids(world.executors()), world.session_manager()["metadata"]["uid"]
-
-    world.change(executorManager={"podTemplate": {"metadata": {"annotations": {RESTARTED_AT: "today at noon"}}}})
-    world.wait_running(executors=2)
-
-    assert all_replaced(before, world.live_executors())
-    assert {pod["metadata"]["annotations"][RESTARTED_AT] for pod in world.live_executors()} == {"today at noon"}
-    assert world.session_manager()["metadata"]["uid"] == manager
-
-
-def test_changed_operator_settings_restart_nothing_and_apply_at_the_next_rollout(
-    world: E2ENamespace, tmp_path: Path
-) -> None:
-    with operator_with(world, tmp_path):
-        world.apply(flame_cluster(replicas=3))
-        world.wait_running(executors=3)
-    before = uids(world.all("pod"))
-
-    with operator_with(world, tmp_path, initImage="registry.example.com/busybox:2") as operator:
-        status = world.wait(
-            "the status to count them",
-            lambda: world.status() if world.status()["executorManager"].get("outdated") == 3 else None,
-        )
-        provoke_a_pass(world, operator)
-        assert status["message"] == "All components healthy"
-        assert status["executorManager"]["updated"] == 3
-        assert uids(world.all("pod")) == before
-
-        world.change(executorManager={"maxExecutors": 20})
-        status = world.wait_running(executors=3)
-        assert not status["executorManager"].get("outdated")
-        images = {pod["spec"]["initContainers"][0]["image"] for pod in world.live_executors()}
-        assert images == {"registry.example.com/busybox:2"}

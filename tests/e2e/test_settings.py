@@ -65,7 +65,7 @@ def _init_images(world: E2ENamespace) -> dict[int, str]:
 
 
 @pytest.mark.long
-def test_edit_takes_effect_at_run_time_and_an_invalid_one_changes_nothing(
+def test_edit_takes_effect_at_run_time_and_restarts_nothing_and_an_invalid_one_changes_nothing(
     world: E2ENamespace, home: E2ENamespace, operator: OperatorProcess
 ) -> None:
     made = home.get("configmap", CONFIG_MAP)
@@ -82,6 +82,8 @@ def test_edit_takes_effect_at_run_time_and_an_invalid_one_changes_nothing(
     _edit(home, {"flame": {"initImage": "mirror.example/busybox:1"}})
     _wait_told(home, "ConfigurationChanged", "flame.initImage")
     world.wait("the executors to count as outdated", lambda: world.status()["executorManager"].get("outdated") == 2)
+    assert world.status()["message"] == "All components healthy"
+    assert world.status()["executorManager"]["updated"] == 2
     world.kubectl("scale", "flamecluster/my-flame", "--replicas=3")
     world.wait_running(executors=3)
     own = "xflops/flame-executor-manager:v0.6.0"
@@ -100,12 +102,16 @@ def test_edit_takes_effect_at_run_time_and_an_invalid_one_changes_nothing(
     world.wait_running(executors=4)
     assert _init_images(world)[3] == "mirror.example/busybox:1"
 
-    # Mended, with something that takes a restart.
-    _edit(home, {"flame": {"initImage": "mirror.example/busybox:2"}, "controller": {"workers": 3}})
+    # Mended, with another log level and something that takes a restart.
+    assert '"level":"debug"' not in _log(operator)
+    mended = {"flame": {"initImage": "mirror.example/busybox:2"}, "logging": {"level": "debug"}}
+    _edit(home, mended | {"controller": {"workers": 3}})
     _wait_told(home, "RestartNeeded", "controller.workers")
+    _wait_told(home, "ConfigurationChanged", "logging.level")
     world.kubectl("scale", "flamecluster/my-flame", "--replicas=5")
     world.wait_running(executors=5)
     assert _init_images(world)[4] == "mirror.example/busybox:2"
+    home.wait("a line at level debug", lambda: '"level":"debug"' in _log(operator))
 
     # Lost: the same as spoiled.
     home.kubectl("delete", "configmap", CONFIG_MAP)
@@ -118,16 +124,12 @@ def test_edit_takes_effect_at_run_time_and_an_invalid_one_changes_nothing(
     assert first.items() <= uids(world.all("pod")).items(), "no Pod was replaced"
     assert operator.process.poll() is None
 
-
-def test_log_level_follows_an_edit(world: E2ENamespace, home: E2ENamespace, operator: OperatorProcess) -> None:
-    world.apply(flame_cluster(replicas=1))
-    world.wait_running(executors=1)
-    assert '"level":"debug"' not in _log(operator)
-
-    _edit(home, {"logging": {"level": "debug"}})
-    _wait_told(home, "ConfigurationChanged", "logging.level")
-    world.kubectl("scale", "flamecluster/my-flame", "--replicas=2")
-    home.wait("a line at level debug", lambda: '"level":"debug"' in _log(operator))
+    # The next rollout makes all of them by the settings in force.
+    world.change(executorManager={"maxExecutors": 20})
+    status = world.wait_running(executors=6)
+    assert not status["executorManager"].get("outdated")
+    world.wait("the old ones to be gone", lambda: world.has_executors(6))
+    assert set(_init_images(world).values()) == {"mirror.example/busybox:2"}
 
 
 def _log(operator: OperatorProcess) -> str:
