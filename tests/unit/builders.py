@@ -526,6 +526,6 @@ def cluster_plan(seen: ObservedCluster, wanted: EffectiveSpec, now: ClockReading
         "accepted": frozenset({wanted.desired.group.template.rendered}),
         "released_at": {},
         "reported_at": {},
-        "fought": frozenset(),
+        "contended": frozenset(),
     }
     return ClusterPlan(seen, wanted, PassFacts(**known | facts), now)

@@ -55,7 +55,7 @@ class PassFacts:
         next_id: The high-water mark of executor ids.
         accepted: The hashes of Pod templates that the API server accepts.
         released_at: When this process released nodes in Flame, by `boottime`; and `reported_at`, when it reported them as lost.
-        fought: The kinds of children that somebody keeps changing.
+        contended: The kinds of children that somebody keeps changing.
     """
 
     begun: datetime
@@ -65,7 +65,7 @@ class PassFacts:
     accepted: frozenset[str]
     released_at: Mapping[str, float]
     reported_at: Mapping[str, float]
-    fought: frozenset[str]
+    contended: frozenset[str]
 
 
 @dataclass(frozen=True)
@@ -182,7 +182,7 @@ class ClusterPlan(Comparison):
     @cached_property
     def needs(self) -> Needs:
         """The work that is left."""
-        return needs(self, self.claims, self.scale, self.facts.fought)
+        return needs(self, self.claims, self.scale, self.facts.contended)
 
     @property
     def ids_needed(self) -> int:

@@ -47,11 +47,11 @@ class Needs:
 NO_NEEDS = Needs()
 
 
-def needs(compared: Comparison, claims: ClaimPlan, scale: ScalePlan, fought: Collection[str] = ()) -> Needs:
+def needs(compared: Comparison, claims: ClaimPlan, scale: ScalePlan, contended: Collection[str] = ()) -> Needs:
     """Compare the observed cluster with the effective spec.
 
     Args:
-        fought: The kinds of children that somebody keeps changing. They always need an update, so that the status does not waver.
+        contended: The kinds of children that somebody keeps changing. They always need an update, which keeps the status still.
     """
     observed, effective = compared.observed, compared.effective
     group = compared.group
@@ -59,9 +59,9 @@ def needs(compared: Comparison, claims: ClaimPlan, scale: ScalePlan, fought: Col
     manager = observed.session_manager
     has_manager = manager is not None and manager.live
     return Needs(
-        **_of_children(compared, fought),
+        **_of_children(compared, contended),
         needs_session_manager=has_manager == effective.suspended,
-        needs_claim_update="PersistentVolumeClaim" in fought or claims.work,
+        needs_claim_update="PersistentVolumeClaim" in contended or claims.work,
         needs_object_cache=not _object_caches_there(observed, effective),
         needs_grow=occupied(group) < group.effective.replicas,
         needs_shrink=len(group.observed.live) > scale.target or bool(draining - {DrainReason.STALE}),
@@ -82,10 +82,10 @@ def _object_caches_there(observed: ObservedCluster, effective: EffectiveSpec) ->
     return live == set(range(effective.cache_replicas))
 
 
-def _of_children(compared: Comparison, fought: Collection[str]) -> dict[str, bool]:
+def _of_children(compared: Comparison, contended: Collection[str]) -> dict[str, bool]:
     """Return the flags of children that are kept as their manifests say."""
     flags = dict.fromkeys([child.need for child in CHILDREN], False)
     flags.update((child.need, True) for child in compared.outdated_children)
-    if fought:
-        flags.update((child.need, True) for child in CHILDREN if child.resource.kind in fought)
+    if contended:
+        flags.update((child.need, True) for child in CHILDREN if child.resource.kind in contended)
     return flags

@@ -134,7 +134,7 @@ class Pass:
             self.dry_runs.accepted,
             session_manager.released_at,
             session_manager.reported_at,
-            self.io.repairs.fought,
+            self.io.repairs.contended_kinds,
         )
         observed = self.observe()
 
@@ -157,7 +157,7 @@ class Pass:
         """Return the input of the status at this point of the pass."""
         plan = None if self.spec is None else self.plan
         persistent = self.status.persistent_failure(self.report.errors)
-        lasting = self.io.repairs.fights()
+        lasting = self.io.repairs.contentions()
         outcomes = (*self.report.outcomes, *lasting, *([persistent] if persistent.attention else []))
         return StatusInput(
             before=self.status.stored,

@@ -1,7 +1,7 @@
 """Repairs of one FlameCluster's children: how often a child may be repaired, and whether somebody keeps changing it.
 
 The first repairs come at once. Somebody who changes a child again and again would otherwise make the operator write as often as
-the API server answers. Such a fight cannot be won, so the operator slows down and says who else writes.
+the API server answers. The other writer does not give up, so the operator slows down and names it.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from flamectl_operator.runtime.text import one_line
 CONTENTION: Final = "Contention"
 #: Writes a second that repair one child, and how many may come at once: an immutable ConfigMap takes a deletion and a creation.
 RATE, BURST = 1.0, 2
-#: How many repairs in a row make a fight. A person who tries things out stays below it.
-FOUGHT_AFTER = 6
-#: Seconds without a repair that end a row.
+#: The repairs of a series from which the child counts as contended. A person who tries things out makes fewer.
+CONTENDED_AFTER = 6
+#: Seconds without a repair that end a series.
 PAUSE = 60.0
 #: The shortest wait, in seconds, because rounding may leave a wait so short that it does not move the clock.
 SHORTEST_WAIT = 0.001
@@ -35,7 +35,7 @@ _OURS = "flamectl-operator"
 _MAX_WRITER = 128
 #: The most children that a message names.
 _SHOWN = 3
-#: Seconds between two looks at all rows for old ones, because there may be one for each Pod.
+#: Seconds between two looks at all series for old ones, because there may be one for each Pod.
 SWEEP = 1.0
 _NONE: frozenset[str] = frozenset()
 #: The kind and the name of a child, and the part of it that is restored by itself.
@@ -43,8 +43,8 @@ _Key: TypeAlias = tuple[str, str, str]
 
 
 @dataclass
-class _Row:
-    """Repairs of one child, none of them `PAUSE` seconds after the one before.
+class _Series:
+    """Repairs of one child, each less than `PAUSE` seconds after the one before.
 
     Args:
         wanted: A fingerprint of the manifest to which the child was restored.
@@ -65,10 +65,10 @@ class Repairs:
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
-        self._rows: dict[_Key, _Row] = {}
+        self._series: dict[_Key, _Series] = {}
         self._swept = float("-inf")
         #: Whether somebody has kept changing a child lately.
-        self._fighting = False
+        self._some_contended = False
 
     def admit(self, resource: Resource[Any], name: str, wanted: Mapping[str, Any], part: str = "") -> Outcome | None:
         """Return why a child must not be written now; None when it may be, which takes a token.
@@ -81,13 +81,13 @@ class Repairs:
         now, written, key = self._clock.monotonic(), fingerprint(wanted), (resource.kind, name, part)
         if now >= self._swept + SWEEP:
             self._forget()
-        row = self._rows.get(key)
-        if row is None or row.wanted != written or row.last <= now - PAUSE:
-            row = self._rows[key] = _Row(written, Bucket(RATE, BURST, now), now)
-        if row.bucket.try_take(now):
+        series = self._series.get(key)
+        if series is None or series.wanted != written or series.last <= now - PAUSE:
+            series = self._series[key] = _Series(written, Bucket(RATE, BURST, now), now)
+        if series.bucket.try_take(now):
             return None
-        # What a webhook undoes stays told until a write succeeds.
-        return row.undone or wait(CONTENTION, "", max(row.bucket.delay(now), SHORTEST_WAIT))
+        # The status tells of a webhook that undid the last write until a write succeeds.
+        return series.undone or wait(CONTENTION, "", max(series.bucket.delay(now), SHORTEST_WAIT))
 
     def undone(self, resource: Resource[Any], name: str, changes: Mapping[str, Any], part: str = "") -> Outcome:
         """Return the outcome for a child that differs from the operator's write in the answer to that write.
@@ -96,15 +96,15 @@ class Repairs:
             changes: The patch that would bring it back.
         """
         outcome = undone(resource, name, changes)
-        if (row := self._rows.get((resource.kind, name, part))) is not None:
-            row.undone = outcome
+        if (series := self._series.get((resource.kind, name, part))) is not None:
+            series.undone = outcome
         return outcome
 
     def failed(self, resource: Resource[Any], name: str) -> None:
-        """Give back the token of a failed write: nobody fights over the child, and the next pass must meet the error again."""
-        for (kind, child, _), row in self._rows.items():
+        """Give back the token of a failed write: it changed nothing, and the next pass must meet the error again."""
+        for (kind, child, _), series in self._series.items():
             if (kind, child) == (resource.kind, name):
-                row.bucket.give_back()
+                series.bucket.give_back()
 
     def record(self, resource: Resource[Any], name: str, before: KubernetesObject | None, part: str = "") -> bool:
         """Count a repair after `admit` has allowed it.
@@ -115,51 +115,51 @@ class Repairs:
         Returns:
             Whether somebody keeps changing the child, so that one more repair is no news.
         """
-        row = self._rows.get((resource.kind, name, part))
-        if row is None:  # the write took longer than a row lasts
+        series = self._series.get((resource.kind, name, part))
+        if series is None:  # the write took longer than a series lasts
             return False
-        row.last = self._clock.monotonic()
-        row.repairs += 1
-        row.undone = None
-        if row.repairs == FOUGHT_AFTER:
-            self._fighting = True
-            row.writer = _writer(before)
-        return row.repairs >= FOUGHT_AFTER
+        series.last = self._clock.monotonic()
+        series.repairs += 1
+        series.undone = None
+        if series.repairs == CONTENDED_AFTER:
+            self._some_contended = True
+            series.writer = _writer(before)
+        return series.repairs >= CONTENDED_AFTER
 
-    def fights(self) -> tuple[Outcome, ...]:
+    def contentions(self) -> tuple[Outcome, ...]:
         """Return outcomes for the first children that somebody has kept changing until now, also while they are as wanted."""
-        fought = self._fought_rows()
-        if not fought:
+        contended = self._contended()
+        if not contended:
             return ()
         end = PAUSE - self._clock.monotonic()
         return tuple(
-            blocked(CONTENTION, _message(key, fought[key]), max(fought[key].last + end, SHORTEST_WAIT))
-            for key in sorted(fought)[:_SHOWN]
+            blocked(CONTENTION, _message(key, contended[key]), max(contended[key].last + end, SHORTEST_WAIT))
+            for key in sorted(contended)[:_SHOWN]
         )
 
     @property
-    def fought(self) -> frozenset[str]:
+    def contended_kinds(self) -> frozenset[str]:
         """The kinds of children that somebody keeps changing. Anything known about these holds for a moment only."""
-        return frozenset(kind for kind, *_ in self._fought_rows()) if self._fighting else _NONE
+        return frozenset(kind for kind, *_ in self._contended()) if self._some_contended else _NONE
 
-    def _fought_rows(self) -> dict[_Key, _Row]:
-        if not self._fighting:
+    def _contended(self) -> dict[_Key, _Series]:
+        if not self._some_contended:
             return {}
         self._forget()
-        fought = {key: row for key, row in self._rows.items() if row.repairs >= FOUGHT_AFTER}
-        self._fighting = bool(fought)
-        return fought
+        contended = {key: series for key, series in self._series.items() if series.repairs >= CONTENDED_AFTER}
+        self._some_contended = bool(contended)
+        return contended
 
     def _forget(self) -> None:
         self._swept = self._clock.monotonic()
-        if self._rows:
+        if self._series:
             since = self._swept - PAUSE
-            self._rows = {key: row for key, row in self._rows.items() if row.last > since}
+            self._series = {key: series for key, series in self._series.items() if series.last > since}
 
 
-def _message(key: _Key, row: _Row) -> str:
+def _message(key: _Key, series: _Series) -> str:
     kind, name, _ = key
-    by = f' by "{row.writer}" (metadata.managedFields)' if row.writer else ""
+    by = f' by "{series.writer}" (metadata.managedFields)' if series.writer else ""
     return (
         f'{kind} "{name}" is changed again and again{by}; the operator restores it once a second at most.'
         " Stop the program or the person that changes it"

@@ -70,16 +70,16 @@ class UpdateStatus(Subreconciler):
 
 
 def _next_pass_without_event(pass_: Pass, observed: ObservedCluster, status: FlameClusterStatus) -> Outcome:
-    """Return the wait until failures or fights are over, failures are reset, or something takes too long: there is no event."""
+    """Return the wait until the status changes by time alone, because no event reports that."""
     now, spec = pass_.clock.now(), pass_.spec
     unheard = None if spec is None else silence(status.conditions, spec)
-    slow = None if spec is None or spec.suspended else patience_ends(observed, now)
-    silent = None if unheard is None or unheard.due <= now else unheard.due
-    over = None if spec is None else failures_end(status.recent_failures, spec.settings)
-    reset = pass_.plan.next_without_event if pass_.may_act else None
-    waits = [wait_until("PodsStarting", time, now) for time in (slow, silent) if time is not None]
-    waits += [wait_until("Stable", time, now) for time in (over, reset) if time is not None]
-    waits += [replace(fight, message="", attention=False) for fight in pass_.io.repairs.fights()]
+    pods_take_long_at = None if spec is None or spec.suspended else patience_ends(observed, now)
+    silence_reported_at = None if unheard is None or unheard.due <= now else unheard.due
+    failures_over_at = None if spec is None else failures_end(status.recent_failures, spec.settings)
+    retried_or_reset_at = pass_.plan.next_without_event if pass_.may_act else None
+    waits = [wait_until("PodsStarting", at, now) for at in (pods_take_long_at, silence_reported_at) if at is not None]
+    waits += [wait_until("Stable", at, now) for at in (failures_over_at, retried_or_reset_at) if at is not None]
+    waits += [replace(each, message="", attention=False) for each in pass_.io.repairs.contentions()]
     errors = pass_.report.errors
     failing = pass_.status.persistent_failure(errors) if errors else DONE
     return combine([*waits, *([] if failing.attention else [failing])])

@@ -65,7 +65,7 @@ def _managed(manager: str, at: str = "2025-06-01T12:00:01Z") -> list[dict[str, A
     ]
 
 
-async def _fight(
+async def _contend(
     world: StepHarness, change: Callable[[], None], seconds: float = SECONDS, step: float = STEP
 ) -> Result:
     """Change something before each pass, as fast as somebody can who answers each write of the operator."""
@@ -90,7 +90,7 @@ async def test_child_that_somebody_keeps_changing_is_restored_at_once_and_then_o
     await world.run_pass()
     assert len(_writes(world, plural, name)) == 1, "the first repair comes at once"
 
-    await _fight(world, lambda: world.change(plural, name, edit))
+    await _contend(world, lambda: world.change(plural, name, edit))
 
     assert SECONDS - 2 <= len(_writes(world, plural, name)) <= SECONDS + 2
     kind = {"services": "Service", "configmaps": "ConfigMap", "networkpolicies": "NetworkPolicy", "pods": "Pod"}
@@ -141,22 +141,24 @@ async def test_requests_that_keep_failing_to_restore_a_child_are_told(
 
 
 @pytest.mark.parametrize(("plural", "name", "edit"), ONE_OF_EACH_STEP)
-async def test_fight_costs_no_writes_of_the_status_and_no_events(plural: str, name: str, edit: dict[str, Any]) -> None:
+async def test_contention_costs_no_writes_of_the_status_and_no_events(
+    plural: str, name: str, edit: dict[str, Any]
+) -> None:
     world = await converged(EVERYTHING)
-    await _fight(world, lambda: world.change(plural, name, edit), 10)
+    await _contend(world, lambda: world.change(plural, name, edit), 10)
     world.writes.clear()
     world.events.told.clear()
 
-    await _fight(world, lambda: world.change(plural, name, edit))
+    await _contend(world, lambda: world.change(plural, name, edit))
 
     assert {write[1:] for write in world.writes} == {(plural, name)}
     assert world.events.told == []
 
 
 @pytest.mark.parametrize(("plural", "name", "edit"), ONE_OF_EACH_STEP)
-async def test_end_of_a_fight_is_noticed_without_an_event(plural: str, name: str, edit: dict[str, Any]) -> None:
+async def test_end_of_a_contention_is_noticed_without_an_event(plural: str, name: str, edit: dict[str, Any]) -> None:
     world = await converged(EVERYTHING)
-    result = await _fight(world, lambda: world.change(plural, name, edit), 10)
+    result = await _contend(world, lambda: world.change(plural, name, edit), 10)
 
     begun = world.clock.elapsed
     while world.condition("Degraded")[1] == "Contention" and world.clock.elapsed < begun + 100:
@@ -173,7 +175,7 @@ async def test_common_label_that_a_webhook_rewrites_costs_one_write_a_second_and
     world.api.webhook = lambda _plural, manifest: manifest["metadata"].get("labels", {}).update({"owner": "platform"})
     world.edit({"commonLabels": {"owner": "team-b"}})
 
-    await _fight(world, lambda: None)
+    await _contend(world, lambda: None)
 
     assert 2 <= len(_writes(world, "pods", SM_NAME)) <= SECONDS + 2
     assert "MetadataUpdated" not in world.events.reasons
@@ -188,11 +190,11 @@ async def test_common_label_that_a_webhook_rewrites_costs_one_write_a_second_and
         pytest.param(_managed("flamectl-operator")[::2], "flamectl-operator", id="two operators that disagree"),
     ],
 )
-async def test_fight_names_the_field_manager_that_writes(fields: list[dict[str, Any]], told: str) -> None:
+async def test_contention_names_the_field_manager_that_writes(fields: list[dict[str, Any]], told: str) -> None:
     world = await converged()
     edit = {"spec": {"type": "NodePort"}, "metadata": {"managedFields": fields}}
 
-    await _fight(world, lambda: world.change("services", SM_NAME, edit), 10)
+    await _contend(world, lambda: world.change("services", SM_NAME, edit), 10)
 
     assert f'again and again by "{told}" (metadata.managedFields)' in world.condition("Degraded")[2]
 
@@ -205,9 +207,9 @@ async def test_writer_that_changes_its_name_with_each_write_causes_no_writes_of_
         edit = {"spec": {"type": "NodePort"}, "metadata": {"managedFields": _managed(f"m{next(count)}")}}
         world.change("services", SM_NAME, edit)
 
-    await _fight(world, change, 10)
+    await _contend(world, change, 10)
     world.writes.clear()
-    await _fight(world, change)
+    await _contend(world, change)
 
     assert {plural for _, plural, _ in world.writes} == {"services"}
 
@@ -222,7 +224,7 @@ async def test_child_that_somebody_keeps_deleting_is_created_once_a_second(plura
         if world.api.find(plural, name) is not None:
             world.api.remove(plural, name)
 
-    await _fight(world, delete)
+    await _contend(world, delete)
 
     assert SECONDS - 2 <= len(_writes(world, plural, name)) <= SECONDS + 2
     assert world.condition("Degraded")[1] == "Contention"
@@ -235,22 +237,22 @@ async def test_config_map_that_somebody_keeps_making_immutable_costs_one_write_a
         if world.api.find("configmaps", CM_NAME) is not None:
             world.change("configmaps", CM_NAME, {"immutable": True, "data": {"flame-cluster.yaml": "x"}})
 
-    await _fight(world, spoil)
+    await _contend(world, spoil)
 
     assert len(_writes(world, "configmaps", CM_NAME)) <= SECONDS + 2
     assert world.condition("Degraded")[1] == "Contention"
 
 
-async def test_some_edits_by_hand_are_no_fight() -> None:
+async def test_some_edits_by_hand_are_no_contention() -> None:
     world = await converged()
 
-    await _fight(world, lambda: world.change("services", SM_NAME, {"spec": {"type": "NodePort"}}), 20, step=5)
+    await _contend(world, lambda: world.change("services", SM_NAME, {"spec": {"type": "NodePort"}}), 20, step=5)
 
     assert world.condition("Degraded")[0] == "False"
     assert world.events.reasons.count("ServiceUpdated") == 4
 
 
-async def test_changes_of_the_spec_are_followed_at_once_and_are_no_fight() -> None:
+async def test_changes_of_the_spec_are_followed_at_once_and_are_no_contention() -> None:
     world = await converged()
 
     for number in range(20):
