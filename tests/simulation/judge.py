@@ -20,6 +20,7 @@ from flamectl_operator.api.constants import (
 from flamectl_operator.desired import names
 from flamectl_operator.planning.rollout import ROOM_TIMEOUT_SECONDS
 from flamectl_operator.reconcile.status_writer import OUTDATED_CRD
+from flamectl_operator.status.reason import DELETING
 from tests.simulation.api_server import ETCD
 from tests.simulation.caches import Caches
 from tests.simulation.loop import START
@@ -275,7 +276,9 @@ class Judge:
         if client.knowledge.disordered:
             return  # nobody can order what it knew before etcd was set back, and what it has read since
         if terminating(cluster):
-            self.blame(f"{client.name} writes the status of {key[1]}, which it knows to be going")
+            if body["status"].get("reason") != DELETING:
+                self.blame(f"{client.name} writes the status of {key[1]}, which it knows to be going")
+            return
         state = body["status"].get("state")
         manager, executors = self._parts(client, cluster)
         pods = [manager, *executors] if manager is not None else executors
