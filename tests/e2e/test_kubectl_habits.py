@@ -66,9 +66,11 @@ def test_several_field_managers_and_an_autoscaler_share_a_cluster_without_confli
     world.wait_running(executors=3)
 
 
-def test_second_apply_of_a_manifest_changes_nothing(world: E2ENamespace, operator: OperatorProcess) -> None:
+def test_second_apply_of_a_manifest_changes_nothing_and_kubectl_waits_for_the_next_generation(
+    world: E2ENamespace, operator: OperatorProcess
+) -> None:
     world.apply(flame_cluster(replicas=2))
-    world.wait_running(executors=2)
+    world.kubectl_wait("condition=Ready")
     before = world.wait_at_rest()
     world.apply(flame_cluster(replicas=2))
     assert world.resource_versions() == before
@@ -78,14 +80,10 @@ def test_second_apply_of_a_manifest_changes_nothing(world: E2ENamespace, operato
     del before["flamecluster/my-flame"], after["flamecluster/my-flame"]
     assert after == before
 
-
-def test_kubectl_wait_waits_for_the_new_generation(world: E2ENamespace, operator: OperatorProcess) -> None:
-    world.apply(flame_cluster(replicas=2))
-    world.kubectl_wait("condition=Ready")
-    before = uids(world.all("pod"))
+    pods = uids(world.all("pod"))
     world.change(sessionManager={"policy": "fifo"})
     world.kubectl_wait("condition=Ready")
-    assert not set(before.values()) & set(uids(world.live_executors()).values())
+    assert not set(pods.values()) & set(uids(world.live_executors()).values())
     world.kubectl_wait("jsonpath={.status.state}=Running")
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
 import yaml
 
 from tests.e2e.namespace import E2ENamespace, flame_cluster
@@ -54,7 +53,7 @@ def test_edit_role_writes_flame_clusters_but_not_their_status(world: E2ENamespac
     world.kubectl("delete", "flc/my-flame", ALICE)
 
 
-@pytest.mark.parametrize("command", ["get", "delete"])
-def test_users_without_a_role_may_do_nothing(world: E2ENamespace, command: str) -> None:
+def test_users_without_a_role_may_do_nothing(world: E2ENamespace) -> None:
     world.apply(flame_cluster(replicas=0))
-    assert "is forbidden" in refused(world, command, "flc/my-flame")
+    for command in ("get", "delete"):
+        assert "is forbidden" in refused(world, command, "flc/my-flame")
