@@ -1252,8 +1252,8 @@ def claims_that_pods_use_are_deleted() -> None:
 
 @_needing("stores")
 def pods_that_keep_a_deleted_claim_are_deleted() -> None:
-    _set(observed.ObservedCluster, "kept", frozenset())
-    _set(ClaimReads, "keep", _none_needed)
+    _set(observed.ObservedCluster, "must_stay", frozenset())
+    _set(ClaimReads, "must_stay", _none_needed)
 
 
 @_needing("stores")

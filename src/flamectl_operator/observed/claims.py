@@ -60,7 +60,7 @@ class KnownClaims:
             return None
         return next((claim for claim in claims if claim.uid not in self.confirmed and made_too_late(claim, pod)), None)
 
-    def keep(self, pod: PodView) -> bool:
+    def must_stay(self, pod: PodView) -> bool:
         """Return whether a Pod must stay: it keeps a claim in danger or the volume of an earlier one, or one is not read yet."""
         if not pod.spec.volumes or not pod.spec.node_name:
             return False

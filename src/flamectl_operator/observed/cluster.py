@@ -160,17 +160,17 @@ class ObservedCluster:
         return users_of_claims([each.pod for each in self.components if each.pod.spec.volumes])
 
     @cached_property
-    def kept(self) -> frozenset[str]:
-        """The uids of Pods that must stay, because their claim is in danger; see `KnownClaims.keep`."""
+    def must_stay(self) -> frozenset[str]:
+        """The uids of Pods that must stay, because their claim is in danger; see `KnownClaims.must_stay`."""
         if not self.claim_users:
             return frozenset()
         pods = [component.pod for component in self.components]
-        return frozenset(pod.uid for pod in pods if self.known_claims.keep(pod))
+        return frozenset(pod.uid for pod in pods if self.known_claims.must_stay(pod))
 
     def deletable(self, executors: Iterable[Executor]) -> tuple[Executor, ...]:
-        """Return the executors that need not stay for a claim; see `kept`."""
-        kept = self.kept
-        return tuple([executor for executor in executors if executor.pod.uid not in kept] if kept else executors)
+        """Return the executors that need not stay for a claim; see `must_stay`."""
+        stay = self.must_stay
+        return tuple([executor for executor in executors if executor.pod.uid not in stay] if stay else executors)
 
     @cached_property
     def object_caches(self) -> ObjectCaches:

@@ -156,7 +156,7 @@ class ClusterPlan(Comparison):
             return RolloutPlan(waits=(wait("ConfigMapNotReady"),))
         manager = self.observed.session_manager
         if manager is not None and self.session_manager_to_replace and self._session_manager_replaceable:
-            if manager.pod.uid in self.observed.kept:
+            if manager.pod.uid in self.observed.must_stay:
                 return RolloutPlan(waits=(KEEPS_CLAIM,))
             if not has_claim(self.observed, self.effective.desired.session_manager_claim):
                 return RolloutPlan(waits=(wait("ClaimNotReady"),))

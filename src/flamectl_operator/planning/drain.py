@@ -91,7 +91,7 @@ def plan_drain(group: PlannedGroup, released_at: Mapping[str, float]) -> DrainPl
     for executor in group.observed.draining:
         since = now.counted_from(executor.draining_since or now.wall).replace(microsecond=0)
         end = _begin(executor, since, observed, now) + timedelta(seconds=group.effective.drain_timeout)
-        if executor.pod.uid in observed.kept:
+        if executor.pod.uid in observed.must_stay:
             continue
         why = _deletion(executor, group, released_at, end)
         if why is not None and (executor.name not in held or why in _NO_LOSS):

@@ -210,7 +210,7 @@ def _suspended(observed: ObservedCluster, before: FlameClusterStatus, *, asked: 
     does a cluster whose Pods keep a claim in danger: until a user confirms the loss, it goes on as it is.
     """
     unfinished = _unfinished(observed)
-    deferred = (paused or bool(observed.kept)) and unfinished
+    deferred = (paused or bool(observed.must_stay)) and unfinished
     return (unfinished and suspension_begun(before)) or (asked and not deferred)
 
 

@@ -43,7 +43,7 @@ def plan_object_caches(compared: Comparison, now: ClockReading) -> ObjectCachePl
                 waits.append(deferral)
         elif object_cache_repair(cache.pod, observed.owner, effective) is not None:
             repair.append(cache)
-    if kept := [each for each in delete if each.cache.pod.uid in observed.kept]:
+    if kept := [each for each in delete if each.cache.pod.uid in observed.must_stay]:
         delete = [each for each in delete if each not in kept]
         waits.append(KEEPS_CLAIM)
     missing = tuple(each for each in wanted if each not in caches.ours and each not in caches.foreign)
@@ -75,7 +75,7 @@ def stale_to_replace(compared: Comparison) -> tuple[ObjectCache, ...]:
     stale = tuple(
         each
         for each in compared.stale_object_caches
-        if each.pod.uid not in observed.kept and has_claim(observed, object_cache_claim(owner, spec, each.ordinal))
+        if each.pod.uid not in observed.must_stay and has_claim(observed, object_cache_claim(owner, spec, each.ordinal))
     )
     broken = tuple(cache for cache in stale if not cache.ready)
     if broken or not stale:

@@ -33,7 +33,7 @@ def plan_session_manager(compared: Comparison, now: ClockReading) -> SessionMana
         return _taken(pod, observed.owner)
     if manager is None:
         return _missing(compared, now.wall)
-    if manager.pod.uid in observed.kept and (manager.terminating or effective.suspended or manager.terminal):
+    if manager.pod.uid in observed.must_stay and (manager.terminating or effective.suspended or manager.terminal):
         return SessionManagerPlan(SessionManagerAction.WAIT, wait=KEEPS_CLAIM)
     if manager.terminating:
         return _terminating(observed, manager, effective, now)

@@ -58,9 +58,9 @@ class ClaimReads:
         labelled = {name: claim for name, claim in found.items() if claim is not None}
         return KnownClaims(labelled, self.found, self.losses_confirmed)
 
-    def keep(self, pod: PodView) -> bool:
-        """Return whether a Pod must stay by what is known now, without a snapshot; see `KnownClaims.keep`."""
-        return bool(pod.claim_names) and self.known(pod.claim_names).keep(pod)
+    def must_stay(self, pod: PodView) -> bool:
+        """Return whether a Pod must stay by what is known now, without a snapshot; see `KnownClaims.must_stay`."""
+        return bool(pod.claim_names) and self.known(pod.claim_names).must_stay(pod)
 
     async def read_due(self, observed: ObservedCluster, limit: Callable[[], int]) -> None:
         """Read the claims that Pods mount and that the watch does not show, if that is due. An error stays in `error`.

@@ -27,7 +27,7 @@ from flamectl_operator.reconcile.quota_refusals import QuotaRefusals
 from flamectl_operator.reconcile.refusals import REFUSALS, RefusedError
 from flamectl_operator.reconcile.released_executors import ReleasedExecutors
 from flamectl_operator.reconcile.stores import FLAME_CLUSTERS, WHOLE_FLAME_CLUSTERS
-from flamectl_operator.reconcile.transform import keep
+from flamectl_operator.reconcile.transform import bounded
 from flamectl_operator.runtime.slow_start import in_parallel
 
 T = TypeVar("T", bound=KubernetesObject)
@@ -125,7 +125,7 @@ class ClusterReads:
     async def read(self, resource: Resource[T], name: str) -> T | None:
         """Read an object and return what is kept of it; None when it does not exist."""
         try:
-            return keep(await self.client.get(resource, self.owner.namespace, name))
+            return bounded(await self.client.get(resource, self.owner.namespace, name))
         except NotFoundError as error:
             if not error.of_object:
                 raise

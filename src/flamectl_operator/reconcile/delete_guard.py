@@ -36,7 +36,7 @@ def delete_guard(
             raise NotSentError(what, "belongs to a FlameCluster whose spec has changed")
         if not still_due():
             raise NotSentError(what, "may be needed by now")
-        if isinstance(child, PodView) and reads.claims.keep(child):
+        if isinstance(child, PodView) and reads.claims.must_stay(child):
             raise NotSentError(what, "may be the last one that has the data of its PersistentVolumeClaim")
         if resource in {PODS, CLAIMS}:
             lock()

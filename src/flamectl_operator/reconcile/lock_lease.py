@@ -18,7 +18,7 @@ from flamectl_operator.planning.lock import Foreign, HeldByOther, HeldLease, Obs
 from flamectl_operator.reconcile.cluster_io import ClusterIO
 from flamectl_operator.reconcile.lock_hold import LockHold
 from flamectl_operator.reconcile.refusals import REFUSALS, RefusedError
-from flamectl_operator.reconcile.transform import keep
+from flamectl_operator.reconcile.transform import bounded
 from flamectl_operator.reconcile.write_count import WRITES
 
 #: Seconds until a lock that another operator holds is read again, because it may be released before it expires.
@@ -150,8 +150,8 @@ class LockLease:
         WRITES.get().sent += 1
         try:
             if lease is None:
-                return keep(await self.io.client.create(LEASES, namespace, self.io.common.added_to(body)))
-            return keep(
+                return bounded(await self.io.client.create(LEASES, namespace, self.io.common.added_to(body)))
+            return bounded(
                 await self.io.client.merge_patch(LEASES, namespace, lease.name, self.io.common.joined_to(body, lease))
             )
         except (AlreadyExistsError, ConflictError, NotFoundError):

@@ -19,7 +19,13 @@ from flamectl_operator.kube.views import KubernetesObject, PersistentVolumeClaim
 from flamectl_operator.observed.flame_cluster import FlameClusterView, WholeFlameClusterView
 from flamectl_operator.planning import children
 from flamectl_operator.reconcile.claim_reservations import ClaimReservations
-from flamectl_operator.reconcile.transform import keep, keep_config_map, keep_network_policy, keep_pod, keep_service
+from flamectl_operator.reconcile.transform import (
+    bounded,
+    bounded_config_map,
+    bounded_network_policy,
+    bounded_pod,
+    bounded_service,
+)
 from flamectl_operator.runtime.slow_start import Acceptances
 
 T = TypeVar("T", bound=KubernetesObject)
@@ -31,12 +37,12 @@ WHOLE_FLAME_CLUSTERS: Resource[WholeFlameClusterView] = Resource(API_VERSION, KI
 CHILDREN: tuple[Resource[Any], ...] = (PODS, CLAIMS, *dict.fromkeys(child.resource for child in children.CHILDREN))
 #: Children that are found by their FlameCluster, because they may have any name.
 _INDEXED = frozenset({PODS, CLAIMS})
-#: The functions that reduce children whose content users can make large; `keep` reduces all others.
-_KEPT: dict[Resource[Any], Callable[[Any], Any]] = {
-    CONFIG_MAPS: keep_config_map,
-    NETWORK_POLICIES: keep_network_policy,
-    PODS: keep_pod,
-    SERVICES: keep_service,
+#: The functions that reduce children whose content users can make large; `bounded` reduces all others.
+_BOUNDED: dict[Resource[Any], Callable[[Any], Any]] = {
+    CONFIG_MAPS: bounded_config_map,
+    NETWORK_POLICIES: bounded_network_policy,
+    PODS: bounded_pod,
+    SERVICES: bounded_service,
 }
 
 
@@ -62,12 +68,12 @@ class Stores:
         """
         changes = ChangeCount()
         return cls(
-            flame_clusters=Store(transform=keep),
+            flame_clusters=Store(transform=bounded),
             children={
                 each.kind: Store(
                     _cluster_of if each in _INDEXED else lambda _child: None,  # found by its name
                     selects=lambda child: CLUSTER_LABEL in child.labels,  # as the watches do
-                    transform=_KEPT.get(each, keep),
+                    transform=_BOUNDED.get(each, bounded),
                     changes=changes,
                 )
                 for each in CHILDREN

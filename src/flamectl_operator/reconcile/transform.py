@@ -88,7 +88,7 @@ MAX_SHARED_SIZE = 2048
 
 _ENCODER = msgspec.json.Encoder()
 _NO_SPEC = ServiceSpec()
-#: The parts of an object that `keep` bounds: metadata, spec and status, as far as there is no other bound.
+#: The parts of an object that `bounded` bounds: metadata, spec and status, as far as there is no other bound.
 _MEASURED: dict[type[KubernetesObject], Callable[[Any], Any]] = {
     LeaseView: attrgetter("metadata", "spec"),
     PersistentVolumeClaimView: attrgetter("metadata", "spec", "status"),
@@ -111,7 +111,7 @@ def cost(part: Any) -> int:
     return len(encoded) * (1 if encoded.isascii() else _WIDE) + ENTRY_COST * encoded.count(b",")
 
 
-def keep(obj: T) -> T:
+def bounded(obj: T) -> T:
     """Return an object within the budgets; the same object when it is not unusually large."""
     measured, limit = _MEASURED.get(type(obj), _METADATA), _limit(obj)
     if cost(measured(obj)) <= limit:
@@ -150,12 +150,12 @@ def _reduced(obj: T, labels: int, annotations: int) -> T:
     return replace(obj, metadata=metadata, **changes)
 
 
-def keep_config_map(obj: ConfigMapView) -> ConfigMapView:
+def bounded_config_map(obj: ConfigMapView) -> ConfigMapView:
     """Return a ConfigMap with its content if it is a FlameCluster's.
 
     The content of every other ConfigMap is dropped, and `TOO_LARGE` replaces too much content.
     """
-    obj = keep(obj)
+    obj = bounded(obj)
     if obj.data is None and obj.binary_data is None:
         return obj
     if not _is_child(obj):
@@ -168,7 +168,7 @@ def keep_config_map(obj: ConfigMapView) -> ConfigMapView:
     return obj if (data, binary) == (obj.data, obj.binary_data) else replace(obj, data=data, binary_data=binary)
 
 
-def keep_service(obj: ServiceView) -> ServiceView:
+def bounded_service(obj: ServiceView) -> ServiceView:
     """Return a Service with its spec if it is a FlameCluster's."""
     spec = obj.spec
     # Decisions only ask whether these are the desired ones, and a patch replaces them as a whole.
@@ -179,15 +179,15 @@ def keep_service(obj: ServiceView) -> ServiceView:
         load_balancer_source_ranges=spec.load_balancer_source_ranges[:1],
         load_balancer_ip=spec.load_balancer_ip[:_LONGEST_VALUE],
     )
-    obj = keep(obj if shorter == spec else replace(obj, spec=shorter))
+    obj = bounded(obj if shorter == spec else replace(obj, spec=shorter))
     if not _is_child(obj):
         return obj if obj.spec == _NO_SPEC else replace(obj, spec=_NO_SPEC)
     return obj
 
 
-def keep_network_policy(obj: NetworkPolicyView) -> NetworkPolicyView:
+def bounded_network_policy(obj: NetworkPolicyView) -> NetworkPolicyView:
     """Return a NetworkPolicy with its spec if it may belong to a FlameCluster, and if the spec is not too large."""
-    obj = keep(obj)
+    obj = bounded(obj)
     ours = _is_child(obj)
     size = len(memoryview(obj.raw_spec))
     if ours and size <= MAX_POLICY_SIZE:
@@ -199,11 +199,11 @@ def keep_network_policy(obj: NetworkPolicyView) -> NetworkPolicyView:
     return replace(obj, raw_spec=NO_POLICY)
 
 
-def keep_pod(obj: PodView) -> PodView:
+def bounded_pod(obj: PodView) -> PodView:
     """Return a Pod that shares with other Pods what many have in common. Only the address of a session manager is kept."""
     if obj.status.pod_ip and not obj.name.endswith(f"-{SESSION_MANAGER}"):
         obj = replace(obj, status=replace(obj.status, pod_ip=""))
-    return _sharing(keep(_asking(obj)))
+    return _sharing(bounded(_asking(obj)))
 
 
 def _asking(pod: PodView) -> PodView:

@@ -40,11 +40,11 @@ from flamectl_operator.reconcile.transform import (
     MAX_SHARED_COST,
     MAX_SHARED_SIZE,
     MAX_TEXT,
-    keep,
-    keep_config_map,
-    keep_network_policy,
-    keep_pod,
-    keep_service,
+    bounded,
+    bounded_config_map,
+    bounded_network_policy,
+    bounded_pod,
+    bounded_service,
 )
 from tests.unit.builders import condition, controller_reference, ended, observed, pod, raw_spec, waiting
 
@@ -78,7 +78,7 @@ def _policy(
 
 def test_the_spec_of_a_cluster_network_policy_is_kept() -> None:
     found = _policy(owner=controller_reference())
-    assert keep_network_policy(found) is found
+    assert bounded_network_policy(found) is found
     assert not is_too_large_policy(found)
 
 
@@ -92,7 +92,7 @@ def test_the_spec_of_a_cluster_network_policy_is_kept() -> None:
     ],
 )
 def test_the_spec_of_another_or_too_large_network_policy_is_dropped(policy: NetworkPolicyView) -> None:
-    kept = keep_network_policy(policy)
+    kept = bounded_network_policy(policy)
     assert is_too_large_policy(kept)
     assert kept.metadata == policy.metadata
 
@@ -100,7 +100,7 @@ def test_the_spec_of_another_or_too_large_network_policy_is_dropped(policy: Netw
 @pytest.mark.parametrize("name", ["my-flame-config", "my-flame-client"])
 def test_content_of_a_clusters_config_map_is_kept(name: str) -> None:
     found = _config_map(name=name, owner=controller_reference())
-    assert keep_config_map(found) is found
+    assert bounded_config_map(found) is found
 
 
 def _manifest(text: str) -> dict[str, Any]:
@@ -110,7 +110,7 @@ def _manifest(text: str) -> dict[str, Any]:
 @pytest.mark.parametrize("size", [10, MAX_VALUE_SIZE, MAX_VALUE_SIZE + 1, 64 * 1024])
 def test_kept_config_map_needs_a_patch_exactly_when_its_content_differs(size: int) -> None:
     found = _config_map(owner=controller_reference(), size=size)
-    for config_map in (found, keep_config_map(found)):
+    for config_map in (found, bounded_config_map(found)):
         assert config_map_patch(config_map, _manifest("x" * size)) is None
         patch = config_map_patch(config_map, _manifest("x" * (size - 1) + "y"))
         assert patch is not None
@@ -120,14 +120,14 @@ def test_kept_config_map_needs_a_patch_exactly_when_its_content_differs(size: in
 @pytest.mark.parametrize("size", [10, 5_000])
 def test_patch_of_a_kept_config_map_takes_off_what_was_added(size: int) -> None:
     found = _config_map(owner=controller_reference())
-    added = keep_config_map(msgspec.structs.replace(found, data={**(found.data or {}), "more": "x" * size}))
+    added = bounded_config_map(msgspec.structs.replace(found, data={**(found.data or {}), "more": "x" * size}))
     patch = config_map_patch(added, _manifest("x" * 10))
     assert patch is not None
     assert patch["data"] == {"more": None}
 
 
 def test_binary_data_of_a_kept_config_map_is_taken_off() -> None:
-    found = keep_config_map(_config_map(owner=controller_reference(), binaryData={"a": "eA==" * 9000}))
+    found = bounded_config_map(_config_map(owner=controller_reference(), binaryData={"a": "eA==" * 9000}))
     assert _memory(found) < BUDGET
     patch = config_map_patch(found, _manifest("x" * 10))
     assert patch is not None
@@ -146,7 +146,7 @@ def test_kept_network_policy_needs_a_patch_exactly_when_its_rules_differ(number:
     metadata = _metadata(name="my-flame-network-policy", ownerReferences=[OWNER])
     fields = {"metadata": metadata, "spec": _with_clients(clients, ["ours", "theirs"])}
     found = _decoded(NetworkPolicyView, fields)
-    for policy in (found, keep_network_policy(found)):
+    for policy in (found, bounded_network_policy(found)):
         wanted = {"metadata": {"labels": {}}, "spec": _with_clients(clients, ["ours"])}
         assert network_policy_patch(policy, wanted) is None
         wanted = {"metadata": {"labels": {}}, "spec": _with_clients(clients[1:], ["ours"])}
@@ -160,14 +160,14 @@ def test_config_map_with_the_name_and_owner_of_a_clusters_takes_some_kib(value: 
     found = _decoded(
         ConfigMapView, {"metadata": _metadata(name="my-flame-config", ownerReferences=[OWNER]), "data": value}
     )
-    assert _memory(keep_config_map(found)) < BUDGET
+    assert _memory(bounded_config_map(found)) < BUDGET
 
 
 @pytest.mark.parametrize("field", ["ingress", "podSelector"])
 def test_network_policy_with_the_name_and_owner_of_a_clusters_takes_some_kib(field: str) -> None:
     spec = {field: [{"from": ["x" * 100] * 1000}] if field == "ingress" else {"matchLabels": _TEXTS}}
     metadata = _metadata(name="my-flame-network-policy", ownerReferences=[OWNER])
-    assert _memory(keep_network_policy(_decoded(NetworkPolicyView, {"metadata": metadata, "spec": spec}))) < BUDGET
+    assert _memory(bounded_network_policy(_decoded(NetworkPolicyView, {"metadata": metadata, "spec": spec}))) < BUDGET
 
 
 @pytest.mark.parametrize(
@@ -180,44 +180,44 @@ def test_network_policy_with_the_name_and_owner_of_a_clusters_takes_some_kib(fie
     ],
 )
 def test_content_of_another_labelled_config_map_is_dropped(foreign: ConfigMapView) -> None:
-    kept = keep_config_map(foreign)
+    kept = bounded_config_map(foreign)
     assert (kept.data, kept.binary_data) == (None, None)
     assert kept.metadata == foreign.metadata
 
 
 def test_impossible_content_is_replaced_by_a_marker() -> None:
-    kept = keep_config_map(_config_map(owner=controller_reference(), size=MAX_DATA_SIZE + 1))
+    kept = bounded_config_map(_config_map(owner=controller_reference(), size=MAX_DATA_SIZE + 1))
     assert is_too_large(kept)
-    assert keep_config_map(kept) == kept
+    assert bounded_config_map(kept) == kept
 
 
 def test_config_map_with_the_largest_flame_cluster_yaml_is_kept() -> None:
-    assert not is_too_large(keep_config_map(_config_map(owner=controller_reference(), size=64 * 1024)))
+    assert not is_too_large(bounded_config_map(_config_map(owner=controller_reference(), size=64 * 1024)))
 
 
 def test_large_annotations_are_reduced_to_those_that_the_operator_reads() -> None:
     read = {REVISION_ANNOTATION: "abc", DELETION_COST_ANNOTATION: "5"}
     large = {"example.com/notes": "x" * MAX_POD_COST, "flame.xflops.io/forged": "x"}
-    kept = keep_pod(pod(labels=LABEL | {"team": "a"}, annotations=read | large))
+    kept = bounded_pod(pod(labels=LABEL | {"team": "a"}, annotations=read | large))
     assert kept.annotations == read | {REDUCED: ""}
     assert kept.labels == LABEL | {"team": "a"}
 
 
 def test_large_labels_are_reduced_to_those_that_the_operator_reads() -> None:
     labels = LABEL | {f"example.com/label-{number}": "x" for number in range(2000)}
-    assert keep_pod(pod(labels=labels)).labels == LABEL | {REDUCED: ""}
+    assert bounded_pod(pod(labels=labels)).labels == LABEL | {REDUCED: ""}
 
 
 def test_fifty_labels_of_a_pod_template_are_kept_beside_large_annotations() -> None:
     labels = LABEL | {f"example.com/label-{number}": "value" for number in range(50)}
     found = pod(labels=labels, annotations={"a": "x" * MAX_POD_COST}, owner=controller_reference())
-    assert keep_pod(found).labels == labels
+    assert bounded_pod(found).labels == labels
 
 
 @pytest.mark.parametrize("name", sorted(name for name in vars(constants) if name.endswith("_ANNOTATION")))
 def test_every_annotation_of_the_operator_stays_beside_large_ones(name: str) -> None:
     own = {getattr(constants, name): "x" * 253}
-    assert keep(pod(annotations=own | {"a": "x" * MAX_POD_COST})).annotations == own | {REDUCED: ""}
+    assert bounded(pod(annotations=own | {"a": "x" * MAX_POD_COST})).annotations == own | {REDUCED: ""}
 
 
 def _metadata(**fields: Any) -> dict[str, Any]:
@@ -269,13 +269,13 @@ PARTS: dict[str, tuple[type[KubernetesObject], dict[str, Any]]] = {
 }
 REPLACED_AS_A_WHOLE = {"ports of a Service", "external addresses of a Service"}
 KEEP: dict[type[KubernetesObject], Any] = {
-    PodView: keep_pod,
-    ServiceView: keep_service,
-    ConfigMapView: keep_config_map,
-    NetworkPolicyView: keep_network_policy,
-    PersistentVolumeClaimView: keep,
-    LeaseView: keep,
-    FlameClusterView: keep,
+    PodView: bounded_pod,
+    ServiceView: bounded_service,
+    ConfigMapView: bounded_config_map,
+    NetworkPolicyView: bounded_network_policy,
+    PersistentVolumeClaimView: bounded,
+    LeaseView: bounded,
+    FlameClusterView: bounded,
 }
 #: Bytes of memory of an object that is kept, at most.
 BUDGET = 16 * 1024
@@ -392,11 +392,11 @@ def test_claim_whose_owners_are_too_large_is_not_taken_for_one_without_an_owner(
     assert is_ours(claim, owner)
     references = METADATA["name of an owner"]
     large = _decoded(PersistentVolumeClaimView, {"metadata": _metadata(labels=owner.labels("x"), **references)})
-    assert not is_ours(keep(large), owner)
+    assert not is_ours(bounded(large), owner)
 
 
 def test_name_that_a_too_large_object_has_is_told_with_the_reason() -> None:
-    service = keep_service(_decoded(ServiceView, PARTS["selector of a Service"][1]))
+    service = bounded_service(_decoded(ServiceView, PARTS["selector of a Service"][1]))
     message = name_taken(observed().owner, SERVICES, service).message
     assert "it is larger than any that the operator writes" in message
     assert len(message) < 300
@@ -409,7 +409,7 @@ def test_pods_that_come_and_go_with_labels_of_their_own_leave_little_behind() ->
         for number in range(4_000):
             owner = OwnerReference("v1", "A", f"{number}" + "n" * 3000, "u", controller=True)
             labels = LABEL | {f"{number}-{each}": "v" * 60 for each in range(20)}
-            keep_pod(pod(labels=labels, annotations={"a": f"{number}" + "\N{FIRE}" * 500}, owner=owner))
+            bounded_pod(pod(labels=labels, annotations={"a": f"{number}" + "\N{FIRE}" * 500}, owner=owner))
         kept, _ = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
@@ -424,7 +424,7 @@ def test_long_messages_of_a_pod_are_cut() -> None:
         init=[waiting("init", "ImagePullBackOff", long)],
         containers=[ended("main", message=long), waiting("other")],
     )
-    kept = keep_pod(found)
+    kept = bounded_pod(found)
     assert long[: MAX_TEXT + 1] not in msgspec.json.encode(kept).decode()
     assert kept.status.message == long[:MAX_TEXT]
     assert kept.status.container_statuses[1] == waiting("other")
@@ -433,7 +433,7 @@ def test_long_messages_of_a_pod_are_cut() -> None:
 
 def test_ordinary_pod_is_kept_unchanged() -> None:
     found = pod(labels=LABEL, annotations={"example.com/notes": "x"}, containers=[waiting("main", message="why")])
-    assert keep_pod(found) == found
+    assert bounded_pod(found) == found
 
 
 def _twin(name: str, annotation: str) -> PodView:
@@ -451,14 +451,14 @@ def test_pod_keeps_what_it_asks_of_a_node_while_it_has_none_and_asks_in_few_word
     whole = container.resources
     spec = PodSpec(node_name=node, node_selector={"disk": "ssd"}, containers=(container,), resources=whole)
 
-    found = keep_pod(msgspec.structs.replace(pod(), spec=spec)).spec
+    found = bounded_pod(msgspec.structs.replace(pod(), spec=spec)).spec
 
     asks = ((container,), whole, {"disk": "ssd"})
     assert (found.containers, found.resources, found.node_selector) == (asks if kept else ((), None, None))
 
 
 def test_pods_share_what_they_have_in_common() -> None:
-    first, second, other = (keep_pod(_twin(*each)) for each in (("a", "x"), ("b", "x"), ("c", "y")))
+    first, second, other = (bounded_pod(_twin(*each)) for each in (("a", "x"), ("b", "x"), ("c", "y")))
 
     assert first.metadata.labels is second.metadata.labels is other.metadata.labels
     assert first.metadata.owner_references is other.metadata.owner_references
@@ -467,14 +467,14 @@ def test_pods_share_what_they_have_in_common() -> None:
 
 
 def test_pod_without_anything_shares_nothing_of_another_kind() -> None:
-    kept = keep_pod(pod(labels={}, annotations={}))
+    kept = bounded_pod(pod(labels={}, annotations={}))
 
     assert kept.metadata.owner_references == ()
     assert (kept.metadata.labels, kept.metadata.annotations) == ({}, {})
 
 
 def test_large_annotation_is_not_remembered_for_other_pods() -> None:
-    first, second = (keep_pod(_twin(name, "x" * (MAX_SHARED_SIZE + 1))) for name in ("a", "b"))
+    first, second = (bounded_pod(_twin(name, "x" * (MAX_SHARED_SIZE + 1))) for name in ("a", "b"))
 
     assert first.annotations == second.annotations
     assert first.metadata.annotations is not second.metadata.annotations
@@ -484,7 +484,7 @@ def test_pod_keeps_the_time_of_its_last_write_alone() -> None:
     times = ("2025-01-01T00:00:00Z", "2025-01-03T00:00:00Z", "2025-01-02T00:00:00Z")
     entries = tuple(ManagedFieldsEntry(time) for time in times)
     found = pod()
-    kept = keep_pod(
+    kept = bounded_pod(
         msgspec.structs.replace(found, metadata=msgspec.structs.replace(found.metadata, managed_fields=entries))
     )
 
@@ -499,11 +499,11 @@ def _service(ports: int, owner: OwnerReference | None) -> ServiceView:
 
 
 def test_foreign_service_is_reduced_to_its_metadata() -> None:
-    assert keep_service(_service(3, None)).spec.ports == ()
+    assert bounded_service(_service(3, None)).spec.ports == ()
 
 
 def test_service_of_a_flame_cluster_keeps_its_spec() -> None:
-    assert len(keep_service(_service(2, controller_reference())).spec.ports) == 2
+    assert len(bounded_service(_service(2, controller_reference())).spec.ports) == 2
 
 
 def test_stores_keep_the_reduced_object_from_lists_events_and_answers() -> None:
@@ -542,4 +542,4 @@ def test_status_with_too_many_fields_is_dropped() -> None:
 
 def test_pod_view_without_metadata_is_kept_unchanged() -> None:
     empty = PodView()
-    assert keep_pod(empty) == empty
+    assert bounded_pod(empty) == empty
