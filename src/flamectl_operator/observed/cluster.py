@@ -19,6 +19,7 @@ from flamectl_operator.kube.views import KubernetesObject, PersistentVolumeClaim
 from flamectl_operator.observed import pods
 from flamectl_operator.observed.claims import KnownClaims, users_of_claims
 from flamectl_operator.observed.component import Component
+from flamectl_operator.observed.detached import is_detached
 from flamectl_operator.observed.executor import Executor
 from flamectl_operator.observed.executor_mark import Marks
 from flamectl_operator.observed.first_seen import FirstSeen
@@ -26,7 +27,6 @@ from flamectl_operator.observed.group import ObservedGroup
 from flamectl_operator.observed.incarnation import incarnation_of
 from flamectl_operator.observed.object_cache import ObjectCaches
 from flamectl_operator.observed.pod_problem import PodProblem
-from flamectl_operator.observed.released import is_released
 from flamectl_operator.observed.views import Views
 
 
@@ -137,11 +137,11 @@ class ObservedCluster:
         return ObservedGroup(self.executors, self.marks, self.flame.snapshot)
 
     @cached_property
-    def released(self) -> tuple[PodView, ...]:
+    def detached(self) -> tuple[PodView, ...]:
         """The Pods of executors that run without a label by which executors are found, or without an owner."""
         found = {executor.name for executor in self.executors}
         bare = {pod.name: pod for pod in (*self.views.out_of_view, *self.views.labelled_pods) if pod.name not in found}
-        return tuple(pod for pod in bare.values() if is_released(pod, self.owner))
+        return tuple(pod for pod in bare.values() if is_detached(pod, self.owner))
 
     @cached_property
     def claims(self) -> dict[str, PersistentVolumeClaimView]:

@@ -11,8 +11,8 @@ from datetime import datetime, timedelta
 
 from flamectl_operator.flame.knowledge import SNAPSHOT_RECHECK_SECONDS
 from flamectl_operator.observed import scheduling
+from flamectl_operator.observed.detached import DETACHED_RECHECK_SECONDS, lost_metadata
 from flamectl_operator.observed.executor import Executor
-from flamectl_operator.observed.released import RELEASED_RECHECK_SECONDS, lost_metadata
 from flamectl_operator.observed.working_time import terminal_since
 from flamectl_operator.planning.budget import floor, surge
 from flamectl_operator.planning.deletion import deletion_order, given_up_at, in_brackets
@@ -27,7 +27,7 @@ from flamectl_operator.runtime.outcome import Outcome, blocked, wait, wait_until
 
 #: The executors that may run without their labels or their owner while further ones are created; as many as are wanted, if that
 #: is more.
-MAX_RELEASED = 10
+MAX_DETACHED = 10
 
 
 def plan_scale(group: PlannedGroup, limit: int) -> ScalePlan:
@@ -111,23 +111,23 @@ def creation_wait(group: PlannedGroup) -> Outcome | None:
     deferral = group.effective.backoff.back_off("executors", group.now.wall)
     if deferral is None and group.effective.update_strategy.type == "Recreate":
         deferral = _recreate_wait(group)
-    return deferral or _many_released(group)
+    return deferral or _many_detached(group)
 
 
-def _many_released(group: PlannedGroup) -> Outcome | None:
+def _many_detached(group: PlannedGroup) -> Outcome | None:
     """Return why no executor is created while many run without their labels or their owner: each new one would lose them as well.
 
     A person takes the labels off a few executors for inspection.
     """
-    released = group.cluster.released
-    if len(released) <= max(MAX_RELEASED, group.effective.replicas):
+    detached = group.cluster.detached
+    if len(detached) <= max(MAX_DETACHED, group.effective.replicas):
         return None
-    lost = lost_metadata(released[-1], group.cluster.owner)
+    lost = lost_metadata(detached[-1], group.cluster.owner)
     return blocked(
         "LabelsChanged",
-        f"{len(released)} executors, such as {released[-1].name}, run and lack {lost}, so the operator creates no more"
+        f"{len(detached)} executors, such as {detached[-1].name}, run and lack {lost}, so the operator creates no more"
         " (stop the program that takes it off, then delete these Pods)",
-        RELEASED_RECHECK_SECONDS if group.cluster.views.out_of_view else None,
+        DETACHED_RECHECK_SECONDS if group.cluster.views.out_of_view else None,
     )
 
 

@@ -131,7 +131,7 @@ class ClusterIO(ClusterReads):
         self._creations += 1
         store.absorb(created)
         if resource is PODS and names.executor_id(self.owner.name, name) is not None:
-            self.released.note_created(name)
+            self.detached.note_created(name)
         return created
 
     async def patch(self, resource: Resource[T], name: str, changes: Mapping[str, Any]) -> T | None:

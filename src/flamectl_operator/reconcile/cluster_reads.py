@@ -23,9 +23,9 @@ from flamectl_operator.observed.views import Views
 from flamectl_operator.planning.children import CHILDREN
 from flamectl_operator.reconcile.claim_reads import ClaimReads
 from flamectl_operator.reconcile.controller_context import ControllerContext
+from flamectl_operator.reconcile.detached_executors import DetachedExecutors
 from flamectl_operator.reconcile.quota_refusals import QuotaRefusals
 from flamectl_operator.reconcile.refusals import REFUSALS, RefusedError
-from flamectl_operator.reconcile.released_executors import ReleasedExecutors
 from flamectl_operator.reconcile.stores import FLAME_CLUSTERS, WHOLE_FLAME_CLUSTERS
 from flamectl_operator.reconcile.transform import bounded
 from flamectl_operator.runtime.slow_start import in_parallel
@@ -58,7 +58,7 @@ class ClusterReads:
         #: What is known about the claims that Pods mount.
         self.claims = ClaimReads(owner.namespace, self.stores, self.clock, self._read_claim)
         #: Executors that the watch no longer shows and that run on.
-        self.released = ReleasedExecutors(owner)
+        self.detached = DetachedExecutors(owner)
         self._children = [(each.resource, each.name(owner.name)) for each in CHILDREN]
 
     def begin(self, generation: int, writes_in_flight: Callable[[], int]) -> None:
@@ -76,7 +76,7 @@ class ClusterReads:
             self.stores.changes,
             self._quota_refusals.names,
             self.claims.found,
-            self.released.pods,
+            self.detached.pods,
             self.claims.losses_confirmed,
             self.wanted,
         )
@@ -100,7 +100,7 @@ class ClusterReads:
             flame=flame,
             quota_refused=self._quota_refusals.names,
             claims_read=self.claims.found,
-            out_of_view=self.released.pods,
+            out_of_view=self.detached.pods,
             losses_confirmed=self.claims.losses_confirmed,
             wanted=self.wanted,
         )
@@ -175,10 +175,10 @@ class ClusterReads:
         """Read the claims that Pods mount and that the watch does not show, if that is due; see `ClaimReads.read_due`."""
         await self.claims.read_due(self.observe(), self.writes_in_flight)
 
-    async def read_released(self, deleted: Collection[str]) -> None:
-        """Read the executors that vanished since the last look; see `ReleasedExecutors.read`."""
+    async def read_detached(self, deleted: Collection[str]) -> None:
+        """Read the executors that vanished since the last look; see `DetachedExecutors.read`."""
         read = partial(self.read, PODS)
-        await self.released.read(self.observe(), deleted, read, self.writes_in_flight, self.clock.monotonic())
+        await self.detached.read(self.observe(), deleted, read, self.writes_in_flight, self.clock.monotonic())
 
     async def confirm_claims(self, pods: Iterable[PodView]) -> None:
         """Read the claims of Pods that are about to be deleted; see `ClaimReads.confirm`."""

@@ -80,7 +80,7 @@ class ClusterState:
         spec = await self._desired(cluster, config.flame)
         self._io.wanted = WantedSessionManager.of(spec.desired, self.status.stored)
         await self._io.resolve_unknown_writes()
-        await self._io.read_released(self._io.deleted)
+        await self._io.read_detached(self._io.deleted)
         await self._io.read_claims()
         observed, now = self._io.observe(), self._clock.reading()
         await self._record_losses(observed)

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from flamectl_operator.observed import pods
 from flamectl_operator.observed.cluster import ObservedCluster
 from flamectl_operator.observed.component import Component
+from flamectl_operator.observed.detached import lost_metadata
 from flamectl_operator.observed.executor import Executor
 from flamectl_operator.observed.object_cache import ObjectCache
 from flamectl_operator.observed.pod_problem import MAX_CAUSE
-from flamectl_operator.observed.released import lost_metadata
 from flamectl_operator.runtime.text import one_line
 
 #: The reason for each component.
@@ -75,7 +75,7 @@ def loss_events(earlier: ObservedCluster, observed: ObservedCluster, deleted: Co
             if not some:
                 continue
             several = len(some) > 1
-            lacks = {pod.uid: lost_metadata(pod, observed.owner) for pod in observed.released} if gone else {}
+            lacks = {pod.uid: lost_metadata(pod, observed.owner) for pod in observed.detached} if gone else {}
             causes = (_why(each, current, lacks.get(each.pod.uid, ""), several=several) for each, current in some)
             why = "; ".join(dict.fromkeys(causes))
             who, them = _listed([each for each, _ in some]), "them" if several else "it"

@@ -14,7 +14,7 @@ from flamectl_operator.api.constants import CLUSTER_LABEL, SESSION_MANAGER_ANNOT
 from flamectl_operator.desired import names
 from flamectl_operator.kube.resources import PODS
 from flamectl_operator.kube.views import parse_time
-from flamectl_operator.observed.released import RELEASED_RECHECK_SECONDS
+from flamectl_operator.observed.detached import DETACHED_RECHECK_SECONDS
 from flamectl_operator.observed.waiting import READY_TIMEOUT_SECONDS
 from flamectl_operator.planning.part import listed
 from flamectl_operator.reconcile.outcomes import CHANGED_RECHECK_SECONDS
@@ -669,7 +669,7 @@ async def _creates_no_more_until_they_are_gone(world: StepHarness, lost: str) ->
 
     for each in world.executor_ids[:-1]:
         world.api.remove("pods", executor_name(each))
-    world.clock.elapsed += RELEASED_RECHECK_SECONDS
+    world.clock.elapsed += DETACHED_RECHECK_SECONDS
     await world.converge()
     assert world.status.reason == "Healthy"
 

@@ -9,14 +9,14 @@ from flamectl_operator.api.constants import CLUSTER_LABEL
 from flamectl_operator.desired.metadata import Identity
 from flamectl_operator.kube.pod_views import PodView
 from flamectl_operator.observed.cluster import ObservedCluster
-from flamectl_operator.observed.released import RELEASED_RECHECK_SECONDS, is_released
+from flamectl_operator.observed.detached import DETACHED_RECHECK_SECONDS, is_detached
 from flamectl_operator.runtime.slow_start import in_parallel
 
 #: The most Pods that are read again at once to see whether they still run.
 MAX_READ_AGAIN = 64
 
 
-class ReleasedExecutors:
+class DetachedExecutors:
     """The executors of one FlameCluster that run and that the watch does not show, as far as this process saw them leave."""
 
     def __init__(self, owner: Identity) -> None:
@@ -63,7 +63,7 @@ class ReleasedExecutors:
             }
         if left:
             left -= {pod.name for pod in observed.views.labelled_pods}
-        if not left and not (self.pods and now >= self._read_at + RELEASED_RECHECK_SECONDS):
+        if not left and not (self.pods and now >= self._read_at + DETACHED_RECHECK_SECONDS):
             return
         again, self.pods = self.pods[:MAX_READ_AGAIN], self.pods[MAX_READ_AGAIN:]
         left |= {pod.name for pod in again}
@@ -71,7 +71,7 @@ class ReleasedExecutors:
         async def look(name: str) -> None:
             pod = await read(name)
             left.discard(name)
-            if pod is not None and is_released(pod, self._owner) and pod.labels.get(CLUSTER_LABEL) != self._owner.name:
+            if pod is not None and is_detached(pod, self._owner) and pod.labels.get(CLUSTER_LABEL) != self._owner.name:
                 self.pods += (pod,)
 
         self._read_at = now

@@ -9,10 +9,10 @@ from flamectl_operator.kube.pod_views import PodView
 from flamectl_operator.observed import pods
 
 #: Seconds after which executors that the watch does not show are read again, because no event tells of their end.
-RELEASED_RECHECK_SECONDS = 30.0
+DETACHED_RECHECK_SECONDS = 30.0
 
 
-def is_released(pod: PodView, owner: Identity) -> bool:
+def is_detached(pod: PodView, owner: Identity) -> bool:
     """Return whether a Pod that lacks a label or the owner is an executor that was this FlameCluster's, and runs on."""
     return (
         names.executor_id(owner.name, pod.name) is not None
@@ -22,7 +22,7 @@ def is_released(pod: PodView, owner: Identity) -> bool:
 
 
 def lost_metadata(pod: PodView, owner: Identity) -> str:
-    """Return what a released executor lacks, for a message."""
+    """Return what a detached executor lacks, for a message."""
     selector = owner.selector(EXECUTOR_MANAGER).items()
     labels = ", ".join(f"{key}={value}" for key, value in selector if pod.labels.get(key) != value)
     several = "s" * (", " in labels)
