@@ -327,7 +327,7 @@ def a_plan_ends_after_its_first_pass() -> None:
 
 @_needing("edits_marks")
 def a_mark_that_cannot_be_read_is_believed() -> None:
-    _set(executor_mark.Marks, "misread", lambda *_: False)
+    _set(executor_mark.Marks, "is_invalid", lambda *_: False)
 
 
 @_needing("edits_marks")
@@ -1693,7 +1693,7 @@ def news_of_flame_brings_no_pass() -> None:
 
 @_needing("flame")
 def work_is_forgotten_while_the_session_manager_is_not_ready() -> None:
-    _set(observed.ObservedCluster, "work", property(lambda self: self.flame.snapshot))
+    _set(observed.ObservedCluster, "last_snapshot", property(lambda self: self.flame.snapshot))
 
 
 @_needing("flame")

@@ -53,8 +53,8 @@ class Knowledge:
         not_ready_since: Since when each node that is not ready in the table has been seen so. A node that has left the table
             counts as well, for as long as a snapshot is valid.
         unstarted_since: Since when each node has been seen to start nothing of all that is listed on it.
-        left: What it said last before nobody asked any more, for as long as a snapshot is valid; None unless OFF.
-        first: The names of all nodes in its first answer in this incarnation, whatever came later; None before that.
+        last_snapshot: What it said last before nobody asked any more, for as long as a snapshot is valid; None unless OFF.
+        first_nodes: The names of all nodes in its first answer in this incarnation, whatever came later; None before that.
     """
 
     phase: Phase = Phase.OFF
@@ -69,8 +69,8 @@ class Knowledge:
     problem: str = ""
     not_ready_since: Mapping[str, float] = field(default_factory=dict)
     unstarted_since: Mapping[str, float] = field(default_factory=dict)
-    left: SessionManagerSnapshot | None = None
-    first: frozenset[str] | None = None
+    last_snapshot: SessionManagerSnapshot | None = None
+    first_nodes: frozenset[str] | None = None
 
     @property
     def fresh(self) -> SessionManagerSnapshot | None:
@@ -80,8 +80,8 @@ class Knowledge:
     @cached_property
     def size(self) -> int:
         """Bytes that it takes in memory, as an estimate: the answers, and the names that it keeps beside them."""
-        answers = sum(each.size for each in (self.snapshot, self.left) if each is not None)
-        return answers + _size(self.first or ()) + _size(self.not_ready_since) + _size(self.unstarted_since)
+        answers = sum(each.size for each in (self.snapshot, self.last_snapshot) if each is not None)
+        return answers + _size(self.first_nodes or ()) + _size(self.not_ready_since) + _size(self.unstarted_since)
 
     @property
     def unknown_since(self) -> float:
@@ -124,7 +124,7 @@ def answered(known: Knowledge, snapshot: SessionManagerSnapshot, asked: float, n
             name: known.not_ready_since.get(name, now) for name, state in states.items() if state is not NodeState.READY
         },
         unstarted_since=unstarted_since,
-        first=snapshot.names if known.first is None else known.first,
+        first_nodes=snapshot.names if known.first_nodes is None else known.first_nodes,
     )
 
 
@@ -136,7 +136,7 @@ def unanswered(known: Knowledge, phase: Phase, cause: str, problem: str) -> Know
 
 def forgotten(known: Knowledge, cause: str, problem: str) -> Knowledge:
     """Return the knowledge after all that takes memory was given up."""
-    rest = replace(known, not_ready_since={}, unstarted_since={}, left=None, first=None)
+    rest = replace(known, not_ready_since={}, unstarted_since={}, last_snapshot=None, first_nodes=None)
     return rest if known.phase is Phase.OFF else unanswered(rest, Phase.UNKNOWN, cause, problem)
 
 

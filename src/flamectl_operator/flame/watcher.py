@@ -143,8 +143,8 @@ class Watcher(Flame):
         followed = self._followed.get(key)
         if followed is None:
             known = self._off.get(key, OFF)
-            if known.left is not None and self._clock.boottime() - known.said_at > BELIEVED:
-                known = self._off[key] = replace(known, left=None)
+            if known.last_snapshot is not None and self._clock.boottime() - known.said_at > BELIEVED:
+                known = self._off[key] = replace(known, last_snapshot=None)
             return known
         known = followed.knowledge
         if known.phase is Phase.KNOWN and self._clock.boottime() - known.said_at > BELIEVED:
@@ -165,7 +165,11 @@ class Watcher(Flame):
         now = self._clock.boottime()
         if target is None:
             off = Knowledge(
-                incarnation=known.incarnation, since=now, said_at=known.said_at, left=known.snapshot, first=known.first
+                incarnation=known.incarnation,
+                since=now,
+                said_at=known.said_at,
+                last_snapshot=known.snapshot,
+                first_nodes=known.first_nodes,
             )
             self._off.setdefault(key, off)
             return

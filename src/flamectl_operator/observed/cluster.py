@@ -198,10 +198,12 @@ class ObservedCluster:
         )
 
     @property
-    def work(self) -> SessionManagerSnapshot | None:
+    def last_snapshot(self) -> SessionManagerSnapshot | None:
         """The last answer about work of this incarnation of the session manager, which may be unready now; None when unknown."""
-        left = self.views.flame.left if self.views.flame.incarnation == self.session_manager_incarnation else None
-        return left if self.flame.snapshot is None else self.flame.snapshot
+        before = (
+            self.views.flame.last_snapshot if self.views.flame.incarnation == self.session_manager_incarnation else None
+        )
+        return before if self.flame.snapshot is None else self.flame.snapshot
 
     @cached_property
     def unready_components(self) -> tuple[Component, ...]:

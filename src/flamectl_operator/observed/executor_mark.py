@@ -50,7 +50,7 @@ class Marks:
         rebound. A node clock that is ahead may hide an executor that started too early.
         """
         if executor.session_manager_incarnation not in self._present:
-            return self.misread(executor) and _started_since(executor, self.manager)
+            return self.is_invalid(executor) and _started_since(executor, self.manager)
         if not executor.rebound or self.manager is None:
             return True
         started = executor.running_since
@@ -61,8 +61,8 @@ class Marks:
         """Return whether an executor started before the session manager's container, as far as the clocks of their nodes tell."""
         return not _started_since(executor, self.manager)
 
-    def misread(self, executor: Executor) -> bool:
-        """Return whether an executor's mark tells nothing, because the operator cannot have written it.
+    def is_invalid(self, executor: Executor) -> bool:
+        """Return whether an executor's mark is not valid, because the operator cannot have written it.
 
         It has no form of an incarnation, counts restarts that have not happened, or names another Pod although the executor was
         created when the present one existed. Creation times are both by the API server's clock.

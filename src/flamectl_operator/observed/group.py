@@ -75,12 +75,12 @@ class ObservedGroup:
         return tuple(executor for executor in self.live if not self.marks.follows(executor))
 
     @cached_property
-    def unmarked(self) -> tuple[Executor, ...]:
+    def with_invalid_marks(self) -> tuple[Executor, ...]:
         """The live executors whose marks tell nothing, and that started before the present session manager."""
-        return tuple(each for each in self.unbound if each.started and self.marks.misread(each))
+        return tuple(each for each in self.unbound if each.started and self.marks.is_invalid(each))
 
     @cached_property
-    def mismarked(self) -> tuple[Executor, ...]:
+    def with_wrong_marks(self) -> tuple[Executor, ...]:
         """The live executors that belong to the present incarnation of the session manager, though their mark says otherwise."""
         present = self.marks.incarnation
         return tuple(

@@ -218,7 +218,7 @@ class ClusterPlan(Comparison):
         if waits_for_tasks or effective.idleness.undecided or len(observed.group.ready) < len(observed.executors):
             return True
         by_spec = effective.group.update_strategy.type != "OnDelete" and bool(self.group.stale)
-        replacing = by_spec or bool(observed.group.unmarked)
+        replacing = by_spec or bool(observed.group.with_invalid_marks)
         snapshot = observed.flame.snapshot
         if len(observed.executors) > effective.group.replicas or replacing or snapshot is None:
             return True

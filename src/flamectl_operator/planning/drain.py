@@ -44,10 +44,10 @@ def drainable(executor: Executor, observed: ObservedCluster, group: EffectiveGro
     Flame knows no work of an executor of an earlier session manager. Where only times of nodes make it one, work that Flame lists
     proves them wrong.
     """
-    snapshot = observed.work
+    snapshot = observed.last_snapshot
     if snapshot is None or group.suspended or group.drain_timeout == 0:
         return False
-    if observed.marks.misread(executor) and snapshot.load(executor.name)[0] is Load.BUSY:
+    if observed.marks.is_invalid(executor) and snapshot.load(executor.name)[0] is Load.BUSY:
         return True
     return (executor.ready or snapshot.known(executor.name)) and observed.marks.follows(executor)
 
@@ -71,7 +71,7 @@ def undecided(group: PlannedGroup) -> bool:
         return not wanted.suspended
     load_matters = wanted.drain_timeout > 0 or wanted.scaling is not None
     # A session manager that has become ready since the pass began is asked when the next one begins.
-    asked_next = flame.phase is Phase.OFF and cluster.session_manager_ready and cluster.work is not None
+    asked_next = flame.phase is Phase.OFF and cluster.session_manager_ready and cluster.last_snapshot is not None
     answers = flame.fresh is not None or asked_next
     return load_matters and answers and group.now.boottime - flame.said_at > RECENT_SNAPSHOT_SECONDS
 
@@ -139,7 +139,7 @@ def _deletion(
     observed, now = group.cluster, group.now
     if group.effective.suspended:
         return Deletion.SUSPENDED
-    lost = executor.started and not observed.marks.follows(executor) and not observed.marks.misread(executor)
+    lost = executor.started and not observed.marks.follows(executor) and not observed.marks.is_invalid(executor)
     if observed.session_manager_ready and lost:
         return Deletion.LOST
     flame = observed.flame

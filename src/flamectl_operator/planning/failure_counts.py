@@ -87,8 +87,8 @@ def object_cache_uncounted(cache: ObjectCache, backoff: ReplacementBackoff, sett
 
     It is not a failure when its node is gone or shuts down, or when the object cache had worked for a while.
     """
-    fresh = cache.pod.uid not in backoff.counted_pods and _ended(cache, backoff)
-    return fresh and not _worked_long(cache, OBJECT_CACHE, settings)
+    uncounted = cache.pod.uid not in backoff.counted_pods and _ended(cache, backoff)
+    return uncounted and not _worked_long(cache, OBJECT_CACHE, settings)
 
 
 def count_executors(wanted: EffectiveGroup, group: ObservedGroup, next_id: int, now: datetime) -> ReplacementBackoff:
@@ -139,8 +139,8 @@ def executor_uncounted(executor: Executor, wanted: EffectiveGroup) -> bool:
     It is not a failure when its node is gone or shuts down, or when the executor had worked for a while: in a large cluster some
     executors end now and then, which says nothing about their replacements.
     """
-    fresh = made_since(executor, wanted.backoff) and not disrupted(executor.pod)
-    return fresh and not _worked_long(executor, EXECUTOR_MANAGER, wanted.settings)
+    uncounted = made_since(executor, wanted.backoff) and not disrupted(executor.pod)
+    return uncounted and not _worked_long(executor, EXECUTOR_MANAGER, wanted.settings)
 
 
 def _ended(component: Component, backoff: ReplacementBackoff) -> bool:

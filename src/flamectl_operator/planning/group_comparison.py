@@ -29,10 +29,10 @@ class GroupComparison:
     @cached_property
     def to_replace(self) -> tuple[Executor, ...]:
         """The live executors that are replaced within the budget: the stale ones, and those whose marks tell nothing."""
-        stale, unmarked = self.stale, self.observed.unmarked
-        return (*stale, *(each for each in unmarked if each not in stale)) if unmarked else stale
+        stale, invalid = self.stale, self.observed.with_invalid_marks
+        return (*stale, *(each for each in invalid if each not in stale)) if invalid else stale
 
     @property
-    def fresh(self) -> tuple[Executor, ...]:
+    def up_to_date(self) -> tuple[Executor, ...]:
         """The live executors of the wanted revision, by id."""
         return self.observed.by_revision.get(self.effective.desired.template.revision, ())

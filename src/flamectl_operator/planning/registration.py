@@ -45,7 +45,7 @@ def holds_rollout(group: PlannedGroup) -> bool:
     return group.effective.backoff.failures > 0 and any(each.new(group.effective) for each in group.unregistered)
 
 
-def superseded(group: PlannedGroup) -> frozenset[str]:
+def stale_of_no_use(group: PlannedGroup) -> frozenset[str]:
     """Return the names of stale executors that are ready, do not register and do no work, so that their deletion needs no budget.
 
     There are none while fewer than half of the ready executors are registered, because the session manager itself is in doubt
@@ -115,7 +115,7 @@ def _advice(group: GroupComparison) -> str:
     look = "look at its log, and correct spec.executorManager"
     if not _rolls_out(group):
         return look
-    stale = len(group.observed.live) - len(group.fresh)
+    stale = len(group.observed.live) - len(group.up_to_date)
     stay = (
         "1 executor of the earlier revision stays" if stale == 1 else f"{stale} executors of the earlier revision stay"
     )
@@ -124,4 +124,4 @@ def _advice(group: GroupComparison) -> str:
 
 def _rolls_out(group: GroupComparison) -> bool:
     """Return whether executors of an earlier revision are still there."""
-    return len(group.fresh) < len(group.observed.live)
+    return len(group.up_to_date) < len(group.observed.live)

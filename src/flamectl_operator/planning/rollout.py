@@ -15,7 +15,7 @@ from flamectl_operator.planning.deletion import deletion_order
 from flamectl_operator.planning.drain import split_drainable, undecided
 from flamectl_operator.planning.parts import LOST, MAKE_ROOM, STALE, RolloutPlan
 from flamectl_operator.planning.planned_group import PlannedGroup
-from flamectl_operator.planning.registration import holds_rollout, of_no_use, superseded
+from flamectl_operator.planning.registration import holds_rollout, of_no_use, stale_of_no_use
 from flamectl_operator.runtime.clock_reading import ClockReading
 from flamectl_operator.runtime.outcome import Outcome, wait, wait_until
 
@@ -39,7 +39,7 @@ def plan_rollout(group: PlannedGroup, *, keep_stale: bool) -> RolloutPlan:
     if not cluster.session_manager_ready:
         return _without_session_manager(group)
     others = existing.unbound
-    lost = [each for each in cluster.deletable(others) if each.started and not cluster.marks.misread(each)]
+    lost = [each for each in cluster.deletable(others) if each.started and not cluster.marks.is_invalid(each)]
     gone = {executor.name for executor in lost}
     stale = [each for each in group.to_replace if each.name not in gone]
     serving = [each for each in existing.serving if each.name not in gone] if stale else []
@@ -47,8 +47,8 @@ def plan_rollout(group: PlannedGroup, *, keep_stale: bool) -> RolloutPlan:
     due = stale
     if group.effective.update_strategy.type == "OnDelete":
         # The change of a spec waits for a user. An executor of an earlier session manager does not, because Flame has lost it.
-        unmarked = {executor.name for executor in existing.unmarked}
-        due = [executor for executor in stale if executor.name in unmarked]
+        invalid = {executor.name for executor in existing.with_invalid_marks}
+        due = [executor for executor in stale if executor.name in invalid]
     asking = bool(due) and undecided(group)
     manager_first = group.prerequisites.session_manager_first
     may_replace = not manager_first and not caches_first and not keep_stale and not asking
@@ -67,7 +67,7 @@ def plan_rollout(group: PlannedGroup, *, keep_stale: bool) -> RolloutPlan:
         delete=(*((executor, LOST) for executor in lost), *((executor, STALE) for executor in delete)),
         drain=drain,
         rebind=tuple(executor for executor in others if not executor.started and executor.name not in leaving),
-        mend=tuple(executor for executor in existing.mismarked if executor.name not in leaving),
+        mend=tuple(executor for executor in existing.with_wrong_marks if executor.name not in leaving),
         waits=(deferral, *ask) if left else (),
     )
 
@@ -91,8 +91,8 @@ def _without_session_manager(group: PlannedGroup) -> RolloutPlan:
     starting = manager if manager is not None and manager.live and manager.failure is None else None
     since = None if starting is None else _without_room_since(cluster, starting, group.now)
     if since is None:
-        fresh = tuple(each for each in others if not each.started and not group.effective.stale(each))
-        return RolloutPlan(rebind=() if starting is None else fresh, waits=waits)
+        waiting = tuple(each for each in others if not each.started and not group.effective.stale(each))
+        return RolloutPlan(rebind=() if starting is None else waiting, waits=waits)
     if placed := [executor for executor in live if executor.pod.spec.node_name]:
         until = since + timedelta(seconds=ROOM_TIMEOUT_SECONDS)
         if until <= group.now.wall:
@@ -123,14 +123,14 @@ def _stale_to_delete(group: PlannedGroup, stale: Sequence[Executor], serving: Se
         return list(stale)
     # A stale executor that is not ready, or does not register, can be deleted without budget, because it does not serve. So a
     # broken rollout can be rolled back or superseded.
-    useless = superseded(group)
+    useless = stale_of_no_use(group)
     free = [executor for executor in stale if not executor.ready or executor.name in useless]
     if group.effective.backoff.repeated or holds_rollout(group):
         # Each attempt is ready for a moment before it fails, so without this each attempt would cost working executors.
         return free
     spare = max(0, len(serving) - replacement_floor(strategy, group.effective.replicas))
     ready = [executor for executor in stale if executor.ready and executor.name not in useless]
-    return free + deletion_order(ready, group.effective, group.cluster.work, of_no_use(group))[:spare]
+    return free + deletion_order(ready, group.effective, group.cluster.last_snapshot, of_no_use(group))[:spare]
 
 
 def _rollout_wait(group: PlannedGroup, left: int, kept: int) -> Outcome:
@@ -140,8 +140,8 @@ def _rollout_wait(group: PlannedGroup, left: int, kept: int) -> Outcome:
         return wait("OnDelete", f"{stale} will be replaced after somebody deletes {'it' if kept == 1 else 'them'}")
     if group.effective.update_strategy.type == "OnDelete":
         return wait("RollingUpdate", f"replacing {left} executor{'s' * (left != 1)} of an earlier session manager")
-    fresh = len(group.fresh)
-    message = f"rolling update: {fresh} of {group.effective.replicas} executors are on the current revision"
+    up_to_date = len(group.up_to_date)
+    message = f"rolling update: {up_to_date} of {group.effective.replicas} executors are on the current revision"
     if group.effective.backoff.repeated and not holds_rollout(group):
         seconds = group.effective.settings.stable_after_seconds
         message += f"; some failed, and the update continues after a newer executor has been ready for {seconds:.0f} s"

@@ -57,7 +57,7 @@ def _surplus(group: PlannedGroup, count: int) -> tuple[list[Executor], tuple[Out
     """
     cluster, existing, wanted = group.cluster, group.observed, group.effective
     useless = of_no_use(group) | {each.name for each in group.overdue}
-    order = deletion_order(cluster.deletable(existing.live), wanted, cluster.work, useless)[:count]
+    order = deletion_order(cluster.deletable(existing.live), wanted, cluster.last_snapshot, useless)[:count]
     serving = {each.name for each in existing.serving}
     spare = len(serving) - floor(wanted.update_strategy, wanted.replicas)
     chosen: list[Executor] = []

@@ -49,10 +49,10 @@ class ExecutorIds:
         """Take in the first answer, which may come in the midst of a pass; the names in it are not used."""
         flame = observed.flame
         # A pass may last longer than the session manager that answered meanwhile.
-        if flame.first is None or flame.incarnation == self._heard:
+        if flame.first_nodes is None or flame.incarnation == self._heard:
             return
         self._heard, end = flame.incarnation, min(self.next_id + MAX_STEP, names.MAX_ID + 1)
-        ids = {name: names.executor_id(observed.owner.name, name) for name in flame.first}
+        ids = {name: names.executor_id(observed.owner.name, name) for name in flame.first_nodes}
         taken = set(ids.values())
         self._reserved = [each for each in self._reserved if each not in taken]
         higher = {name: each for name, each in ids.items() if each is not None and each >= self.next_id}

@@ -253,7 +253,7 @@ def _executor_manager(given: StatusInput) -> ExecutorManagerStatus:
     }
     if effective is not None:
         backoff, template = effective.group.backoff, effective.desired.group.template
-        updated = len(GroupComparison(observed.group, effective.group).fresh)
+        updated = len(GroupComparison(observed.group, effective.group).up_to_date)
         found |= {
             "replicas": effective.group.wanted_replicas,
             "autoscaling": autoscaling_status(effective.group),

@@ -202,9 +202,14 @@ async def test_last_answer_is_left_for_a_while_after_nobody_asks_any_more(settin
     await setting.known()
     setting.follow(KEY, None, busy=False)
     known = setting.watcher.knowledge(KEY)
-    assert (known.phase, known.incarnation, known.snapshot, known.left) == (Phase.OFF, TARGET.incarnation, None, EMPTY)
+    assert (known.phase, known.incarnation, known.snapshot, known.last_snapshot) == (
+        Phase.OFF,
+        TARGET.incarnation,
+        None,
+        EMPTY,
+    )
     await asyncio.sleep(BELIEVED)
-    assert setting.watcher.knowledge(KEY).left is None
+    assert setting.watcher.knowledge(KEY).last_snapshot is None
 
 
 async def test_names_of_the_first_answer_are_kept_until_another_incarnation_is_asked(setting: Setting) -> None:
@@ -214,11 +219,11 @@ async def test_names_of_the_first_answer_are_kept_until_another_incarnation_is_a
     await asyncio.sleep(5)
     setting.manager.answer = FlameError("Unreachable", "connection refused")
     await asyncio.sleep(2 * BELIEVED)
-    assert setting.watcher.knowledge(KEY).first == frozenset({"first"})
+    assert setting.watcher.knowledge(KEY).first_nodes == frozenset({"first"})
     setting.follow(KEY, None, busy=False)
-    assert setting.watcher.knowledge(KEY).first == frozenset({"first"})
+    assert setting.watcher.knowledge(KEY).first_nodes == frozenset({"first"})
     setting.follow(KEY, replace(TARGET, incarnation="incarnation-2"), busy=True)
-    assert setting.watcher.knowledge(KEY).first is None
+    assert setting.watcher.knowledge(KEY).first_nodes is None
 
 
 async def test_request_to_ask_now_shortens_the_wait_and_is_bounded(setting: Setting) -> None:
@@ -346,7 +351,7 @@ async def test_names_of_first_answers_count_for_the_limit_when_later_answers_are
         await asyncio.sleep(1)
         setting.manager.answer = EMPTY
         await asyncio.sleep(40)
-    assert [setting.watcher.knowledge(key).first is not None for key in keys[:3]] == [True] * 3
+    assert [setting.watcher.knowledge(key).first_nodes is not None for key in keys[:3]] == [True] * 3
     setting.manager.answer = _long_names()
     await setting.known()
     assert setting.watcher.knowledge(KEY).cause == TOO_LARGE

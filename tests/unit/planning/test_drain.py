@@ -90,7 +90,7 @@ def test_drain_is_over_when_all_that_is_listed_has_left_its_session(state: Execu
 
 def test_executor_with_work_is_drained_while_its_session_manager_is_not_ready() -> None:
     found = observed(session_manager("starting"), executor_pod(0))
-    flame = Knowledge(Phase.OFF, INCARNATION, left=SessionManagerSnapshot({NODE: NodeState.READY}, (_BUSY,)))
+    flame = Knowledge(Phase.OFF, INCARNATION, last_snapshot=SessionManagerSnapshot({NODE: NodeState.READY}, (_BUSY,)))
     executor, spec = found.executors[0], effective()
     assert drainable(executor, told(found, flame), spec.group)
     other = replace(flame, incarnation="another incarnation")
@@ -105,7 +105,7 @@ def test_answer_from_before_the_session_manager_was_ready_again_chooses_no_execu
     nodes = dict.fromkeys((executor_name(0), executor_name(1)), NodeState.READY)
     before = SessionManagerSnapshot(nodes, (_BUSY,))
     flame = Knowledge(
-        Phase.OFF, found.session_manager_incarnation, since=BOOTTIME - 15, said_at=BOOTTIME - 20, left=before
+        Phase.OFF, found.session_manager_incarnation, since=BOOTTIME - 15, said_at=BOOTTIME - 20, last_snapshot=before
     )
     plan = cluster_plan(told(found, flame), effective(replicas(1)), MOMENT).scale
     assert len(plan.drain) == marked

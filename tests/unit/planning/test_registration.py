@@ -16,7 +16,7 @@ from flamectl_operator.observed.cluster import ObservedCluster
 from flamectl_operator.observed.executor import Executor
 from flamectl_operator.planning.deletion import deletion_order
 from flamectl_operator.planning.parts import DrainReason
-from flamectl_operator.planning.registration import NOT_REGISTERED, of_no_use, superseded
+from flamectl_operator.planning.registration import NOT_REGISTERED, of_no_use, stale_of_no_use
 from flamectl_operator.planning.replacement_backoff import ReplacementBackoff
 from flamectl_operator.planning.unregistered import overdue, unregistered
 from flamectl_operator.settings.model import FlameSettings
@@ -213,7 +213,7 @@ def test_stale_executors_that_do_not_register_go_without_a_budget_unless_the_ses
         executor_pod(3, revision="old", since=ago(90)),
     ]
     seen, wanted = _answered(*pods, registered=registered), effective(replicas(4))
-    found = superseded(cluster_plan(seen, wanted).group)
+    found = stale_of_no_use(cluster_plan(seen, wanted).group)
     assert found == {executor_pod(each).name for each in names}
 
 
@@ -222,7 +222,9 @@ def test_stale_executor_that_does_not_register_goes_without_a_budget_although_th
 ):
     broken = [executor_pod(each, "crashing") for each in (2, 3)]
     pods = [executor_pod(0), executor_pod(1, revision="old", since=ago(90)), *broken]
-    assert superseded(cluster_plan(_answered(*pods, registered=[0]), effective(replicas(3))).group) == {pods[1].name}
+    assert stale_of_no_use(cluster_plan(_answered(*pods, registered=[0]), effective(replicas(3))).group) == {
+        pods[1].name
+    }
 
 
 def test_stale_executors_that_do_not_register_are_replaced_although_the_image_of_the_others_cannot_be_pulled() -> None:

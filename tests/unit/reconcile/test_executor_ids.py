@@ -24,7 +24,7 @@ def _status(next_id: int | None) -> FlameClusterStatus:
 
 def _answer(*names: str, incarnation: str = INCARNATION, pods: tuple[PodView, ...] = ()) -> ObservedCluster:
     """Return a cluster whose session manager listed nodes in its first answer."""
-    flame = Knowledge(Phase.KNOWN, incarnation, first=frozenset(names))
+    flame = Knowledge(Phase.KNOWN, incarnation, first_nodes=frozenset(names))
     found = observed(session_manager(), *pods)
     return told(found, flame)
 
@@ -40,7 +40,7 @@ def test_first_answer_of_a_session_manager_raises_the_next_id_above_every_node_t
         {executor_name(41): NodeState.NOT_READY}, (FlameExecutor(executor_name(52), ExecutorState.BOUND),)
     )
     found = _answer()
-    flame = replace(found.views.flame, first=snapshot.names)
+    flame = replace(found.views.flame, first_nodes=snapshot.names)
     ids = ExecutorIds()
     assert ids.advance(_status(3), told(found, flame)) == 53
     assert ids.incredible == ()
@@ -92,6 +92,6 @@ def test_session_manager_that_lies_in_each_incarnation_uses_up_no_more_than_a_st
         lie = SessionManagerSnapshot(
             dict.fromkeys(map(executor_name, (before + MAX_STEP - 1, 10**9, MAX_ID)), NodeState.READY)
         )
-        flame = Knowledge(Phase.KNOWN, found.session_manager_incarnation, first=lie.names)
+        flame = Knowledge(Phase.KNOWN, found.session_manager_incarnation, first_nodes=lie.names)
         ids.advance(_status(None), told(found, flame))
         assert ids.next_id == before + MAX_STEP
