@@ -189,9 +189,11 @@ class Process:
     def go_on(self) -> None:
         """SIGCONT."""
         self._world.loop.continue_process(self)
+        if self.dead:
+            return
         if any(stream.stalled for stream in self.client.streams):
             self._world.disturb(UNHEARD + self._world.listing())  # it begins to notice only now
-        if not self.dead and self.client.failures_are_unheard:
+        if self.client.failures_are_unheard:
             self._world.disturb(LONGEST_RETRY)  # likewise
 
     def reconfigure(self, settings: OperatorConfig) -> None:
