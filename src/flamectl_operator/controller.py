@@ -25,7 +25,6 @@ from flamectl_operator.runtime.logs import STEP
 from flamectl_operator.runtime.outcome import NOTHING, Result
 from flamectl_operator.runtime.share import Shares
 from flamectl_operator.settings.model import OperatorConfig
-from flamectl_operator.status.deletion import told_deletion
 from flamectl_operator.status.events import first_ready
 from flamectl_operator.subreconcilers import OBSERVE, PIPELINE
 
@@ -48,11 +47,11 @@ class Controller:
         """Bring one FlameCluster closer to its spec; return the errors, and the outcomes with the delay of the next pass."""
         cluster = self._context.stores.flame_clusters.get(*key)
         if cluster is None or cluster.terminating:
-            # Garbage collection deletes its children; the operator changes none of a FlameCluster that is being deleted.
+            # Garbage collection deletes its children; the operator writes nothing more for a FlameCluster that is being deleted.
             if (gone := self._states.pop(key, None)) is not None:
                 self._context.renderer.forget(gone.owner.uid)
             self._context.stores.flame.forget(key)
-            return NOTHING if cluster is None else await self._tell_deletion(cluster, gone)
+            return NOTHING
         WRITES.set(WriteCount())
         state = self._state(key, cluster)
         try:
@@ -78,19 +77,6 @@ class Controller:
             result = result.join(Result(outcomes=(changed(0),)))
         state.end(pass_, result)
         return result
-
-    async def _tell_deletion(self, cluster: FlameClusterView, known: ClusterState | None) -> Result:
-        """Say once in the status that a FlameCluster is being deleted, and what keeps it."""
-        if not cluster.metadata.finalizers or told_deletion(FlameClusterStatus.from_wire(cluster.status), cluster):
-            return NOTHING
-        WRITES.set(WriteCount())
-        owner = Identity(cluster.name, cluster.namespace, cluster.uid)
-        state = known if known is not None and known.owner.uid == cluster.uid else ClusterState(owner, self._context)
-        try:
-            return Result(outcomes=(await state.tell_deletion(cluster),))
-        except (RefusedError, KubernetesError) as error:
-            self._log.warning("subreconciler", **OBSERVE.labels, outcome="error", error=str(error))
-            return Result(errors=(error,))
 
     def pass_delay(self, key: Key, change: Change[PodView]) -> float:
         """Return the seconds that the pass over a change of a Pod may wait; 0 when it must not."""

@@ -186,9 +186,7 @@ def test_orphaned_children_are_foreign_to_the_next_cluster_of_the_name(
     world.wait_running(executors=2)
 
 
-def test_terminating_cluster_is_told_so_once_and_gets_no_more_writes(
-    world: E2ENamespace, operator: OperatorProcess
-) -> None:
+def test_terminating_cluster_gets_no_more_writes(world: E2ENamespace, operator: OperatorProcess) -> None:
     world.apply(flame_cluster(replicas=2))
     world.wait_running(executors=2)
     _set_finalizers(world, f'["{FINALIZER}"]')
@@ -201,7 +199,6 @@ def test_terminating_cluster_is_told_so_once_and_gets_no_more_writes(
     world.kubectl("delete", "pod", *uids(world.executors()))
     world.wait_at_rest()
     assert "deletionTimestamp" in world.existing("flamecluster", "my-flame")["metadata"]
-    assert condition(world.status(), "Ready")["reason"] == "Deleting"
     assert [pod["metadata"]["name"] for pod in world.all("pod")] == [MANAGER]
     operator.kill()
     operator.start()
@@ -209,9 +206,7 @@ def test_terminating_cluster_is_told_so_once_and_gets_no_more_writes(
     _set_finalizers(world, "null")
     world.wait("the cluster to be gone", lambda: world.get("flamecluster", "my-flame") is None)
     world.wait("the Pods to be gone", lambda: world.all("pod") == [])
-    assert world.operator_writes()[: len(writes)] == writes
-    told = world.operator_writes()[len(writes) :]
-    assert [(each.verb, each.resource) for each in told] == [("update", "flameclusters/status")]
+    assert world.operator_writes() == writes
 
     world.apply(flame_cluster(replicas=1))
     world.wait_running(executors=1)

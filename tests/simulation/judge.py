@@ -20,7 +20,6 @@ from flamectl_operator.api.constants import (
 from flamectl_operator.desired import names
 from flamectl_operator.planning.rollout import ROOM_TIMEOUT_SECONDS
 from flamectl_operator.reconcile.status_writer import OUTDATED_CRD
-from flamectl_operator.status.reason import DELETING
 from tests.simulation.api_server import ETCD
 from tests.simulation.caches import Caches
 from tests.simulation.loop import START
@@ -276,9 +275,7 @@ class Judge:
         if client.knowledge.disordered:
             return  # nobody can order what it knew before etcd was set back, and what it has read since
         if terminating(cluster):
-            if body["status"].get("reason") != DELETING:
-                self.blame(f"{client.name} writes the status of {key[1]}, which it knows to be going")
-            return
+            self.blame(f"{client.name} writes the status of {key[1]}, which it knows to be going")
         state = body["status"].get("state")
         manager, executors = self._parts(client, cluster)
         pods = [manager, *executors] if manager is not None else executors

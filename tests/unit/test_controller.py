@@ -215,30 +215,6 @@ async def test_recreated_cluster_starts_with_new_state_and_does_not_touch_old_ch
     assert len(world.executor_ids) == 2
 
 
-async def test_cluster_that_a_finalizer_keeps_while_it_is_deleted_says_so_once_and_changes_no_child() -> None:
-    world = await converged(replicas(2))
-    gone = {"deletionTimestamp": "2025-06-01T12:00:00Z", "generation": 2}
-    world.change("flameclusters", OWNER.name, {"metadata": gone | {"finalizers": ["example.org/keep", "a/b"]}})
-    world.api.remove("pods", SM_NAME)
-    world.api.writes.clear()
-
-    await world.run_pass()
-    await world.run_pass()
-
-    status = world.status
-    assert (status.state, status.reason, status.observed_generation) == ("Pending", "Deleting", 2)
-    assert "being deleted (held by finalizer example.org/keep, a/b)" in str(status.message)
-    assert [(each.status, each.reason) for each in status.conditions if each.type in {"Ready", "Progressing"}] == [
-        ("False", "Deleting")
-    ] * 2
-    assert [(verb, plural) for verb, plural, _ in world.api.writes] == [("status", "flameclusters")]
-
-    world.change("flameclusters", OWNER.name, {"metadata": {"finalizers": ["a/b"]}})
-    await world.run_pass()
-
-    assert "(held by finalizer a/b)" in str(world.status.message)
-
-
 # --- Settings that change while it runs --------------------------------------------------------------------------------
 
 

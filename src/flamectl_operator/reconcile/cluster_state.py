@@ -31,10 +31,9 @@ from flamectl_operator.reconcile.session_manager_io import SessionManagerIO
 from flamectl_operator.reconcile.spec_renderer import MAX_SIZE_IN_LOOP, RenderedSpec
 from flamectl_operator.reconcile.status_writer import StatusWriter
 from flamectl_operator.runtime.clock_reading import ClockReading
-from flamectl_operator.runtime.outcome import DONE, Outcome, Result
+from flamectl_operator.runtime.outcome import Result
 from flamectl_operator.runtime.slow_start import SlowStart
 from flamectl_operator.settings.model import FlameSettings, OperatorConfig
-from flamectl_operator.status.deletion import deletion_status
 from flamectl_operator.status.losses import loss_events
 
 
@@ -103,18 +102,6 @@ class ClusterState:
             begun=now.wall,
             changes=self._changes,
         )
-
-    async def tell_deletion(self, cluster: FlameClusterView) -> Outcome:
-        """Write that the FlameCluster is being deleted; return when to try again if that failed.
-
-        Raises:
-            KubernetesError: The write failed.
-            RefusedError: RBAC forbids a read.
-        """
-        self._io.begin(cluster.metadata.generation, lambda: 1)
-        self.status.begin(cluster)
-        now = self._clock.reading().wall
-        return await self.status.write(deletion_status(self.status.stored, cluster, now)) or DONE
 
     def _resolve(
         self,

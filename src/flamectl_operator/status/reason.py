@@ -11,7 +11,6 @@ from collections.abc import Iterable
 from flamectl_operator.api.status import SUSPENDING, ConditionType, FlameClusterStatus, find
 
 INVALID_SPEC = "InvalidSpec"
-DELETING = "Deleting"
 PAUSED = "Paused"
 SUSPENDED = "Suspended"
 IDLE_SUSPENDED = "IdleSuspended"
@@ -30,8 +29,6 @@ NOT_OBSERVED = "NotObserved"
 PRECEDENCE: tuple[str, ...] = (
     # No operator has looked.
     NOT_OBSERVED,
-    # The operator does nothing any more.
-    DELETING,
     # The operator does nothing until a person acts.
     INVALID_SPEC,
     PAUSED,
