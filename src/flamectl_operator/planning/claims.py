@@ -16,8 +16,8 @@ from flamectl_operator.desired.claims import DesiredClaim
 from flamectl_operator.kube.views import PersistentVolumeClaimView
 from flamectl_operator.observed.claims import LOST
 from flamectl_operator.observed.cluster import ObservedCluster
-from flamectl_operator.planning.deletion import awaited_end
 from flamectl_operator.planning.effective_spec import EffectiveSpec
+from flamectl_operator.planning.finalizers import awaited_end
 from flamectl_operator.planning.kept_claims import FILE_SYSTEM_RESIZE_PENDING, claims_in_danger, lost_claim
 from flamectl_operator.planning.parts import ClaimPlan
 from flamectl_operator.planning.patches import (

@@ -1,4 +1,4 @@
-"""The order in which executors are deleted, the time of a forced deletion, and what keeps an object that is being deleted."""
+"""The order in which executors are deleted, and the time of a forced deletion."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from datetime import datetime, timedelta
 
 from flamectl_operator.api.constants import DELETION_COST_ANNOTATION
 from flamectl_operator.flame.snapshot import Load, SessionManagerSnapshot
-from flamectl_operator.kube.pod_views import PodView
 from flamectl_operator.kube.views import KubernetesObject
 from flamectl_operator.observed.cluster import ObservedCluster
 from flamectl_operator.observed.component import Component
@@ -18,8 +17,6 @@ from flamectl_operator.settings.model import FlameSettings
 
 #: The longest grace period that counts, in seconds, because the API server accepts thousands of years. About thirty years.
 LONGEST_GRACE = 10**9
-#: The finalizer of a claim that a Pod mounts. Kubernetes removes it when that Pod is gone, whoever made the Pod.
-_IN_USE = "kubernetes.io/pvc-protection"
 
 
 def deletion_order(
@@ -60,25 +57,6 @@ def given_up_at(
     seen = now.boottime - observed.first_seen.terminating.get(component.pod.uid, now.boottime)
     grace = min(component.pod.metadata.deletion_grace_period_seconds or 0, LONGEST_GRACE)
     return now.wall + timedelta(seconds=grace + settings.force_delete_after_seconds - seen)
-
-
-def awaited_end(kind: str, child: KubernetesObject) -> str:
-    """Return that an object must terminate, with the finalizers that keep it, because only their owner can remove them."""
-    return f'waiting for {kind} "{child.name}" to terminate{in_brackets(child)}'
-
-
-def held(pod: PodView) -> str:
-    """Return that finalizers keep a Pod that is being deleted, as a sentence; empty without any."""
-    finalizers = ", ".join(pod.metadata.finalizers)
-    return f'Pod "{pod.name}" is held by finalizer {finalizers}' if finalizers else ""
-
-
-def in_brackets(child: KubernetesObject) -> str:
-    """Return the finalizers that keep an object, in brackets after a space; empty without any."""
-    finalizers = ", ".join(child.metadata.finalizers)
-    if _IN_USE in child.metadata.finalizers:
-        finalizers += f", because a Pod mounts it: see kubectl describe pvc {child.name}"
-    return f" (held by finalizer {finalizers})" if finalizers else ""
 
 
 def _deletion_cost(executor: Executor) -> int:

@@ -12,9 +12,10 @@ from flamectl_operator.observed.cluster import ObservedCluster
 from flamectl_operator.observed.object_cache import ObjectCache
 from flamectl_operator.planning.claims import claim_wait, has_claim
 from flamectl_operator.planning.comparison import Comparison
-from flamectl_operator.planning.deletion import awaited_end, given_up_at
+from flamectl_operator.planning.deletion import given_up_at
 from flamectl_operator.planning.effective_spec import EffectiveSpec
 from flamectl_operator.planning.failure_counts import object_cache_uncounted
+from flamectl_operator.planning.finalizers import awaited_end
 from flamectl_operator.planning.kept_claims import KEEPS_CLAIM
 from flamectl_operator.planning.parts import CacheRemoval, ObjectCachePlan
 from flamectl_operator.planning.patches import object_cache_repair

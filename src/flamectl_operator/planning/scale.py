@@ -15,10 +15,11 @@ from flamectl_operator.observed.detached import DETACHED_RECHECK_SECONDS, lost_m
 from flamectl_operator.observed.executor import Executor
 from flamectl_operator.observed.working_time import terminal_since
 from flamectl_operator.planning.budget import floor, surge
-from flamectl_operator.planning.deletion import deletion_order, given_up_at, in_brackets
+from flamectl_operator.planning.deletion import deletion_order, given_up_at
 from flamectl_operator.planning.drain import occupied, split_drainable, undecided
 from flamectl_operator.planning.effective_group import EffectiveGroup
 from flamectl_operator.planning.failure_counts import executor_uncounted
+from flamectl_operator.planning.finalizers import finalizers_in_brackets
 from flamectl_operator.planning.parts import ScalePlan
 from flamectl_operator.planning.planned_group import PlannedGroup
 from flamectl_operator.planning.registration import NOT_REGISTERED, of_no_use, unregistered_to_delete
@@ -155,7 +156,7 @@ def _recreate_wait(group: PlannedGroup) -> Outcome | None:
     latest = max((given_up_at(group.cluster, executor, settings, now) for executor in stale), default=now.wall)
     if latest <= now.wall:
         return None
-    held = next((brackets for each in stale if (brackets := in_brackets(each.pod))), "")
+    held = next((brackets for each in stale if (brackets := finalizers_in_brackets(each.pod))), "")
     return wait_until("Recreate", latest, now.wall, f"waiting for {old} to terminate{held}")
 
 

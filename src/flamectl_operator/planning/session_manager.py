@@ -11,9 +11,10 @@ from flamectl_operator.observed.component import Component
 from flamectl_operator.observed.pods import clock
 from flamectl_operator.planning.claims import claim_wait
 from flamectl_operator.planning.comparison import Comparison
-from flamectl_operator.planning.deletion import given_up_at, held
+from flamectl_operator.planning.deletion import given_up_at
 from flamectl_operator.planning.effective_spec import EffectiveSpec
 from flamectl_operator.planning.failure_counts import session_manager_uncounted
+from flamectl_operator.planning.finalizers import held_by_finalizers
 from flamectl_operator.planning.kept_claims import KEEPS_CLAIM
 from flamectl_operator.planning.parts import SessionManagerAction, SessionManagerPlan
 from flamectl_operator.planning.patches import is_predecessors, session_manager_repair
@@ -97,7 +98,7 @@ def _terminating(
 def _held_by(manager: Component, effective: EffectiveSpec) -> str:
     """Return what keeps a terminating session manager for long; empty when nothing does."""
     metadata = manager.pod.metadata
-    if sentence := held(manager.pod):
+    if sentence := held_by_finalizers(manager.pod):
         return sentence
     end = metadata.deletion_timestamp
     if (metadata.deletion_grace_period_seconds or 0) <= LONG_GRACE or end is None:

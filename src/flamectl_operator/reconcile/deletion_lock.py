@@ -19,7 +19,7 @@ from dataclasses import replace
 from flamectl_operator.api.flamecluster import LockOptions
 from flamectl_operator.kube.resources import LEASES, PODS
 from flamectl_operator.observed.flame_cluster import FlameClusterView
-from flamectl_operator.planning.deletion import awaited_end
+from flamectl_operator.planning.finalizers import awaited_end
 from flamectl_operator.planning.lock import Foreign, HeldByOther, HeldLease
 from flamectl_operator.reconcile import outcomes
 from flamectl_operator.reconcile.lock_lease import LEASE_RECHECK_SECONDS, LockLease

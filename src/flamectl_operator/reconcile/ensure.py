@@ -10,9 +10,9 @@ from flamectl_operator.kube.errors import AlreadyExistsError
 from flamectl_operator.kube.resources import Resource
 from flamectl_operator.kube.views import KubernetesObject
 from flamectl_operator.planning.children import Child
-from flamectl_operator.planning.deletion import awaited_end
 from flamectl_operator.planning.drift import fields_of
 from flamectl_operator.planning.effective_spec import EffectiveSpec
+from flamectl_operator.planning.finalizers import awaited_end
 from flamectl_operator.reconcile.base import Subreconciler
 from flamectl_operator.reconcile.cluster_io import ClusterIO
 from flamectl_operator.reconcile.outcomes import changed, name_taken, still_terminating

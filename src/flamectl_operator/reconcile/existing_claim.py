@@ -17,7 +17,7 @@ from flamectl_operator.kube.resources import CLAIMS
 from flamectl_operator.kube.views import PersistentVolumeClaimView
 from flamectl_operator.observed.claims import LOST
 from flamectl_operator.observed.pods import TERMINAL_PHASES
-from flamectl_operator.planning.deletion import in_brackets
+from flamectl_operator.planning.finalizers import finalizers_in_brackets
 from flamectl_operator.planning.kept_claims import lost_claim
 from flamectl_operator.reconcile.cluster_io import ClusterIO
 from flamectl_operator.reconcile.outcomes import TAKEN_NAME_RECHECK_SECONDS
@@ -64,7 +64,7 @@ def _obstacle(
 ) -> Outcome | None:
     """Return why no new Pod could mount a claim; None when one could."""
     if claim is None or claim.terminating:
-        how = "does not exist" if claim is None else f"is being deleted{in_brackets(claim)}"
+        how = "does not exist" if claim is None else f"is being deleted{finalizers_in_brackets(claim)}"
         return blocked("ClaimNotFound", f"{label} {how}{therefore}", TAKEN_NAME_RECHECK_SECONDS)
     if claim.status.phase == LOST:
         return replace(lost_claim(claim), delay=TAKEN_NAME_RECHECK_SECONDS)

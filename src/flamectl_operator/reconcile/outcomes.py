@@ -10,8 +10,8 @@ from flamectl_operator.desired import names
 from flamectl_operator.desired.metadata import Identity
 from flamectl_operator.kube.resources import SERVICES, Resource
 from flamectl_operator.kube.views import KubernetesObject
-from flamectl_operator.planning.deletion import awaited_end
 from flamectl_operator.planning.drift import fields_of
+from flamectl_operator.planning.finalizers import awaited_end
 from flamectl_operator.planning.patches import has_labels_of, is_predecessors
 from flamectl_operator.runtime.outcome import Outcome, blocked, wait
 

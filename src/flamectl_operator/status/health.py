@@ -14,9 +14,9 @@ from flamectl_operator.api.status import State
 from flamectl_operator.observed.cluster import ObservedCluster
 from flamectl_operator.observed.component import Component
 from flamectl_operator.observed.pods import NODE_NOT_REPORTING, clock
-from flamectl_operator.planning.deletion import held
 from flamectl_operator.planning.effective_group import EffectiveGroup
 from flamectl_operator.planning.effective_spec import EffectiveSpec
+from flamectl_operator.planning.finalizers import held_by_finalizers
 from flamectl_operator.planning.idle import Idleness
 from flamectl_operator.planning.kept_claims import FILE_SYSTEM_RESIZE_PENDING
 from flamectl_operator.planning.needs import Needs
@@ -107,7 +107,7 @@ def _long_ends(observed: ObservedCluster) -> list[str]:
 def _held(observed: ObservedCluster) -> list[str]:
     """Return the Pods that finalizers keep. The step that waits for the session manager names its finalizers itself."""
     others = (each.pod for each in observed.terminating if each is not observed.session_manager)
-    return [sentence for pod in others if (sentence := held(pod))]
+    return [sentence for pod in others if (sentence := held_by_finalizers(pod))]
 
 
 def _unsuspended(
