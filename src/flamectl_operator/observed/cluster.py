@@ -101,7 +101,11 @@ class ObservedCluster:
     def session_manager(self) -> Component | None:
         """The session manager, if it exists and belongs to this FlameCluster; it may be terminating."""
         pod = self.session_manager_pod
-        return self.views.wanted.read(pod) if pod is not None and pod.controlled_by(self.owner.uid) else None
+        return (
+            self.views.wanted_session_manager.read(pod)
+            if pod is not None and pod.controlled_by(self.owner.uid)
+            else None
+        )
 
     @property
     def session_manager_quota_refused(self) -> bool:
@@ -123,7 +127,9 @@ class ObservedCluster:
     def session_store(self) -> str:
         """The identity of the storage that keeps the sessions; empty when they do not persist, or without a session manager."""
         return (
-            "" if self.session_manager is None else self.views.wanted.store_of(self.session_manager, self.known_claims)
+            ""
+            if self.session_manager is None
+            else self.views.wanted_session_manager.store_of(self.session_manager, self.known_claims)
         )
 
     @cached_property

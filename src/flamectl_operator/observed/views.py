@@ -41,7 +41,7 @@ class Views:
     claims_read: Mapping[str, PersistentVolumeClaimView | None] = field(default_factory=lambda: _NONE_READ)
     out_of_view: tuple[PodView, ...] = ()
     losses_confirmed: frozenset[str] = frozenset()
-    wanted: WantedSessionManager = UNKNOWN_SESSION_MANAGER
+    wanted_session_manager: WantedSessionManager = UNKNOWN_SESSION_MANAGER
 
     def same(self, other: Views) -> bool:
         """Return whether these are the same objects by identity, because the stores never change an object in place."""
@@ -52,7 +52,7 @@ class Views:
             and self.claims_read is other.claims_read
             and self.out_of_view is other.out_of_view
             and (self.quota_refused, self.losses_confirmed) == (other.quota_refused, other.losses_confirmed)
-            and self.wanted == other.wanted
+            and self.wanted_session_manager == other.wanted_session_manager
             and self.children.keys() == other.children.keys()
             and all(map(is_, self.children.values(), other.children.values()))
         )

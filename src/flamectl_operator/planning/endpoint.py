@@ -8,7 +8,7 @@ from flamectl_operator.observed.cluster import ObservedCluster
 from flamectl_operator.settings.model import POD_IP, FlameSettings, endpoint
 
 
-def session_manager_endpoint(observed: ObservedCluster, settings: FlameSettings) -> tuple[str, int] | None:
+def address_to_ask(observed: ObservedCluster, settings: FlameSettings) -> tuple[str, int] | None:
     """Return host and port at which the session manager is asked; None while no Pod of this FlameCluster is ready to answer.
 
     By default that is the address of the Pod, because others can change the address behind a name.

@@ -29,23 +29,23 @@ class HeldLease:
     Args:
         extend_at: The time from which the lock is extended before the next deletion.
         until: The time from which this process deletes nothing more.
-        informed: Whether the FlameCluster and its Pods were read after this process took the lock. Only then may it delete.
+        view_is_new: Whether the FlameCluster and its Pods were read after this process took the lock. Only then may it delete.
     """
 
     lease: LeaseView
     extend_at: float
     until: float
-    informed: bool
+    view_is_new: bool
 
     @classmethod
-    def taken(cls, lease: LeaseView, sent: float, duration: float, *, informed: bool) -> HeldLease:
+    def taken(cls, lease: LeaseView, sent: float, duration: float, *, view_is_new: bool) -> HeldLease:
         """Return the state after the lock was acquired or extended.
 
         Args:
             sent: The time before which the request was not sent.
             duration: Seconds for which the lock holds.
         """
-        return cls(lease, sent + duration * EXTEND_AFTER, sent + duration * DELETE_UNTIL, informed)
+        return cls(lease, sent + duration * EXTEND_AFTER, sent + duration * DELETE_UNTIL, view_is_new)
 
     @classmethod
     def given_back(cls, lease: LeaseView) -> HeldLease:
@@ -54,7 +54,7 @@ class HeldLease:
         The Lease is kept, so that the lock can be acquired again without a read. The FlameCluster and its Pods must be read
         again, because other operators continue with work that needs no lock, such as finishing a suspension.
         """
-        return cls(lease, float("-inf"), float("-inf"), informed=False)
+        return cls(lease, float("-inf"), float("-inf"), view_is_new=False)
 
     @property
     def held(self) -> bool:

@@ -48,7 +48,7 @@ class ClusterReads:
         #: Returns the most concurrent requests of a batch at the moment.
         self.writes_in_flight: Callable[[], int] = lambda: 1
         #: The session manager that the spec of this pass asks for.
-        self.wanted = UNKNOWN_SESSION_MANAGER
+        self.wanted_session_manager = UNKNOWN_SESSION_MANAGER
         self._generation = 0
         self._unknown_writes: set[str] = set()
         self._key = owner.key
@@ -78,7 +78,7 @@ class ClusterReads:
             self.claims.found,
             self.detached.pods,
             self.claims.losses_confirmed,
-            self.wanted,
+            self.wanted_session_manager,
         )
         known, self._observed_at = self._observed_at, present
         if observed is None or observed.views.flame is not flame or known != present:
@@ -102,7 +102,7 @@ class ClusterReads:
             claims_read=self.claims.found,
             out_of_view=self.detached.pods,
             losses_confirmed=self.claims.losses_confirmed,
-            wanted=self.wanted,
+            wanted_session_manager=self.wanted_session_manager,
         )
 
     @property
@@ -111,8 +111,11 @@ class ClusterReads:
         pod = self.stores.pods.get(self.owner.namespace, names.session_manager(self.owner.name))
         if pod is None or not pod.controlled_by(self.owner.uid):
             return ""
-        manager = self.wanted.read(pod)
-        return incarnation_of(manager, self.wanted.store_of(manager, self.claims.known([self.wanted.claim])))
+        manager = self.wanted_session_manager.read(pod)
+        return incarnation_of(
+            manager,
+            self.wanted_session_manager.store_of(manager, self.claims.known([self.wanted_session_manager.claim])),
+        )
 
     @property
     def superseded(self) -> bool:

@@ -57,7 +57,7 @@ class ClusterState:
         self._rendered: RenderedSpec | None = None
         #: The last valid spec unless it is large, and what changed from one to the next.
         self._valid: FlameClusterSpec | None = None
-        self._changes = SpecChanges()
+        self._spec_changes = SpecChanges()
         #: The objects at the last pass, and what the steps last said, so that the log says it once.
         self._seen: ObservedCluster | None = None
         self.last_logged: dict[str, str] = {}
@@ -77,7 +77,7 @@ class ClusterState:
         self._io.begin(generation, writes_in_flight)
         self.status.begin(cluster)
         spec = await self._desired(cluster, config.flame)
-        self._io.wanted = WantedSessionManager.of(spec.desired, self.status.stored)
+        self._io.wanted_session_manager = WantedSessionManager.of(spec.desired, self.status.stored)
         await self._io.resolve_unknown_writes()
         await self._io.read_detached(self._io.deleted)
         await self._io.read_claims()
@@ -100,7 +100,7 @@ class ClusterState:
             spec_digest=spec.spec_digest,
             max_creates=config.controller.max_creates_per_pass,
             begun=now.wall,
-            changes=self._changes,
+            spec_changes=self._spec_changes,
         )
 
     def _resolve(
@@ -161,7 +161,7 @@ class ClusterState:
             self._rendered = replace(spec, desired=None)
             if spec.desired is not None:
                 if self._valid is not None:
-                    self._changes = self._changes.after(self._valid, spec.desired.spec)
+                    self._spec_changes = self._spec_changes.after(self._valid, spec.desired.spec)
                 self._valid = spec.desired.spec if spec.spec_size <= MAX_SIZE_IN_LOOP else None
             self._dry_runs.forget_accepted()
             self._slow_start.reset()

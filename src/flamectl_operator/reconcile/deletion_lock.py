@@ -109,7 +109,7 @@ class DeletionLock:
         elif not await self.lease.extend_when_due(held):
             return outcomes.changed()
         held = self._hold.held
-        return None if held is None or held.informed else await self._inform(held)
+        return None if held is None or held.view_is_new else await self._update_view(held)
 
     async def _take(self) -> Outcome | None:
         """Acquire a lock that is unknown to this process, or that another operator held at the last read."""
@@ -130,16 +130,16 @@ class DeletionLock:
             cluster = await self._io.refresh_cluster()
             if cluster is None or cluster.metadata.generation != self._generation:
                 return outcomes.changed()
-        return None if await self.lease.acquire(lease, informed=False) else outcomes.changed()
+        return None if await self.lease.acquire(lease, view_is_new=False) else outcomes.changed()
 
-    async def _inform(self, held: HeldLease) -> Outcome | None:
+    async def _update_view(self, held: HeldLease) -> Outcome | None:
         """Update the view with changes from before this operator acquired the lock."""
         if await self._io.refresh_cluster() is None:
             return outcomes.changed()
         pods, key = self._io.stores.of(PODS), self._io.owner.key
         known = pods.by_index(key)
         await self._io.refresh_pods()
-        held = self._hold.held = replace(held, informed=True)
+        held = self._hold.held = replace(held, view_is_new=True)
         # After a slow read, the remaining time may not suffice for a deletion, and then everything would be read again.
         if not await self.lease.extend_after_slow_reads(held):
             return outcomes.changed()

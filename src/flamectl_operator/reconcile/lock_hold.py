@@ -33,5 +33,5 @@ class LockHold:
         if self.options.disabled:
             return
         held = self.held
-        if held is None or self.denied or not held.informed or self._clock.boottime() >= held.until:
+        if held is None or self.denied or not held.view_is_new or self._clock.boottime() >= held.until:
             raise LockLostError("not sent: this operator does not hold the deletion lock of the FlameCluster")

@@ -96,17 +96,17 @@ class LockLease:
         now, same = self._clock.boottime(), self._acquired_for == self._generation
         if same and now < held.extend_at:
             return True
-        return await self.acquire(held.lease, informed=held.informed and same and now < held.until)
+        return await self.acquire(held.lease, view_is_new=held.view_is_new and same and now < held.until)
 
     async def extend_after_slow_reads(self, held: HeldLease) -> bool:
         """Extend the lock if its time is short after the view was updated, which is then as new as the lock."""
-        return self._clock.boottime() < held.extend_at or await self.acquire(held.lease, informed=held.informed)
+        return self._clock.boottime() < held.extend_at or await self.acquire(held.lease, view_is_new=held.view_is_new)
 
-    async def acquire(self, lease: LeaseView | None, *, informed: bool) -> bool:
+    async def acquire(self, lease: LeaseView | None, *, view_is_new: bool) -> bool:
         """Write this operator's identity into the Lease, if there is one; return False when another writer came first.
 
         Args:
-            informed: Whether the view is as new as the lock.
+            view_is_new: Whether the view is as new as the lock.
         """
         now, sent = self._clock.now(), self._clock.boottime()
         if lease is None:
@@ -118,7 +118,7 @@ class LockLease:
         # A webhook or a proxy may have put something else in the place of the lock.
         if written is None or written.spec.holder_identity != self.hold.identity:
             return False
-        self.hold.held = HeldLease.taken(written, sent, self._duration, informed=informed)
+        self.hold.held = HeldLease.taken(written, sent, self._duration, view_is_new=view_is_new)
         self._acquired_for = self._generation
         return True
 

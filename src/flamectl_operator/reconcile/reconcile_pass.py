@@ -78,7 +78,7 @@ class Pass:
     spec_digest: bytes
     max_creates: int
     begun: datetime
-    changes: SpecChanges
+    spec_changes: SpecChanges
     present_plan: PresentPlan = field(default_factory=PresentPlan)
 
     @property
@@ -109,14 +109,14 @@ class Pass:
         status, desired = self.status, self.effective.desired
         known = status.spec_hash
         return unwanted_changes(
-            self.generation, status.stored, desired, observed, self.changes, known, self.spec_digest
+            self.generation, status.stored, desired, observed, self.spec_changes, known, self.spec_digest
         )
 
     def observe(self) -> ObservedCluster:
         """Return a snapshot of the child objects, which includes the operator's own writes of this pass."""
         return self.io.observe()
 
-    def now(self) -> ClockReading:
+    def reading(self) -> ClockReading:
         """Return the time on both clocks."""
         return self.clock.reading()
 
@@ -140,14 +140,14 @@ class Pass:
 
         def make() -> ClusterPlan:
             max_creates = 0 if self.ids_held_for else self.max_creates
-            return ClusterPlan(observed, self.effective, PassFacts(self.begun, max_creates, *known), self.now())
+            return ClusterPlan(observed, self.effective, PassFacts(self.begun, max_creates, *known), self.reading())
 
         return self.present_plan.of(observed, known, make)
 
     @property
     def ids_held_for(self) -> float:
         """Seconds for which no executor may be created; see `ExecutorIds.held_for`."""
-        return self.ids.held_for(self.observe().flame, self.now().boottime)
+        return self.ids.held_for(self.observe().flame, self.reading().boottime)
 
     async def confirm_lock(self) -> Outcome | None:
         """Check the deletion lock right before a step chooses the Pods that it deletes; see `DeletionLock.confirm`."""

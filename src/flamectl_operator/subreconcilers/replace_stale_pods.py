@@ -41,7 +41,7 @@ class ReplaceStalePods(PlannedStep[RolloutPlan]):
         return combine(ends)
 
     async def _replace_session_manager(self, pass_: Pass, manager: Component, why: str) -> Outcome:
-        because_of = because(why, pass_.changes.session_manager)
+        because_of = because(why, pass_.spec_changes.session_manager)
         deleted = await named_session_manager(pass_).delete(manager.pod, because_of)
         return wait("Terminating", "replacing the session manager") if deleted is DONE else deleted
 
@@ -68,7 +68,7 @@ class ReplaceStalePods(PlannedStep[RolloutPlan]):
         removal = ExecutorRemoval(pass_.io, (*stale, *plan.drain))
         result = await removal.delete(stale, unchanged)
         deleted = result.deleted
-        revision, changes = pass_.effective.desired.group.template.revision, pass_.changes.executors
+        revision, changes = pass_.effective.desired.group.template.revision, pass_.spec_changes.executors
         for reason in dict.fromkeys(reason for executor, reason in plan.delete if executor.name in deleted):
             chosen = [executor for executor, why in plan.delete if why == reason and executor.name in deleted]
             why = why_replaced(chosen, revision, changes) if reason == STALE else reason

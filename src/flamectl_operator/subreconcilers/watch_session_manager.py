@@ -7,7 +7,7 @@ from flamectl_operator.flame.watcher import DEMAND_PERIOD, IDLE_PERIOD, Target
 from flamectl_operator.observed.cluster import ObservedCluster
 from flamectl_operator.observed.pods import running_since
 from flamectl_operator.planning.effective_spec import EffectiveSpec
-from flamectl_operator.planning.endpoint import certified_name, session_manager_endpoint
+from flamectl_operator.planning.endpoint import address_to_ask, certified_name
 from flamectl_operator.reconcile.base import Subreconciler
 from flamectl_operator.reconcile.reconcile_pass import Pass
 from flamectl_operator.runtime.outcome import DONE, Outcome, combine
@@ -35,7 +35,7 @@ class WatchSessionManager(Subreconciler):
 def _target(observed: ObservedCluster, effective: EffectiveSpec, period: float) -> Target | None:
     if effective.suspended or not effective.flame_can_be_asked:
         return None
-    manager, where = observed.session_manager, session_manager_endpoint(observed, effective.settings)
+    manager, where = observed.session_manager, address_to_ask(observed, effective.settings)
     if manager is None or where is None:
         return None
     tls, began = effective.desired.spec.tls, running_since(manager.pod, SESSION_MANAGER)
