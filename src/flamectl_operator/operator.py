@@ -273,7 +273,7 @@ class Operator:
 
     def _list_again(self, why: str) -> None:
         """List everything again. If etcd was set back, the lists show it, and the process ends."""
-        self._log.warning("everything is listed again", why=why)
+        self._log.warning("the operator lists all objects again", why=why)
         for reflector in self.reflectors:
             reflector.doubt()
 

@@ -1,4 +1,4 @@
-"""`updateStrategy`: how executors are replaced after a change of the spec."""
+"""`updateStrategy`: how executors, and the session manager, are replaced after a change of the spec."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who gives up a large answer when all of them together take too much memory."""
+"""The choice of the large answers that are given up, when all of them together take too much memory."""
 
 from __future__ import annotations
 

@@ -76,7 +76,7 @@ class ObservedGroup:
 
     @cached_property
     def with_invalid_marks(self) -> tuple[Executor, ...]:
-        """The live executors whose marks tell nothing, and that started before the present session manager."""
+        """The live executors whose marks are not valid, and that started before the present session manager."""
         return tuple(each for each in self.unbound if each.started and self.marks.is_invalid(each))
 
     @cached_property

@@ -28,7 +28,7 @@ class GroupComparison:
 
     @cached_property
     def to_replace(self) -> tuple[Executor, ...]:
-        """The live executors that are replaced within the budget: the stale ones, and those whose marks tell nothing."""
+        """The live executors that are replaced within the budget: the stale ones, and those whose marks are not valid."""
         stale, invalid = self.stale, self.observed.with_invalid_marks
         return (*stale, *(each for each in invalid if each not in stale)) if invalid else stale
 

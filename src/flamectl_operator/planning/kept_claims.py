@@ -43,7 +43,7 @@ def claims_yet_to_retain(observed: ObservedCluster, effective: EffectiveSpec) ->
     return [
         wait(
             "Paused",
-            f'PersistentVolumeClaim "{claim.name}" still goes with the FlameCluster, whatever deletionPolicy says',
+            f'PersistentVolumeClaim "{claim.name}" is still deleted with the FlameCluster, whatever deletionPolicy says',
         )
         for claim in owned
         if claim.name in retained

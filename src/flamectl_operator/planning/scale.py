@@ -52,7 +52,7 @@ def plan_scale(group: PlannedGroup, limit: int) -> ScalePlan:
 
 
 def _surplus(group: PlannedGroup, count: int) -> tuple[list[Executor], tuple[Outcome, ...]]:
-    """Return so many executors to delete, but no registered one without which fewer would serve than must stay, and the wait.
+    """Return so many executors to delete, and the wait for those among them that must stay, because too few others serve.
 
     The others may still come back to their work. If they do not, they become overdue, and are deleted first.
     """

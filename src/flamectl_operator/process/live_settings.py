@@ -117,7 +117,7 @@ class LiveConfig:
 
     def _take_over(self, wanted: OperatorConfig) -> None:
         config = in_force(self.started.config, wanted)
-        needing = restart_needed(self.started.config, wanted)
+        after_restart = restart_needed(self.started.config, wanted)
         news = changed(self.config, config)
         self.config = config
         if news:
@@ -126,11 +126,11 @@ class LiveConfig:
             self._record("Normal", "ConfigurationChanged", message)
             for subscriber in self._subscribers:
                 subscriber(config)
-        if needing != self.restart_needed:
-            self.restart_needed = needing
-            if needing:
-                self._log.warning("changed settings need a restart", settings=needing)
-                message = f"These settings take effect after a restart of the operator: {', '.join(needing)}"
+        if after_restart != self.restart_needed:
+            self.restart_needed = after_restart
+            if after_restart:
+                self._log.warning("changed settings need a restart", settings=after_restart)
+                message = f"These settings take effect after a restart of the operator: {', '.join(after_restart)}"
                 self._record("Normal", "RestartNeeded", message)
             else:
                 self._log.info("no restart needed any more")

@@ -1,4 +1,4 @@
-"""The options that `run` and `config` share, and the settings that they set."""
+"""The options of the commands, and the settings that they set."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ FlameClusterNamespaceOption = Annotated[
     str | None, typer.Option("--namespace", "-n", help="Namespace of the FlameCluster.", show_default="default")
 ]
 
-#: Settings of options that set one.
+#: The setting that an option sets, by the name of its parameter.
 _SETTINGS = {
     "namespace": "controller.namespaces",
     "workers": "controller.workers",

@@ -67,7 +67,7 @@ class DeletionLock:
         Returns:
             None when Pods may be deleted; otherwise the reason why not.
         """
-        # Until the answers are there, and after an error, which already asks for a retry.
+        # The outcome until the answers are there, and after an error, which already asks for a retry.
         self._deferral = wait("LockNotAcquired")
         self._wait.need(f'somebody keeps changing Lease "{self.lease.name}"')
         deferral = None if self._hold.options.disabled else await self._acquire()

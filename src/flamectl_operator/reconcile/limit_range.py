@@ -1,7 +1,7 @@
 """The remedies of a refusal by a LimitRange, and of one for the defaults that a LimitRange adds to a Pod.
 
-Of a bound the API server names the amount beyond it, and no container. Of resources that contradict each other it names the
-container, and not that a LimitRange has set one of them.
+When an amount is beyond a bound, the API server names the amount and no container. When resources contradict each other, it
+names the container, and does not say that a LimitRange has set one of them.
 """
 
 from __future__ import annotations
@@ -79,9 +79,8 @@ def claim_size(words: str) -> str:
 def _fields(complaint: re.Match[str], template: ComponentTemplate) -> list[str]:
     """Return the fields of the containers beyond a bound, or without the amount that it bounds.
 
-    It is that of the component where only a default can be beyond the bound.
-
-    For a bound on whole Pods it is the field that asks for most.
+    Where only a default can be beyond the bound, the component's field is returned. A bound on whole Pods gives the field that
+    asks for most.
     """
     if complaint["kind"] == "Pod":
         kind: Kind = "requests" if complaint["bound"] == "minimum" else "limits"

@@ -1,8 +1,8 @@
 """The message about a wait for the deletion lock, and the time at which users see it.
 
 At first the status does not mention the lock, because its holder writes the status. A holder that deletes nothing for minutes
-may be no operator, because everybody who may write Leases in the namespace can hold the lock. A holder that asks for longer than
-any operator does is certainly none.
+may be no operator, because everybody who may write Leases in the namespace can hold the lock. A holder that asks for a longer
+time than any operator does is certainly no operator.
 """
 
 from __future__ import annotations

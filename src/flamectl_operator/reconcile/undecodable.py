@@ -1,4 +1,7 @@
-"""The fields of a podTemplate that the API server cannot decode. It names a type without the place, and of a quantity nothing."""
+"""The fields of a podTemplate that the API server cannot decode.
+
+The API server names a wrong type without the index of its entry, and a wrong quantity without its field.
+"""
 
 from __future__ import annotations
 

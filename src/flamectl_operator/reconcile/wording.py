@@ -1,4 +1,4 @@
-"""The words of refusals that differ from attempt to attempt in what says nothing about the cause.
+"""Keeps the first words of a refusal, while later ones differ only in numbers that say nothing about the cause.
 
 A quota tells what its namespace uses at the moment, and a webhook the time or the number of its request. Each wording would be
 another write of the status and another event, once a minute for as long as the refusal lasts. So the first wording stays.
