@@ -393,7 +393,7 @@ def with_containers(component: str, *names: str) -> dict[str, Any]:
         ),
         pytest.param(
             {"executorManager": {"resources": {"limits": {"cpu": "7500m", "memory": "4Gi"}}}},
-            "8 slots (cpu=1,mem=1g) fit its CPUs and need 8 GiB, but the limit is 4 GiB",
+            "is 4 GiB, but Flame may run 8 slots (cpu=1,mem=1g) in an executor, and they need 8 GiB",
             id="memory",
         ),
         pytest.param(

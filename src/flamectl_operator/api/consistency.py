@@ -98,20 +98,20 @@ def _memory(spec: FlameClusterSpec) -> Iterator[Problem]:
     if memory is None:
         yield Problem(
             f"{CONTAINER_LIMITS}.memory",
-            "is not set: an executor tells Flame the memory of its whole node, so Flame may put more on the executors of a "
-            "node than the node has",
+            "is not set, so each executor reports all memory of its node to Flame, and together they get more work than "
+            "the node has memory for",
         )
     elif cpus is None:
         yield Problem(
             f"{CONTAINER_LIMITS}.cpu",
-            "is not set: an executor tells Flame all CPUs of its node, so its slots may need more than its memory limit of "
-            f"{_size(memory.amount)}",
+            "is not set, so an executor reports all CPUs of its node to Flame, and its slots may need more than its memory "
+            f"limit of {_size(memory.amount)}",
         )
     elif (slots := cpus // slot.cpu) * slot.memory > memory.amount:
         yield Problem(
             memory.path,
-            f"is {_size(memory.amount)}, but Flame fills an executor by CPU: its {cpus} CPUs fit {slots} slots of {slot.cpu}, "
-            f"and need {_size(slots * slot.memory)}",
+            f"is {_size(memory.amount)}, but Flame may run {slots} slots with cpu={slot.cpu} in an executor with cpu={cpus}, "
+            f"and they need {_size(slots * slot.memory)}",
         )
 
 
