@@ -62,7 +62,7 @@ class CommonMetadata:
             return None
         if REDUCED in child.labels or REDUCED in child.annotations:
             return None
-        earlier_labels, earlier_annotations = _listed(listed)
+        earlier_labels, earlier_annotations = _keys_in(listed)
         labels = _changes(child.labels, self.labels, earlier_labels)
         annotations = _changes(child.annotations, self.annotations, earlier_annotations)
         keys = self.keys()
@@ -83,7 +83,7 @@ class CommonMetadata:
         return f"{','.join(sorted(self.labels))}{_SEPARATOR}{','.join(sorted(self.annotations))}"
 
 
-def _listed(text: str) -> tuple[list[str], list[str]]:
+def _keys_in(text: str) -> tuple[list[str], list[str]]:
     # Somebody may have edited the list: the operator's own keys stay whatever it says.
     labels, annotations = (
         [key for key in part.split(",") if key and not is_own_key(key)] for part in text.partition(_SEPARATOR)[::2]

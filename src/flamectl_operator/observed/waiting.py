@@ -59,17 +59,17 @@ def _without_scheduler(pod: PodView) -> tuple[PodProblem, datetime] | None:
             return _waits(NOT_SCHEDULED, f'ResourceClaimTemplate "{template}"', how, since)
     doubts = ["is it installed and running?"]
     if devices := [each.resource_claim_name for each in pod.spec.resource_claims if each.resource_claim_name]:
-        doubts.append(f"does ResourceClaim {_listed(devices)} exist?")
+        doubts.append(f"does ResourceClaim {_quoted(devices)} exist?")
     known = "it has not looked at the Pod"
     if claims:
         known = "it has not said why the Pod has no node"
-        volumes = f"does PersistentVolumeClaim {_listed(pod.claim_names)} get its volume?"
+        volumes = f"does PersistentVolumeClaim {_quoted(pod.claim_names)} get its volume?"
         doubts.append(f"{volumes} see kubectl describe pvc {claims}")
     how = f"{known} ({' '.join(doubts)}), which has waited since"
     return _waits(NOT_SCHEDULED, f'scheduler "{pod.spec.scheduler_name or _DEFAULT_SCHEDULER}"', how, since)
 
 
-def _listed(names: Iterable[str]) -> str:
+def _quoted(names: Iterable[str]) -> str:
     return ", ".join(f'"{each}"' for each in dict.fromkeys(names))
 
 

@@ -24,6 +24,7 @@ from flamectl_operator.planning.parts import Deletion, DrainPlan, DrainReason
 from flamectl_operator.planning.planned_group import PlannedGroup
 from flamectl_operator.runtime.clock_reading import CLOCKS_DIFFER, ClockReading
 from flamectl_operator.runtime.outcome import wait_until
+from flamectl_operator.runtime.text import listing
 
 #: Seconds without an answer of the session manager after which marked executors are deleted, as if there were no drains.
 GIVE_UP_AFTER = 60.0
@@ -167,8 +168,7 @@ def _message(left: Iterable[Executor], observed: ObservedCluster, end: datetime)
     """Name the executors that are being drained, and until when: the text must not change by itself."""
     snapshot, names = observed.flame.snapshot, [executor.name for executor in left]
     busy = [name for name in names if snapshot is not None and snapshot.load(name)[0] is Load.BUSY]
-    first = (busy or names)[0]
-    more = f" and {len(names) - 1} more" * (len(names) > 1)
+    who = listing(sorted(names, key=lambda name: name not in busy), 1)
     if snapshot is None:
-        return f"draining {first}{more}: waiting for the answer of the session manager"
-    return f"draining {first}{more}, {len(busy)} with work, until {end:%H:%M:%S} UTC at the latest"
+        return f"draining {who}: waiting for the answer of the session manager"
+    return f"draining {who}, {len(busy)} with work, until {end:%H:%M:%S} UTC at the latest"

@@ -18,6 +18,7 @@ from flamectl_operator.api.constants import SOURCE_RANGES_ANNOTATION
 from flamectl_operator.desired import network_policy
 from flamectl_operator.desired.digests import digested_data, digested_policy, key_of
 from flamectl_operator.kube.views import ConfigMapView, KubernetesObject, NetworkPolicyView, ServiceSpec, ServiceView
+from flamectl_operator.runtime.text import listing
 
 #: The most fields that a message names.
 MOST_FIELDS = 6
@@ -109,8 +110,7 @@ def fields_of(changes: Mapping[str, Any]) -> str:
             found += [f"{key}.{field}" for field in value]
         else:
             found.append(key)
-    more = f" and {len(found) - MOST_FIELDS} more" if len(found) > MOST_FIELDS else ""
-    return ", ".join(found[:MOST_FIELDS]) + more
+    return listing(found, MOST_FIELDS)
 
 
 def _metadata_fields(field: str, part: object) -> list[str]:

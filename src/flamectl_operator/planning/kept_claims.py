@@ -9,6 +9,7 @@ from flamectl_operator.observed.claims import LOST
 from flamectl_operator.observed.cluster import ObservedCluster
 from flamectl_operator.planning.effective_spec import EffectiveSpec
 from flamectl_operator.runtime.outcome import Outcome, blocked, wait
+from flamectl_operator.runtime.text import listing
 
 #: The reason of an outcome for a claim that is being deleted while a Pod keeps it. `claims_in_danger` has the message, and the
 #: decisions about Pods wait without one.
@@ -68,14 +69,13 @@ def _terminating(
     """Return the outcome with the command that confirms the loss; a message has room for two uids."""
     users, known = observed.claim_users, observed.known_claims
     uids = [each.uid for each in claims if each in going or (each.terminating and each.uid in known.confirmed)]
-    names = ", ".join(f'"{each.name}"' for each in going[:_NAMED])
+    names = listing([f'"{each.name}"' for each in going], _NAMED)
     if len(going) == 1:
         pods = users[going[0].name]
         keep = f'Pod "{pods[0]}" keeps it' if len(pods) == 1 else f'{len(pods)} Pods, such as "{pods[0]}", keep it'
         what = f"PersistentVolumeClaim {names} is being deleted, and {keep}"
     else:
-        more = f" and {len(going) - _NAMED} more" if len(going) > _NAMED else ""
-        what = f"PersistentVolumeClaims {names}{more} are being deleted, and Pods keep them"
+        what = f"PersistentVolumeClaims {names} are being deleted, and Pods keep them"
     value = ",".join(uids) if len(uids) <= _NAMED else "UID,UID..."
     command = _confirm(observed.owner.name, value)
     return blocked(CLAIM_TERMINATING, f"{what}; copy the data, then confirm: {command}")

@@ -12,6 +12,7 @@ from flamectl_operator.api.model import Model
 from flamectl_operator.desired.revision import executor_revision, session_manager_revision
 from flamectl_operator.observed.component import Component
 from flamectl_operator.planning.parts import STALE
+from flamectl_operator.runtime.text import listing
 
 #: The names of a field and of the objects around it.
 Path: TypeAlias = tuple[str, ...]
@@ -46,8 +47,7 @@ def because(why: str, paths: tuple[str, ...]) -> str:
     """Return why a Pod is replaced, with the fields that changed if they are known."""
     if not paths:
         return why
-    few = ", ".join(paths[:MAX_PATHS]) + (", ..." if len(paths) > MAX_PATHS else "")
-    return f"{why} ({few} changed)"
+    return f"{why} ({listing(paths, MAX_PATHS)} changed)"
 
 
 def why_replaced(pods: Iterable[Component], wanted: str, paths: tuple[str, ...]) -> str:

@@ -13,7 +13,7 @@ from flamectl_operator.reconcile.outcomes import CHANGES_UNDONE
 from flamectl_operator.reconcile.stored_status import StoredStatus
 from flamectl_operator.reconcile.stores import FLAME_CLUSTERS
 from flamectl_operator.runtime.outcome import Outcome, stop
-from flamectl_operator.runtime.text import shortened
+from flamectl_operator.runtime.text import listing, shortened
 from flamectl_operator.status.conditions import ConditionWriter
 from flamectl_operator.status.durable_fields import durable_fields
 
@@ -107,7 +107,7 @@ class StatusWriter(StoredStatus):
                 f" the CRD is updated: {_UPDATE}"
             )
             return stop(OUTDATED_CRD, message, CRD_RECHECK_SECONDS)
-        fields = ", ".join(sorted(changed(wire, stored))[:MAX_PATHS])
+        fields = listing(sorted(changed(wire, stored)), MAX_PATHS)
         message = (
             f"A webhook changes {fields} when the operator writes it; the operator changes nothing until the webhook is"
             " corrected, because the status could not tell what the operator did"
@@ -116,10 +116,10 @@ class StatusWriter(StoredStatus):
 
 
 def _refused_spec_message(fields: Sequence[str], generation: int) -> str:
-    few = ", ".join(fields[:MAX_PATHS]) + (", ..." if len(fields) > MAX_PATHS else "")
     return (
-        f"Under the installed CRD {few} reads differently, although nobody changed generation {generation}. The operator"
-        f" changes nothing until the spec is changed. Update the CRD: {_UPDATE}, and apply the manifest again"
+        f"Under the installed CRD {listing(fields, MAX_PATHS)} reads differently, although nobody changed generation"
+        f" {generation}. The operator changes nothing until the spec is changed. Update the CRD: {_UPDATE}, and apply the"
+        " manifest again"
     )
 
 

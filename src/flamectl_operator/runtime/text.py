@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 #: ASCII control characters, which terminals interpret, and the Unicode characters that break lines or turn their direction.
 _CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]")
@@ -60,6 +60,12 @@ def joined(messages: Iterable[str]) -> str:
             return f"{text}{_fitted(part, room)}" if room >= _LEAST else f"{text}{_MORE * (room >= len(_MORE))}"
         text += part
     return text
+
+
+def listing(words: Sequence[str], most: int) -> str:
+    """Return the first words of a list and the number of the others: `a, b and 3 more`."""
+    others = len(words) - most
+    return ", ".join(words[:most]) + (f" and {others} more" if others > 0 else "")
 
 
 def _parts(message: str) -> tuple[str, str]:

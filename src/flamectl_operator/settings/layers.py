@@ -118,10 +118,10 @@ def check(layer: Layer) -> None:
         problems = [problem for problem in error.errors() if problem["type"] != COMBINATION]
         if problems:
             raise SettingsError(
-                _listed((layer.origin_of(_path(each)), _complaint(each)) for each in problems)
+                _in_one_line((layer.origin_of(_path(each)), _complaint(each)) for each in problems)
             ) from error
     if layer.typed and (mistaken := list(_mistaken(layer.document))):
-        raise SettingsError(_listed((layer.origin, complaint) for complaint in mistaken))
+        raise SettingsError(_in_one_line((layer.origin, complaint) for complaint in mistaken))
 
 
 def _mistaken(document: object) -> Iterator[str]:
@@ -139,7 +139,7 @@ def _validated(document: object) -> OperatorConfig:
     return OperatorConfig.model_validate(document, by_alias=True, by_name=False)
 
 
-def _listed(complaints: Iterable[tuple[str, str]]) -> str:
+def _in_one_line(complaints: Iterable[tuple[str, str]]) -> str:
     """Return all problems in one line; each place is named once."""
     text, last = "", ""
     for origin, complaint in complaints:

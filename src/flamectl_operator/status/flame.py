@@ -10,6 +10,7 @@ from flamectl_operator.observed.cluster import ObservedCluster
 from flamectl_operator.planning.effective_group import EffectiveGroup
 from flamectl_operator.planning.effective_spec import EffectiveSpec
 from flamectl_operator.planning.endpoint import lacks_address
+from flamectl_operator.runtime.text import listing
 from flamectl_operator.status.conditions import ConditionWriter
 from flamectl_operator.status.reason import SESSION_MANAGER_NOT_REACHABLE
 
@@ -101,7 +102,5 @@ def _registered(writer: ConditionWriter, observed: ObservedCluster) -> Condition
     if not missing:
         message = "All executors that are ready are registered with Flame"
         return writer.make(kind, "AllRegistered", message, status=True)
-    more = f" and {len(missing) - 1} more" * (len(missing) > 1)
-    return writer.make(
-        kind, "ExecutorNotRegistered", f"{missing[0]}{more}: ready, but not registered with Flame", status=False
-    )
+    message = f"{listing(missing, 1)}: ready, but not registered with Flame"
+    return writer.make(kind, "ExecutorNotRegistered", message, status=False)

@@ -22,7 +22,7 @@ from flamectl_operator.planning.kept_claims import FILE_SYSTEM_RESIZE_PENDING
 from flamectl_operator.planning.needs import Needs
 from flamectl_operator.planning.registration import NOT_REGISTERED
 from flamectl_operator.runtime.outcome import Outcome
-from flamectl_operator.runtime.text import joined, shortened
+from flamectl_operator.runtime.text import joined, listing, shortened
 from flamectl_operator.status.notices import Notice
 from flamectl_operator.status.object_cache import object_cache_line
 from flamectl_operator.status.pod_problems import FAILING, MAX_GROUPS, MAX_NAMES, ProblemGroup
@@ -99,9 +99,8 @@ def _long_ends(observed: ObservedCluster) -> list[str]:
     if not slow:
         return []
     slow.sort(key=lambda each: each[0], reverse=True)
-    named = ", ".join(name for _, name in slow[:MAX_NAMES])
-    more = f" and {len(slow) - MAX_NAMES} more" if len(slow) > MAX_NAMES else ""
-    return [f"the grace period of {named}{more} ends at {clock(slow[0][0])}"]
+    named = listing([name for _, name in slow], MAX_NAMES)
+    return [f"the grace period of {named} ends at {clock(slow[0][0])}"]
 
 
 def _held(observed: ObservedCluster) -> list[str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 
 from flamectl_operator.observed import pods
@@ -12,7 +12,7 @@ from flamectl_operator.observed.detached import lost_metadata
 from flamectl_operator.observed.executor import Executor
 from flamectl_operator.observed.object_cache import ObjectCache
 from flamectl_operator.observed.pod_problem import MAX_CAUSE
-from flamectl_operator.runtime.text import one_line
+from flamectl_operator.runtime.text import listing, one_line
 
 #: The reason for each component.
 _REASONS: dict[type[Component], str] = {
@@ -78,10 +78,13 @@ def loss_events(earlier: ObservedCluster, observed: ObservedCluster, deleted: Co
             lacks = {pod.uid: lost_metadata(pod, observed.owner) for pod in observed.detached} if gone else {}
             causes = (_why(each, current, lacks.get(each.pod.uid, ""), several=several) for each, current in some)
             why = "; ".join(dict.fromkeys(causes))
-            who, them = _listed([each for each, _ in some]), "them" if several else "it"
+            names = listing([f'"{each.name}"' for each, _ in some], _MAX_NAMES)
+            them = "them" if several else "it"
             follow = (_FOLLOW_IF_GONE if gone else _FOLLOWS)[kind]
             verb = "vanished" if gone else "are being deleted" if several else "is being deleted"
-            yield Loss(reason, f"{who} {verb}. This operator did not delete {them}. Cause: {why}{follow}")
+            yield Loss(
+                reason, f"Pod{'s' * several} {names} {verb}. This operator did not delete {them}. Cause: {why}{follow}"
+            )
 
 
 def _why(earlier: Component, current: Component | None, lacks: str, *, several: bool) -> str:
@@ -97,9 +100,3 @@ def _why(earlier: Component, current: Component | None, lacks: str, *, several: 
     them, their = ("them", "their") if several else ("it", "its")
     unlabelled = f", or removed {their} labels or {their} owner reference" if current is None else ""
     return f"somebody deleted {them}{unlabelled}"
-
-
-def _listed(components: Sequence[Component]) -> str:
-    names = ", ".join(f'"{component.name}"' for component in components[:_MAX_NAMES])
-    more = f", and {len(components) - _MAX_NAMES} more" if len(components) > _MAX_NAMES else ""
-    return f"Pod{'s' * (len(components) > 1)} {names}{more}"

@@ -12,7 +12,7 @@ from flamectl_operator.observed.cluster import ObservedCluster
 from flamectl_operator.planning.autoscaling import LONGEST_SESSION_NAME
 from flamectl_operator.planning.effective_group import EffectiveGroup
 from flamectl_operator.planning.effective_spec import EffectiveSpec
-from flamectl_operator.runtime.text import joined, one_line
+from flamectl_operator.runtime.text import joined, listing, one_line
 from flamectl_operator.status.reason import SESSION_MANAGER_NOT_REACHABLE, SESSION_PAUSED
 
 #: Seconds after which the status reports a session manager that has answered before. The operator believes its last answer for
@@ -46,11 +46,12 @@ def paused_sessions(observed: ObservedCluster) -> tuple[Notice, ...]:
     if snapshot is None or not snapshot.paused:
         return ()
     [first, *others] = snapshot.paused
-    more = f" and {len(others)} more" * bool(others)
-    subject = f'session "{one_line(first.name, LONGEST_SESSION_NAME)}"{more}'
+    names = [f'"{one_line(each.name, LONGEST_SESSION_NAME)}"' for each in snapshot.paused]
     verb, them = ("are", "them") if others else ("is", "it")
     advice = f"correct what keeps executors from binding, close {them} and open another; the log of an executor has the cause"
-    return (Notice(SESSION_PAUSED, f"{subject} {verb} paused: {first.paused.rstrip('.')} ({advice})"),)
+    return (
+        Notice(SESSION_PAUSED, f"session {listing(names, 1)} {verb} paused: {first.paused.rstrip('.')} ({advice})"),
+    )
 
 
 def silence(conditions: Iterable[Condition], effective: EffectiveSpec) -> Notice | None:

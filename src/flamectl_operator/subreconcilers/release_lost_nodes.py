@@ -14,6 +14,7 @@ from flamectl_operator.reconcile.base import Subreconciler
 from flamectl_operator.reconcile.reconcile_pass import Pass
 from flamectl_operator.reconcile.session_manager_io import MOST, PASS_LIMIT, RETRY
 from flamectl_operator.runtime.outcome import DONE, Outcome, combine
+from flamectl_operator.runtime.text import listing
 
 
 class ReleaseLostNodes(Subreconciler):
@@ -50,11 +51,10 @@ class ReleaseLostNodes(Subreconciler):
         if not (found := pass_.ids.incredible):
             return
         pass_.ids.incredible = ()
-        more = f" and {len(found) - 1} more" * (len(found) > 1)
         pass_.io.record_warning(
             "ForeignNodes",
-            f"Flame lists the node {found[0]}{more}, but the next executor gets the id {pass_.ids.next_id}. The operator leaves "
-            "these nodes alone. If no such executor runs, release them with Flame's ReleaseNode",
+            f"Flame lists the node {listing(found, 1)}, but the next executor gets the id {pass_.ids.next_id}. The operator "
+            "leaves these nodes alone. If no such executor runs, release them with Flame's ReleaseNode",
         )
 
     async def _gone(self, pass_: Pass, nodes: Iterable[str]) -> list[str]:

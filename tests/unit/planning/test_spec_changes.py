@@ -73,7 +73,7 @@ def test_a_change_that_replaces_nothing_leaves_the_earlier_ones() -> None:
     [
         ((), "no longer as specified"),
         (("spec.a",), "no longer as specified (spec.a changed)"),
-        (("a", "b", "c", "d"), "no longer as specified (a, b, c, ... changed)"),
+        (("a", "b", "c", "d"), "no longer as specified (a, b, c and 1 more changed)"),
     ],
 )
 def test_known_changed_fields_are_named(paths: tuple[str, ...], words: str) -> None:

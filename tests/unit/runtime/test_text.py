@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from flamectl_operator.runtime.text import LONGEST_MESSAGE, joined, one_line, shortened
+from flamectl_operator.runtime.text import LONGEST_MESSAGE, joined, listing, one_line, shortened
 
 
 @pytest.mark.parametrize(
@@ -89,3 +89,11 @@ def test_advice_without_room_behind_another_message_is_left_out_and_not_cut() ->
     text = joined([first, f"second {'word ' * 8}end{ADVICE}"])
 
     assert text == f"{first}; second {'word ' * 8}end"
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [([], ""), (["a"], "a"), (["a", "b"], "a, b"), (["a", "b", "c", "d"], "a, b and 2 more")],
+)
+def test_listing_names_the_first_words_and_counts_the_others(words: list[str], expected: str) -> None:
+    assert listing(words, 2) == expected

@@ -15,6 +15,7 @@ from typing import Any
 import yaml
 
 from flamectl_operator.kube.errors import ConfigurationError
+from flamectl_operator.runtime.text import listing
 from flamectl_operator.runtime.yaml_errors import YAML_ERRORS
 
 #: Names that PyYAML quotes in a description of a problem; a password that begins with `*` or `!` counts as a name.
@@ -131,6 +132,4 @@ def _check_files(entry: str, file: Path, fields: dict[str, Any]) -> None:
 
 
 def _listed(names: dict[object, _Document]) -> str:
-    shown = [str(each) for each in names][:_MAX_NAMES]
-    more = f" and {len(names) - _MAX_NAMES} more" if len(names) > _MAX_NAMES else ""
-    return ", ".join(shown) + more or "none"
+    return listing([str(each) for each in names], _MAX_NAMES) or "none"
