@@ -9,9 +9,12 @@ from __future__ import annotations
 
 from random import Random
 
+import tenacity
+
 from flamectl_operator.kube.errors import (
     ConnectionFailedError,
     ConnectionLostError,
+    KubernetesError,
     ServerError,
     TooManyRequestsError,
 )
@@ -46,18 +49,38 @@ class RetryingTransport(WrappedTransport):
     async def send(self, request: Request) -> bytes:
         """See `Transport.send`."""
         repeatable = _SAFE_TO_READ_AGAIN if request.changes_nothing else _SAFE_TO_REPEAT
-        attempt, waited = 1, 0.0
-        while True:
-            try:
-                return await self._transport.send(request)
-            except repeatable as error:
-                pause = self._pause(attempt, error.retry_after or 0.0)
-                if attempt == MAX_ATTEMPTS or waited + pause > MAX_TOTAL_WAIT:
-                    raise
-            await self._clock.sleep(pause)
-            attempt, waited = attempt + 1, waited + pause
+        try:
+            return await self._transport.send(request)
+        except repeatable as error:
+            failed: list[KubernetesError] = [error]
 
-    def _pause(self, attempt: int, retry_after: float) -> float:
+        async def attempt() -> bytes:
+            """Raise the error of the first attempt, which did without tenacity, whose objects cost a quarter of a request."""
+            if failed:
+                raise failed.pop()
+            return await self._transport.send(request)
+
+        # One object per request, because tenacity keeps the state of an attempt in it.
+        retrying = tenacity.AsyncRetrying(
+            sleep=self._clock.sleep,
+            stop=_give_up,
+            wait=self._delay,
+            retry=tenacity.retry_if_exception_type(repeatable),
+            reraise=True,
+        )
+        return await retrying(attempt)
+
+    def _delay(self, state: tenacity.RetryCallState) -> float:
         """Return the seconds that the server asks for, at least the backoff, with jitter: it asks all clients for the same."""
-        seconds = max(BASE_DELAY * 2.0 ** (attempt - 1), min(retry_after, MAX_RETRY_AFTER))
+        seconds = max(BASE_DELAY * 2.0 ** (state.attempt_number - 1), min(_retry_after(state), MAX_RETRY_AFTER))
         return seconds * (1 + JITTER * self._random.random())
+
+
+def _retry_after(state: tenacity.RetryCallState) -> float:
+    error = state.outcome.exception() if state.outcome is not None else None
+    return (error.retry_after or 0.0) if isinstance(error, KubernetesError) else 0.0
+
+
+def _give_up(state: tenacity.RetryCallState) -> bool:
+    """Return whether to stop; tenacity's own limit on time reads the real clock."""
+    return state.attempt_number >= MAX_ATTEMPTS or state.idle_for + state.upcoming_sleep > MAX_TOTAL_WAIT
