@@ -20,12 +20,16 @@ _LACKS_ROOM = re.compile(
 )
 _LACKS_NODE = re.compile(
     r"untolerated taint|node affinity|were unschedulable|PersistentVolumeClaims|persistentvolumeclaim |persistent volumes to bind"
-    r"|no nodes available|ReadWriteOncePod|available disk|CSI driver"
+    r"|no nodes available|ReadWriteOncePod|available disk|CSI driver|available volume zone|free storage|non-existent"
+    r"|required features|requested node name|unknown conditions|match pod affinity rules|resourceclaim"
 )
+#: Words of schedulers that place a group of Pods at once (Volcano, the plugins Coscheduling and GangScheduling) for a Pod that
+#: waits for the others of its group.
+OF_GROUP = r"(?i:\bgang\b|\bpod ?group\b|sibling pods)"
 #: The scheduler's words for a Pod that no node can take, whatever other Pods leave: since 1.31 also for one that asks for more
 #: than each node has. Devices that ResourceClaims hold are no matter of preemption.
 _NO_ROOM_HELPS = re.compile(r"preemption: 0/(\d+) nodes are available: \1 Preemption is not helpful for scheduling")
-_DEVICES = "allocate"
+_DEVICES = re.compile(r"allocate|cannot fit resource|extended resource claim")
 #: Reason of the scheduler for a Pod whose scheduling failed by an error, such as a volume that was not made in time.
 SCHEDULER_ERROR = "SchedulerError"
 #: Reason of the API server for a Pod with scheduling gates.
@@ -65,6 +69,12 @@ def room_may_help(pod: PodView) -> bool:
     scheduled = condition(pod, "PodScheduled")
     message = scheduled.message if scheduled is not None else ""
     words = _PREEMPTION.sub("", message)
-    if _NO_ROOM_HELPS.search(message) and _DEVICES not in words:
+    if _NO_ROOM_HELPS.search(message) and not _DEVICES.search(words):
         return False
-    return _LACKS_ROOM.search(words) is not None or _LACKS_NODE.search(words) is None
+    return _LACKS_ROOM.search(words) is not None or not (_LACKS_NODE.search(words) or re.search(OF_GROUP, words))
+
+
+def waits_for_group(pod: PodView) -> bool:
+    """Return whether an unschedulable Pod waits until the other Pods of its group are there, as far as the words tell."""
+    scheduled = condition(pod, "PodScheduled")
+    return scheduled is not None and re.search(OF_GROUP, scheduled.message) is not None

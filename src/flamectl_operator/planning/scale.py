@@ -133,11 +133,16 @@ def _many_detached(group: PlannedGroup) -> Outcome | None:
 
 
 def _session_manager_first(group: PlannedGroup) -> Outcome | None:
-    """Wait for the session manager, because executors would take its room in a quota or on a node."""
+    """Wait for the session manager, because executors would take its room in a quota or on a node.
+
+    A scheduler that places a group of Pods at once may wait for the executors before it gives the session manager a node.
+    """
     manager, next_attempt = group.cluster.session_manager, group.prerequisites.next_attempt
     if manager is not None:
-        unschedulable = manager.live and scheduling.unschedulable_since(manager.pod) is not None
-        return wait("WaitingForSessionManager") if manager.terminal or unschedulable else None
+        pod = manager.pod
+        unschedulable = manager.live and scheduling.unschedulable_since(pod) is not None
+        first = manager.terminal or (unschedulable and not scheduling.waits_for_group(pod))
+        return wait("WaitingForSessionManager") if first else None
     if next_attempt is None or next_attempt <= group.now.wall:
         return None
     return wait_until("WaitingForSessionManager", next_attempt, group.now.wall)

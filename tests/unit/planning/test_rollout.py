@@ -255,6 +255,7 @@ def test_executors_make_room_for_an_unschedulable_session_manager(
 
 HELPS = "20 No preemption victims found for incoming pod"
 USELESS = "20 Preemption is not helpful for scheduling"
+NEVER = "preemption: not eligible due to preemptionPolicy=Never."
 ONE_HELPS = "1 No preemption victims found for incoming pod, 19 Preemption is not helpful for scheduling"
 
 
@@ -281,7 +282,25 @@ ONE_HELPS = "1 No preemption victims found for incoming pod, 19 Preemption is no
         pytest.param("20 Insufficient cpu. no new claims to deallocate,", USELESS, False, id="the same in newer words"),
         pytest.param("20 Insufficient cpu.", ONE_HELPS, True, id="one node is so large"),
         pytest.param("20 cannot allocate all claims.", USELESS, True, id="executors may hold the devices"),
-        pytest.param("20 Insufficient cpu. preemption: not eligible due to preemptionPolicy=Never.", "", True, id="unknown"),
+        pytest.param("20 cannot fit resource.", USELESS, True, id="executors may hold the devices of a resource"),
+        pytest.param(f"20 Insufficient cpu. {NEVER}", "", True, id="room, and no preemption"),
+        *(
+            pytest.param(f"{words}. {NEVER}", "", False, id=words)
+            for words in (
+                "20 node(s) had no available volume zone",
+                "20 node(s) did not have enough free storage",
+                "20 node(s) unavailable due to one or more pvc(s) bound to non-existent pv(s)",
+                "20 node(s) didn't match Pod's required features",
+                "20 node(s) didn't match pod affinity rules",
+                "20 node(s) didn't match the requested node name",
+                "20 node(s) had unknown conditions",
+                'resourceclaim.resource.k8s.io "gpu" not found',
+            )
+        ),
+        pytest.param("pre-filter pod x cannot find enough sibling pods, current pods number: 1, minMember of group: 3.",
+            "", False, id="Pods of its group are missing"),
+        pytest.param("waiting for minCount pods from a gang to appear in scheduling queue.", "", False, id="gang"),
+        pytest.param("pod group is not ready, 1 Pending, 3 minAvailable; 2 Insufficient cpu.", "", True, id="group and room"),
     ],
 )  # fmt: skip
 def test_executors_make_room_only_where_that_helps_the_session_manager(

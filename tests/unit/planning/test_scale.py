@@ -30,6 +30,7 @@ from tests.unit.builders import (
     PodState,
     ago,
     cluster_plan,
+    condition,
     config_map_view,
     desired,
     effective,
@@ -124,6 +125,9 @@ def test_replacements_wait_while_they_keep_failing() -> None:
     assert cluster_plan(observed(wanted=wanted), wanted).ids_needed == 0
 
 
+OF_GROUP = condition("PodScheduled", "False", "Unschedulable", "pod group is not ready, 1 Pending, 4 minAvailable")
+
+
 def _managers_attempts(until: datetime) -> ReplacementBackoff:
     return ReplacementBackoff(desired().session_manager.revision, failures=2, next_attempt=until)
 
@@ -136,6 +140,7 @@ def _managers_attempts(until: datetime) -> ReplacementBackoff:
         pytest.param(session_manager("starting"), later(20), 3, None, id="starting"),
         pytest.param(session_manager("unscheduled"), NOW, 3, None, id="not scheduled yet"),
         pytest.param(session_manager("unschedulable"), NOW, 0, None, id="unschedulable"),
+        pytest.param(session_manager("unschedulable", conditions=[OF_GROUP]), NOW, 3, None, id="waits for its group"),
         pytest.param(session_manager("failed"), NOW, 0, None, id="failed"),
         pytest.param(terminating(session_manager("failed")), NOW, 0, None, id="failed and terminating"),
         pytest.param(terminating(session_manager()), NOW, 3, None, id="live and terminating"),
