@@ -12,6 +12,7 @@ from flamectl_operator.desired.pod_template import ComponentTemplate
 from flamectl_operator.desired.resource_asks import asked
 from flamectl_operator.desired.unvalidated import as_object, entries
 from flamectl_operator.kube.pod_views import ContainerResources, PodSpec
+from flamectl_operator.observed.scheduling import OF_GROUP
 
 #: The most characters of two remedies of one Pod, because each node may lack something else. A message has room for so many.
 _ROOM = 130
@@ -27,8 +28,9 @@ _OTHER_PLACE = "add a node where the volume is, see kubectl describe pvc{claims}
 #: Other messages of the scheduler, as patterns, with the remedy. `{claims}` are the names of the claims that the Pod mounts.
 _OTHERS = (
     ("untolerated taint", "add a toleration to {template}.tolerations, or a node without the taint"),
-    ("anti-affinity rules", "change {template}.affinity, or add a node"),
-    ("pod affinity rules", "change {template}.affinity"),
+    ("existing pods anti-affinity", "add a node, or change the anti-affinity of the Pods that run there"),
+    ("match pod anti-affinity", "{affinity}, or add a node"),
+    ("match pod affinity", "{affinity}"),
     ("free ports", "{host_port}, or add a node"),
     ("volume node affinity", _OTHER_PLACE),
     ("PersistentVolume's node affinity", _OTHER_PLACE),
@@ -50,7 +52,7 @@ _OTHERS = (
     ("available persistent volumes to bind", "see kubectl describe pvc{claims}{class}"),
     ("ReadWriteOncePod", "end the other Pod that kubectl describe pvc{claims} names (Used By), or take another claim"),
     ("max volume count", "add a node"),
-    ("allocate all claims", "change {template}.resourceClaims, or see kubectl describe resourceclaims"),
+    ("allocate all claims|cannot fit resource|extended resource claim", "{devices}"),
     ("resourceclaim", "change {template}.resourceClaims, or see kubectl describe resourceclaims"),
     ("device class", "create the DeviceClass, or correct the request of {template}.resourceClaims"),
     ('plugin "VolumeBinding"', "see kubectl describe pvc{claims}"),
@@ -59,6 +61,8 @@ _OTHERS = (
     ("Too many pods", "add a node"),
     ("no nodes available", "add a node"),
     ("were unschedulable", "add a node, or kubectl uncordon one"),
+    ("scheduler-enforced", "label a node as the scheduler's configuration demands"),
+    (OF_GROUP, "see kubectl describe podgroups for the Pods that it waits for"),
 )
 
 
@@ -125,6 +129,8 @@ def _remedies(words: str, template: ComponentTemplate, pod: str, found: PodSpec)
         "claims": "".join(f" {each}" for each in mounted[:_CLAIMS]),
         "class": of_class and f", or correct {of_class}",
         "host_port": _host_port(spec, place),
+        "affinity": f"change {place}.affinity" if "affinity" in spec else "a webhook adds an affinity: change it there",
+        "devices": _devices(template, spec, place),
     }
     claim = _MISSING_CLAIM.search(words)
     if claim is not None and claim[1] not in {*claims, *template.claim_names}:
@@ -186,6 +192,20 @@ def _host_port(spec: dict[str, Any], place: str) -> str:
             if any(port.get("hostPort") for port in entries(each, "ports")):
                 return f"change the hostPort in {place}.{kind}[name={each.get('name')}].ports"
     return "a webhook adds a hostPort: change it there"
+
+
+def _devices(template: ComponentTemplate, spec: dict[str, Any], place: str) -> str:
+    """Return what to do about devices that no node has free. A DeviceClass may stand behind a resource such as nvidia.com/gpu."""
+    if entries(spec, "resourceClaims"):
+        return f"change {place}.resourceClaims, or see kubectl describe resourceclaims"
+    limits = (
+        f"{template.container_field(str(each.get('name')))}.resources.limits.{resource}"
+        for each in (*entries(spec, "containers"), *entries(spec, "initContainers"))
+        for resource in as_object(as_object(each.get("resources")).get("limits"))
+        if "/" in resource
+    )
+    lower = next(limits, "")
+    return f"{f'lower {lower}' if lower else 'a webhook adds the devices: change it there'}, or add a node"
 
 
 def _pairs(labels: dict[str, Any]) -> str:

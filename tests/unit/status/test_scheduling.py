@@ -174,8 +174,54 @@ def _pod(resources: dict[str, Any] | None = None, **pod_spec: Any) -> dict[str, 
         ("0/3 nodes are available: 3 node(s) exceed max volume count.", _pod(), "add a node"),
         (
             "0/3 nodes are available: 3 cannot allocate all claims.",
-            _pod(),
+            _pod(resourceClaims=[{"name": "gpu", "resourceClaimTemplateName": "gpu"}]),
             f"change {TEMPLATE}.resourceClaims, or see kubectl describe resourceclaims",
+        ),
+        (
+            # A DeviceClass stands behind the resource.
+            "0/3 nodes are available: 3 cannot allocate all claims.",
+            _pod({"limits": {"cpu": "1", "nvidia.com/gpu": 8}}),
+            f"lower {EM}.resources.limits.nvidia.com/gpu, or add a node",
+        ),
+        (
+            "0/3 nodes are available: 3 cannot fit resource.",
+            _pod(containers=[{"name": "log", "image": "any", "resources": {"limits": {"example.com/fpga": 1}}}]),
+            f"lower {TEMPLATE}.containers[name=log].resources.limits.example.com/fpga, or add a node",
+        ),
+        (
+            "0/3 nodes are available: 3 cannot allocate all claims.",
+            _pod(),
+            "a webhook adds the devices: change it there, or add a node",
+        ),
+        (
+            "0/3 nodes are available: 3 node(s) didn't match pod anti-affinity rules.",
+            _pod(affinity={"podAntiAffinity": {}}),
+            f"change {TEMPLATE}.affinity, or add a node",
+        ),
+        (
+            "0/3 nodes are available: 3 node(s) didn't match pod affinity rules.",
+            _pod(affinity={"podAffinity": {}}),
+            f"change {TEMPLATE}.affinity",
+        ),
+        (
+            "0/3 nodes are available: 3 node(s) didn't match pod affinity rules.",
+            _pod(),
+            "a webhook adds an affinity: change it there",
+        ),
+        (
+            "0/3 nodes are available: 3 node(s) didn't satisfy existing pods anti-affinity rules.",
+            _pod(affinity={"podAffinity": {}}),
+            "add a node, or change the anti-affinity of the Pods that run there",
+        ),
+        (
+            "pod group is not ready, 1 Pending, 3 minAvailable",
+            _pod(),
+            "see kubectl describe podgroups for the Pods that it waits for",
+        ),
+        (
+            "0/3 nodes are available: 3 node(s) didn't match scheduler-enforced node affinity.",
+            _pod(nodeSelector={"disk": "fast"}),
+            "label a node as the scheduler's configuration demands",
         ),
         (
             'resourceclaim.resource.k8s.io "gpu" not found',
