@@ -1,8 +1,8 @@
 """Errors of requests: one class for each different reaction of a caller.
 
 The API server describes an error in a `Status` object. Decisions use its `reason` and code and never the text of its message,
-with four exceptions because the API offers no other way: two causes of a 403, denials, whose code a webhook or a policy chooses,
-and webhooks that do not support dry run.
+with these exceptions because the API offers no other way: causes of a 403, denials, whose code a webhook or a policy chooses,
+a quota that is missing, and webhooks that do not support dry run.
 """
 
 from __future__ import annotations
@@ -111,6 +111,10 @@ class ForbiddenError(ApiError):
 
 class NamespaceTerminatingError(ApiError):
     """403: the namespace is being deleted, so nothing can be created in it. Do not report it; wait for its end."""
+
+
+class NotReadyError(ApiError):
+    """403: the API server does not know yet what it allows, as after its start or that of a quota. Nothing was done. Retry."""
 
 
 class NotFoundError(ApiError):

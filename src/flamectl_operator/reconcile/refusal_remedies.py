@@ -34,19 +34,20 @@ _NO_ADDRESS = "an administrator widens the range of addresses of Services, or ot
 _OBJECTS = re.compile(r"^([\w.]+) \"[^\"]*\" is forbidden: ")
 
 
-#: A quota of other scopes is demanded of such a Pod, and the namespace has none.
-NO_QUOTA = "insufficient quota to match these scopes"
+#: The API server's configuration demands a quota of these scopes, or for these resources, and the namespace has none.
+NO_QUOTA = re.compile(r"insufficient quota to (?:match these scopes|consume)")
 #: The words of admission plugins of Kubernetes and OpenShift about a field of a Pod, each with the remedy.
 _PLUGINS = (
     (
         "any security context constraint",
         "set {}.securityContext or .serviceAccountName as a SecurityContextConstraint admits them",
     ),
-    (NO_QUOTA, "change {}.priorityClassName, or an administrator adds a quota with these scopes"),
+    ("quota to match these scopes", "change {}.priorityClassName, or an administrator adds a quota with these scopes"),
     ("no PriorityClass with name", "create it, or change {}.priorityClassName"),
     ("integer value of priority", "take out {}.priority, because the PriorityClass sets it"),
     ("value of PreemptionPolicy", "take out {}.preemptionPolicy, because the PriorityClass sets it"),
     ("Overhead", "take out {}.overhead, because the RuntimeClass sets it"),
+    ("conflict: runtimeClass.scheduling", "change {}.nodeSelector or .runtimeClassName"),
     ("RuntimeClass ", "create it, or change {}.runtimeClassName"),
     ("service account", "create it, or change {}.serviceAccountName"),
     ("node label selector", "change {}.nodeSelector, or ask the administrator of the namespace"),
@@ -90,6 +91,8 @@ def _of_plugin(advice: str, place: str, spec: Mapping[str, Any]) -> str:
 
 
 def _quota(words: str, template: ComponentTemplate | None) -> str:
+    if NO_QUOTA.search(words):
+        return "an administrator adds a quota for it to the namespace"
     requested = _REQUESTED.search(words)
     name = requested[1].removeprefix("count/") if requested is not None else ""
     if template is None:

@@ -100,7 +100,7 @@ def _in_order(complaints: re.Match[str]) -> str:
 
 
 def _reason(error: ApiError, words: str) -> str:
-    if isinstance(error, ForbiddenError) and (error.quota or MISSING.search(words) or NO_QUOTA in words):
+    if isinstance(error, ForbiddenError) and (error.quota or MISSING.search(words) or NO_QUOTA.search(words)):
         return QUOTA_EXCEEDED
     if "violates PodSecurity" in words:
         return POD_SECURITY

@@ -29,6 +29,14 @@ _OF_DENIALS = (errors.BadRequestError, errors.ForbiddenError, errors.InvalidErro
 #: The text of a 403 for a create in a namespace that is being deleted.
 _TERMINATING = "being terminated"
 
+#: The texts of a 403 for what the API server cannot judge at the moment: its caches are not filled yet, nobody has counted yet
+#: what a new quota has, or LimitRanges cannot be read.
+_NOT_READY = re.compile(
+    r" is forbidden: (not yet ready to handle request$|status unknown for quota: |unable to .* at this time because )"
+)
+#: The text of a refusal to which the API server gives the code 500: a Pod needs a quota that its namespace does not have.
+_NO_QUOTA = "insufficient quota to match these scopes: "
+
 #: The most characters of a body that is not a Status; it comes from a proxy in front of the API server.
 _FOREIGN_BODY_LENGTH = 200
 
@@ -66,6 +74,10 @@ def error_from_status(status: Status, code: int = 0, retry_after: float | None =
     error = _BY_CODE.get(code, errors.ServerError if code >= _FIRST_SERVER_ERROR else errors.ApiError)
     if error is errors.ForbiddenError and _TERMINATING in status.message:
         error = errors.NamespaceTerminatingError
+    if error is errors.ForbiddenError and _NOT_READY.search(status.message):
+        error = errors.NotReadyError
+    if error is errors.ServerError and status.message.startswith(_NO_QUOTA):
+        error = errors.ForbiddenError
     if error is errors.ConflictError and status.reason != "Conflict":
         # Any other reason is not a race, for instance when a webhook denies a request with this code.
         error = errors.AlreadyExistsError if status.reason == "AlreadyExists" else errors.ApiError

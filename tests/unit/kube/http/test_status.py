@@ -140,6 +140,24 @@ def test_status_that_is_hard_to_decode_has_the_error_of_its_code(answer: bytes, 
     assert str(error).startswith(expected)
 
 
+@pytest.mark.parametrize(
+    "words",
+    [
+        "not yet ready to handle request",
+        "status unknown for quota: compute, resources: limits.cpu,pods",
+        "unable to CREATE pods at this time because there was an error enforcing limit ranges",
+    ],
+)
+def test_403_of_what_the_api_server_cannot_judge_yet_is_no_refusal(words: str) -> None:
+    assert type(error_from_response(403, body("Forbidden", f'pods "x" is forbidden: {words}'))) is errors.NotReadyError
+
+
+def test_500_for_a_quota_that_the_namespace_lacks_is_a_refusal() -> None:
+    words = "insufficient quota to match these scopes: [{PriorityClass In [system-node-critical]}]"
+
+    assert type(error_from_response(500, body("", words))) is errors.ForbiddenError
+
+
 def test_403_of_a_terminating_namespace_is_recognised() -> None:
     words = 'pods "x" is forbidden: unable to create new content in namespace a because it is being terminated'
 
