@@ -2,6 +2,9 @@
 
 An annotation of the operator says when it last changed them, and which of them it set. So a Pod is patched at most once a minute,
 whatever process patches it, and annotations of others stay as they are.
+
+The cluster autoscaler keeps the nodes of all executors unless the podTemplate says that they may be evicted, because it does not
+know their owner and they have emptyDirs. So the opposite value of a podTemplate is what an executor without work has.
 """
 
 from __future__ import annotations
@@ -41,7 +44,8 @@ class ProtectionPlan(Part):
     def lines(self) -> Iterator[str]:
         """See `Part`."""
         for executor, changes in self.patch:
-            verb = "protect" if any(changes.get(key) for key in PROTECTION) else "no longer protect"
+            protects = any(changes.get(key) == value for key, value in PROTECTION.items())
+            verb = "protect" if protects else "no longer protect"
             yield f"{verb} {executor.name} from autoscalers of nodes"
 
 
@@ -57,34 +61,44 @@ def plan_protection(group: PlannedGroup, common_annotations: Collection[str]) ->
     wanted = desired.spec.drain.protect_busy
     if group.effective.suspended or (wanted and snapshot is None):
         return ProtectionPlan()
-    authored = {*common_annotations, *desired.template.manifest["metadata"]["annotations"]}
+    protection = {key: value for key, value in PROTECTION.items() if key not in common_annotations}
+    authored = desired.template.manifest["metadata"]["annotations"]
     patch: list[tuple[Executor, Changes]] = []
     later: list[float] = []
     for executor in group.observed.executors:
         if executor.terminating or executor.terminal or not (wanted or executor.protected):
             continue
         busy = wanted and snapshot is not None and snapshot.load(executor.name)[0] is Load.BUSY
-        changes = _changes(executor, authored, busy=busy)
+        changes = _changes(executor, protection, authored, busy=busy)
         if changes is None:
             continue
         if (seconds := _seconds_until(executor.protection_changed, now)) > 0:
             later.append(seconds)
             continue
-        ours = ",".join(key for key, value in changes.items() if value is not None)
+        ours = ",".join(changes) if busy else ""
         mark = f"{now.wall.replace(microsecond=0).isoformat()} {ours}".rstrip()
         patch.append((executor, {**changes, PROTECTION_ANNOTATION: mark}))
     return ProtectionPlan(tuple(patch), min(later, default=None))
 
 
-def _changes(executor: Executor, authored: Collection[str], *, busy: bool) -> Changes | None:
-    """Return the annotations to set or to take off, never those of others; None when all are as they should be."""
+def _changes(
+    executor: Executor, protection: Mapping[str, str], authored: Mapping[str, str], *, busy: bool
+) -> Changes | None:
+    """Return the annotations to set, to set back or to take off, never those of others; None when all are as they should be.
+
+    Args:
+        protection: The annotations that protect, without those that the author gives to all objects.
+        authored: The annotations of the podTemplate.
+    """
     present: Mapping[str, str] = executor.pod.annotations
     if busy == bool(executor.protected):
         return None
     if busy:
-        return {key: value for key, value in PROTECTION.items() if key not in present and key not in authored} or None
-    ours = (key for key in executor.protected if key in PROTECTION and key not in authored)
-    return {key: None for key in ours if present.get(key) == PROTECTION[key]}
+        return {
+            key: value for key, value in protection.items() if present.get(key) == authored.get(key) != value
+        } or None
+    ours = (key for key in executor.protected if key in protection)
+    return {key: authored.get(key) for key in ours if present.get(key) == protection[key]}
 
 
 def _seconds_until(changed: datetime | None, now: ClockReading) -> float:

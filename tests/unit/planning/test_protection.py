@@ -131,23 +131,47 @@ def test_answer_that_is_not_the_last_one_changes_nothing() -> None:
     assert _plan(idle_now, executor_pod(1), busy=(1,), failing=True) == ProtectionPlan()
 
 
+def _template(value: str) -> dict[str, Any]:
+    return {"executorManager": {"podTemplate": {"metadata": {"annotations": {EVICT: value}}}}}
+
+
 @pytest.mark.parametrize(
-    "spec",
+    ("spec", "value"),
     [
-        pytest.param(
-            {"executorManager": {"podTemplate": {"metadata": {"annotations": {EVICT: "true"}}}}}, id="template"
-        ),
-        pytest.param({"commonAnnotations": {EVICT: "true"}}, id="common"),
+        pytest.param(_template("false"), "false", id="template"),
+        pytest.param(_template("true"), "false", id="template, changed by hand"),
+        pytest.param({"commonAnnotations": {EVICT: "true"}}, "true", id="common"),
+        pytest.param({"commonAnnotations": {EVICT: "true"}}, "false", id="common, changed by hand"),
     ],
 )
-@pytest.mark.parametrize("value", ["true", "false"])
 def test_annotation_of_the_author_is_neither_set_nor_taken_off(spec: dict[str, Any], value: str) -> None:
     wanted = merged(ON, spec)
+    mark = _mark(ago(90), DISRUPT)
     begins = _plan(executor_pod(0, annotations={EVICT: value}), busy=(0,), spec=wanted)
-    ends = _plan(executor_pod(0, annotations={**_protected(ago(90)), EVICT: value}), spec=wanted)
+    ends = _plan(executor_pod(0, annotations={**SET, **mark, EVICT: value}), spec=wanted)
 
     assert _patches(begins)[executor_name(0)] == {DISRUPT: "true", MARK: f"{NOW.isoformat()} {DISRUPT}"}
     assert _patches(ends)[executor_name(0)] == {DISRUPT: None, MARK: NOW.isoformat()}
+
+
+def test_executor_that_its_template_lets_be_evicted_is_protected_while_it_works() -> None:
+    wanted = merged(ON, _template("true"))
+    begins = _plan(executor_pod(0, annotations={EVICT: "true"}), busy=(0,), spec=wanted)
+    ends = _plan(executor_pod(0, annotations=_protected(ago(90))), spec=wanted)
+    forbidden_since = _plan(executor_pod(0, annotations=_protected(ago(90))), spec=merged(ON, _template("false")))
+
+    assert _patches(begins) == {executor_name(0): {**SET, MARK: f"{NOW.isoformat()} {EVICT},{DISRUPT}"}}
+    assert list(begins.lines()) == [f"protect {executor_name(0)} from autoscalers of nodes"]
+    assert _patches(ends) == {executor_name(0): {EVICT: "true", DISRUPT: None, MARK: NOW.isoformat()}}
+    assert list(ends.lines()) == [f"no longer protect {executor_name(0)} from autoscalers of nodes"]
+    assert _patches(forbidden_since) == {executor_name(0): {EVICT: "false", DISRUPT: None, MARK: NOW.isoformat()}}
+
+
+def test_common_annotation_that_came_after_the_protection_is_left_alone() -> None:
+    pod = executor_pod(0, annotations=_protected(ago(90)))
+    plan = _plan(pod, spec=merged(ON, {"commonAnnotations": {EVICT: "false"}}))
+
+    assert _patches(plan) == {executor_name(0): {DISRUPT: None, MARK: NOW.isoformat()}}
 
 
 def test_annotation_that_somebody_set_by_hand_is_neither_changed_nor_taken_off() -> None:
