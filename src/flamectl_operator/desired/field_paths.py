@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from types import MappingProxyType
 from typing import Any
 
 from pydantic.alias_generators import to_camel
 
+from flamectl_operator.api.quantity import quantity_or_none
 from flamectl_operator.desired.unvalidated import as_object
 
 #: A path below a Pod's spec in a message of the API server.
@@ -16,6 +17,12 @@ _PATH = re.compile(r"(?<![\w.])spec\.([A-Za-z][\w.\[\]]*)")
 _CONTAINER = re.compile(r"(containers|initContainers)\[(\d+)\](?:\.(\w+)(\S*))?")
 #: A limit of a container, as the API server names it beside that of its whole Pod.
 _OF_WHOLE = re.compile(r"\bspec\.resources\.(containers|initContainers)\[(\d+)\]\[([^\]]+)\]\.(\w+)")
+#: The index of a container in a message about one value of it, the path of the field, and the value.
+_OF_CONTAINER = re.compile(
+    r"\bspec\.(?P<list>containers|initContainers)\[(?P<index>\d+)\](?P<path>(?:\.\w+|\[[^\]]+\])+)"
+    r': (?:Invalid value|Unsupported value|Duplicate value|Not found): "?(?P<value>[^"\s:,]+)'
+)
+_STEP = re.compile(r"\.(\w+)|\[([^\]]+)\]")
 #: A label or an annotation in a message of the API server.
 _METADATA = re.compile(r"(?<![\w.])metadata\.(labels|annotations)\[([^\]]+)\]")
 #: An entry of a list at the begin of a path.
@@ -54,6 +61,27 @@ def authored_paths(message: str, component: str, pod_spec: Mapping[str, Any], as
         return f"{prefix}.podTemplate.spec.{kind}{where}" + (f".{_placed(field + rest, made, theirs)}" if field else "")
 
     return _PATH.sub(replace, _OF_WHOLE.sub(r"spec.\1[\2].resources.\4[\3]", message))
+
+
+def as_manifested(message: str, pod_spec: Mapping[str, Any]) -> str:
+    """Return a message about a Pod with the indices that its containers have in the manifest.
+
+    A webhook may put a container before them, as Istio does with `holdApplicationUntilProxyStarts`. The value that the API server
+    quotes tells which container it means.
+    """
+
+    def replace(match: re.Match[str]) -> str:
+        kind, index = match["list"], int(match["index"])
+        holding = [
+            place
+            for place, each in enumerate(_entries(pod_spec, kind))
+            if any(_equal(leaf, match["value"]) for leaf in _leaves(_at(each, match["path"])))
+        ]
+        if index in holding or len(holding) != 1:
+            return match[0]
+        return match[0].replace(f"{kind}[{index}]", f"{kind}[{holding[0]}]", 1)
+
+    return _OF_CONTAINER.sub(replace, message)
 
 
 def names_added_container(message: str, pod_spec: Mapping[str, Any]) -> bool:
@@ -100,3 +128,27 @@ def _within(asked: Any, made: Any) -> bool:
 def _entries(spec: Mapping[str, Any], kind: str) -> list[Any]:
     entries = spec.get(kind)
     return entries if isinstance(entries, list) else []
+
+
+def _at(value: Any, path: str) -> Any:
+    """Return what is at a path such as `.resources.limits[cpu]`; None where there is nothing."""
+    for field, key in _STEP.findall(path):
+        if isinstance(value, list):
+            value = value[int(key)] if key.isdecimal() and int(key) < len(value) else None
+        else:
+            value = as_object(value).get(field or key)
+    return value
+
+
+def _leaves(value: Any) -> Iterator[Any]:
+    if isinstance(value, dict | list):
+        for each in value.values() if isinstance(value, dict) else value:
+            yield from _leaves(each)
+    elif value is not None:
+        yield value
+
+
+def _equal(leaf: Any, words: str) -> bool:
+    """Return whether a value is the one that the API server quotes, which writes quantities in a notation of its own."""
+    found, said = quantity_or_none(leaf), quantity_or_none(words)
+    return str(leaf) == words or (found is not None and found == said)

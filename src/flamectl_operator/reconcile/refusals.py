@@ -7,7 +7,7 @@ import re
 from collections.abc import Awaitable, Callable, Sequence
 
 from flamectl_operator.api.quantity import amount
-from flamectl_operator.desired.field_paths import authored_metadata
+from flamectl_operator.desired.field_paths import as_manifested, authored_metadata
 from flamectl_operator.desired.pod_template import ComponentTemplate
 from flamectl_operator.kube.errors import ApiError, BadRequestError, ForbiddenError, InvalidError, KubernetesError
 from flamectl_operator.reconcile.refusal_remedies import (
@@ -69,7 +69,7 @@ class RefusedError(Exception):
         Args:
             template: The template of the Pod that is refused; None for another object.
         """
-        words = str(error)
+        words = str(error) if template is None else as_manifested(str(error), template.manifest["spec"])
         reason = _reason(error, words)
         advice = remedy(reason, words, template)
         # The advice stays whole, because it says what to do.

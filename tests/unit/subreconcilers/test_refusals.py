@@ -411,6 +411,38 @@ async def test_refusal_of_a_container_that_a_webhook_added_names_no_field_of_the
     assert told.endswith("(a webhook added this container, so correct it there)")
 
 
+OWN = {"requests": {"cpu": "5"}, "limits": {"memory": "4Gi"}}
+LOGGING = {"name": "log", "image": "any", "ports": [{"containerPort": 99999}], "resources": {"requests": {"cpu": "1"}}}
+DEFAULT = "set spec.executorManager.resources.limits.cpu, because a LimitRange or a webhook sets another one"
+SECOND = "spec.containers[1].resources.requests"
+BEYOND = "must be less than or equal to cpu limit of 4"
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (f'{SECOND}: Invalid value: "5": {BEYOND}',
+         f'spec.executorManager.resources.requests: Invalid value: "5": {BEYOND} ({DEFAULT})'),
+        (f'{SECOND}: Invalid value: "5000m": {BEYOND}',
+         f'spec.executorManager.resources.requests: Invalid value: "5000m": {BEYOND} ({DEFAULT})'),
+        ("spec.containers[2].ports[0].containerPort: Invalid value: 99999: no port",
+         f"{TEMPLATE}.containers[0].ports[0].containerPort: Invalid value: 99999: no port (correct the field)"),
+        ('spec.containers[2].resources.requests: Invalid value: "2": no',
+         'spec.containers[2].resources.requests: Invalid value: "2": no (a webhook added this container, so correct it there)'),
+    ],
+    ids=["own", "own, in other digits", "sidecar", "value of none"],
+)  # fmt: skip
+def test_refusal_of_a_container_behind_one_that_a_webhook_adds_names_the_field_with_its_value(
+    words: str, told: str
+) -> None:
+    changes = {"executorManager": {"resources": OWN, "podTemplate": {"spec": {"containers": [LOGGING]}}}}
+    refusal = RefusedError.of(
+        InvalidError(422, "Invalid", f'Pod "x" is invalid: {words}'), desired(changes).group.template
+    )
+
+    assert str(refusal) == f'executor manager: Pod "x" is invalid: {told}'
+
+
 KYVERNO = (
     'admission webhook "validate.kyverno.svc-fail" denied the request: \n\nresource Pod/a/my-flame-executor-manager-1 was'
     " blocked due to the following policies \n\nrequire-limits:\n  a: 'validation error: {0}. rule a failed at path {1}'\n"
