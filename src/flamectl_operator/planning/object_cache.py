@@ -12,7 +12,7 @@ from flamectl_operator.observed.cluster import ObservedCluster
 from flamectl_operator.observed.object_cache import ObjectCache
 from flamectl_operator.planning.claims import claim_wait, has_claim
 from flamectl_operator.planning.comparison import Comparison
-from flamectl_operator.planning.deletion import given_up_at
+from flamectl_operator.planning.deletion import MAY_WRITE, given_up_at
 from flamectl_operator.planning.effective_spec import EffectiveSpec
 from flamectl_operator.planning.failure_counts import object_cache_uncounted
 from flamectl_operator.planning.finalizers import awaited_end
@@ -125,8 +125,7 @@ def _terminating(
     forced = cache.pod.metadata.deletion_grace_period_seconds == 0
     message = awaited_end("Pod", cache.pod)
     if cache.pod.claim_names:
-        why = "the operator does not force-delete it, because it may still write to its claim"
-        waits.append(wait("Terminating", f"{message}; {why}"))
+        waits.append(wait("Terminating", f"{message}; the operator does not force-delete it, {MAY_WRITE}"))
         return
     if until <= now.wall and not forced:
         delete.append(CacheRemoval(cache, "stuck terminating", forced=True))

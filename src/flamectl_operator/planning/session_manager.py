@@ -11,7 +11,7 @@ from flamectl_operator.observed.component import Component
 from flamectl_operator.observed.pods import clock
 from flamectl_operator.planning.claims import claim_wait
 from flamectl_operator.planning.comparison import Comparison
-from flamectl_operator.planning.deletion import given_up_at
+from flamectl_operator.planning.deletion import MAY_WRITE, given_up_at
 from flamectl_operator.planning.effective_spec import EffectiveSpec
 from flamectl_operator.planning.failure_counts import session_manager_uncounted
 from flamectl_operator.planning.finalizers import held_by_finalizers
@@ -85,7 +85,7 @@ def _terminating(
     message = _held_by(manager, effective)
     if manager.pod.claim_names:
         # A process on a node that does not report may still write. After a forced deletion, a new Pod would share its claim.
-        kept = f'the operator does not force-delete Pod "{manager.name}", because it may still write to its claim'
+        kept = f'the operator does not force-delete Pod "{manager.name}", {MAY_WRITE}'
         return SessionManagerPlan(
             SessionManagerAction.WAIT, wait=wait("Terminating", joined(filter(None, (message, kept))))
         )

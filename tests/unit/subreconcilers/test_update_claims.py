@@ -565,6 +565,9 @@ async def test_a_pod_with_a_claim_is_not_deleted_by_force(name: str, changes: di
 
     assert world.uid(name) == before
     assert "the operator does not force-delete " in (world.status.message or "")
+    assert "delete the Node object, or taint the node with node.kubernetes.io/out-of-service" in (
+        world.status.message or ""
+    )
 
 
 @pytest.mark.parametrize("name", [SM_NAME, cache_name(0)])
