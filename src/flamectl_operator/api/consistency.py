@@ -50,6 +50,7 @@ def warnings(spec: FlameClusterSpec) -> Iterator[Problem]:
     yield from _without_effect(spec)
     yield from _without_answers(spec)
     yield from _lost_tasks(spec)
+    yield from _relative_storage(spec)
     yield from _node_certificates(spec)
     yield from _long_evictions(spec)
     yield from override_warnings(spec.config_overrides, spec.flame_version)
@@ -195,6 +196,17 @@ def _lost_tasks(spec: FlameClusterSpec) -> Iterator[Problem]:
         yield Problem(
             "spec.sessionManager.storage",
             "is none, so Flame cannot rerun the tasks of a lost executor, and these tasks stay Running",
+        )
+
+
+def _relative_storage(spec: FlameClusterSpec) -> Iterator[Problem]:
+    storage = spec.session_manager.storage
+    if (found := re.match("((?:fs|file|filesystem)://)([^/].*)", storage)) is not None:
+        scheme, directory = found.groups()
+        yield Problem(
+            "spec.sessionManager.storage",
+            f"has no slash before {directory}, so it is below Flame's working directory and lost with the container; write "
+            f"{scheme}/{directory}",
         )
 
 

@@ -128,6 +128,15 @@ def test_claim_of_two_components_is_a_warning(other: str, *, warned: bool) -> No
     assert (path in _warnings({"sessionManager": manager, "objectCache": cache})) is warned
 
 
+@pytest.mark.parametrize("scheme", ["fs", "file", "filesystem"])
+def test_storage_below_the_working_directory_of_flame_is_a_warning(scheme: str) -> None:
+    found = _warnings({"sessionManager": {"storage": f"{scheme}://var/lib/flame/session"}})
+
+    assert list(found) == ["spec.sessionManager.storage"]
+    assert found["spec.sessionManager.storage"].endswith(f"write {scheme}:///var/lib/flame/session")
+    assert _warnings({"sessionManager": {"storage": f"{scheme}:///var/lib/flame/session"}}) == {}
+
+
 _STORED = {"storage": "fs:///var/lib/flame/session", "persistence": {"size": 10}}
 _CACHE = {"image": "xflops/flame-object-cache:v0.6.0"}
 _IN_AN_INIT_CONTAINER = {
