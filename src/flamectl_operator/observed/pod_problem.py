@@ -26,7 +26,8 @@ IMAGE_REASONS = {
     "ImageInspectError": "",
     "RegistryUnavailable": "the registry cannot be reached",
     "SignatureValidationFailed": "its signature is not valid",
-    "ErrImageNeverPull": "it is not on the node, and imagePullPolicy is Never",
+    # Since Kubernetes 1.35 a kubelet says the same of an image that another Pod pulled with credentials which this one lacks.
+    "ErrImageNeverPull": "it is not on the node, or not for this Pod, and imagePullPolicy is Never",
     "InvalidImageName": "the image name is not valid",
 }
 #: Reasons with which a container waits that mean failure rather than progress.
@@ -120,6 +121,12 @@ _REMEDIES = {
     "SysctlForbidden": "take it out of {template}.securityContext.sysctls, or an administrator allows it on the nodes",
     "AppArmor": "an administrator loads the profile on the nodes, or change appArmorProfile in {template}",
     "PodOSNotSupported": "correct {template}.os, or choose other nodes",
+    "NodePorts": "change the hostPort in {template}, or end the Pod of the node that has it",
+    "OutOfpods": "add a node, because this one runs as many Pods as it may",
+    **dict.fromkeys(
+        ("PodFeatureUnsupported", "PodLevelResourcesNotSupported", "SupplementalGroupsPolicyNotSupported"),
+        "choose nodes whose kubelet supports it, or take it out of {template}",
+    ),
 }
 #: The begin of the reason of a kubelet that has no room for a Pod that it has got, such as OutOfcpu.
 _OUT_OF = "OutOf"
@@ -243,7 +250,7 @@ def phase_problem(reason: str, message: str) -> PodProblem:
     """Return the problem of a Pod that failed as a whole, such as an evicted one."""
     cause = one_line(message, MAX_CAUSE)
     if reason != "Evicted":
-        return PodProblem(reason, cause, remedy=_TAKEN if reason.startswith(_OUT_OF) else _REMEDIES.get(reason, ""))
+        return PodProblem(reason, cause, remedy=_REMEDIES.get(reason, _TAKEN if reason.startswith(_OUT_OF) else ""))
     beginning = message[:_MOST_READ]
     container = _EVICTED_FOR.search(beginning)
     return PodProblem(reason, cause, container=container[1] if container else "", remedy=_eviction_remedy(beginning))

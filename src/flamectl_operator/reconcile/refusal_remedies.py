@@ -26,6 +26,8 @@ MISSING = re.compile(r"failed quota: [^:]*: must specify (.*)", re.DOTALL)
 _FOR_CONTAINERS = re.compile(r"([\w./-]+) for: ([\w.,-]+)")
 #: The first resource that exceeds a quota: `requested: limits.cpu=9,pods=1, used: ...`.
 _REQUESTED = re.compile(r"requested: ([\w./-]+?)=([\w.]*)")
+#: A quota that admits none of what it lacks, whatever others are deleted.
+_ADMITS_NONE = re.compile(r"limited: [^ ]*=0(?:,|$)")
 #: A quota that admits no Pod, whatever others are deleted. Its scopes, which these words do not tell, may spare other Pods.
 _NO_PODS = re.compile(r"limited: (?:\S+,)?(?:count/)?pods=0(?:,|$)")
 #: The words of a webhook or of an admission policy, which may be any.
@@ -96,10 +98,7 @@ def _quota(words: str, template: ComponentTemplate | None) -> str:
     requested = _REQUESTED.search(words)
     name = requested[1].removeprefix("count/") if requested is not None else ""
     if template is None:
-        if name.endswith("requests.storage"):
-            return f"lower {claim_size(words)}, or raise the quota"
-        objects = _OBJECTS.match(words)
-        return f"raise the quota, or delete other {objects[1]}" if objects is not None else "raise the quota"
+        return _quota_of_objects(words, name)
     if (missing := MISSING.search(words)) is not None:
         return f"set {', '.join(_missing(missing[1], template))}"
     if name == "pods":
@@ -109,6 +108,15 @@ def _quota(words: str, template: ComponentTemplate | None) -> str:
             return "raise the quota, or delete other Pods"
         return f"lower {template.field}.replicas, or raise the quota"
     return f"{_to_change(name, requested[2] if requested is not None else '', template)}, or raise the quota"
+
+
+def _quota_of_objects(words: str, name: str) -> str:
+    if name.endswith("requests.storage"):
+        return f"lower {claim_size(words)}, or raise the quota"
+    objects = _OBJECTS.match(words)
+    if objects is None or _ADMITS_NONE.search(words):
+        return "raise the quota"
+    return f"raise the quota, or delete other {objects[1]}"
 
 
 def _to_change(name: str, quantity: str, template: ComponentTemplate) -> str:

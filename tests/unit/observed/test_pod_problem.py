@@ -276,7 +276,7 @@ _OF_VOLUME = "example.com/models/llm:1"
         ("ErrImagePull", f'failed to pull and unpack image "{_OF_VOLUME}": failed to resolve reference: pull access denied',
             DENIED, "correct {template}.volumes, or add a Secret to {template}.imagePullSecrets"),
         ("ErrImageNeverPull", f'Container image "{_OF_VOLUME}" is not present with pull policy of Never',
-            "it is not on the node, and imagePullPolicy is Never",
+            "it is not on the node, or not for this Pod, and imagePullPolicy is Never",
             "load the image on the node, or change {template}.volumes"),
     ],
 )  # fmt: skip

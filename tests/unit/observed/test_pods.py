@@ -64,7 +64,7 @@ FAILED: list[Any] = [
             ("ImagePullBackOff", "why"),
             ("ErrImagePull", "why"),
             ("InvalidImageName", "the image name is not valid"),
-            ("ErrImageNeverPull", "it is not on the node, and imagePullPolicy is Never"),
+            ("ErrImageNeverPull", "it is not on the node, or not for this Pod, and imagePullPolicy is Never"),
         )
     ),
     pytest.param({"containers": [ended(MAIN, 1, "Error")]}, PodProblem("Error", f'container "{MAIN}" ended with exit code 1'),

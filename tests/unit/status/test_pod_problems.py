@@ -233,6 +233,9 @@ def test_pod_that_was_too_long_on_its_node_is_told_with_the_field() -> None:
         ("SysctlForbidden", "take it out of spec.{}.podTemplate.spec.securityContext.sysctls, or an administrator allows it"),
         ("AppArmor", "an administrator loads the profile on the nodes, or change appArmorProfile in spec.{}.podTemplate.spec"),
         ("PodOSNotSupported", "correct spec.{}.podTemplate.spec.os, or choose other nodes"),
+        ("OutOfpods", "add a node, because this one runs as many Pods as it may"),
+        ("NodePorts", "change the hostPort in spec.{}.podTemplate.spec, or end the Pod of the node that has it"),
+        ("PodFeatureUnsupported", "choose nodes whose kubelet supports it, or take it out of spec.{}.podTemplate.spec"),
     ],
 )  # fmt: skip
 def test_pod_that_its_kubelet_refuses_gets_an_advice(kind: str, reason: str, advice: str) -> None:

@@ -61,6 +61,18 @@ def _forbidden(message: str) -> ForbiddenError:
             "QuotaExceeded",
             "raise the quota, or delete other services",
         ),
+        *(
+            (
+                _forbidden(f'{kind} "x" is forbidden: exceeded quota: q, requested: {name}=1, used: {name}=0, limited: {name}=0'),
+                "QuotaExceeded",
+                "(raise the quota)",
+            )
+            for kind, name in (
+                ("services", "services"),
+                ("configmaps", "count/configmaps"),
+                ("persistentvolumeclaims", "fast.storageclass.storage.k8s.io/persistentvolumeclaims"),
+            )
+        ),
         (
             _forbidden(
                 'persistentvolumeclaims "a-object-cache-1" is forbidden: exceeded quota: q, requested: requests.storage=2Gi'
