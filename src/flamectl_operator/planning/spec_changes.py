@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 from flamectl_operator.api.constants import REVISION_ANNOTATION, SESSION_MANAGER_ANNOTATION
 from flamectl_operator.api.flamecluster import FlameClusterSpec
 from flamectl_operator.api.model import Model
-from flamectl_operator.desired.revision import executor_revision, session_manager_revision
+from flamectl_operator.desired.revision import executor_revision, is_fingerprint, session_manager_revision
 from flamectl_operator.observed.component import Component
 from flamectl_operator.planning.parts import STALE
 from flamectl_operator.runtime.text import listing
@@ -58,10 +58,10 @@ def why_replaced(pods: Iterable[Component], wanted: str, paths: tuple[str, ...])
         paths: The fields that changed, if they are known.
     """
     found = {pod.revision for pod in pods}
-    if found == {""}:
-        return _EDITED.format(REVISION_ANNOTATION)
     # An executor that is replaced in its present revision does not tell its session manager.
-    return _EDITED.format(SESSION_MANAGER_ANNOTATION) if found == {wanted} else because(STALE, paths)
+    if found == {wanted}:
+        return _EDITED.format(SESSION_MANAGER_ANNOTATION)
+    return because(STALE, paths) if any(map(is_fingerprint, found)) else _EDITED.format(REVISION_ANNOTATION)
 
 
 def changed_paths(before: FlameClusterSpec, now: FlameClusterSpec) -> tuple[Path, ...]:

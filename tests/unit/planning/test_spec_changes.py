@@ -68,6 +68,9 @@ def test_a_change_that_replaces_nothing_leaves_the_earlier_ones() -> None:
     assert changes.executors == ("spec.executorManager.image",)
 
 
+PRESENT, EARLIER = "0123456789abcdef", "fedcba9876543210"
+
+
 @pytest.mark.parametrize(
     ("paths", "words"),
     [
@@ -83,13 +86,14 @@ def test_known_changed_fields_are_named(paths: tuple[str, ...], words: str) -> N
 @pytest.mark.parametrize(
     ("revisions", "why"),
     [
-        (["now"], "somebody changed or took off the annotation flame.xflops.io/session-manager"),
+        ([PRESENT], "somebody changed or took off the annotation flame.xflops.io/session-manager"),
         (["", ""], "somebody changed or took off the annotation flame.xflops.io/revision"),
-        (["before"], "no longer as specified (spec.a changed)"),
-        (["", "before", "now"], "no longer as specified (spec.a changed)"),
+        (["", "by hand"], "somebody changed or took off the annotation flame.xflops.io/revision"),
+        ([EARLIER], "no longer as specified (spec.a changed)"),
+        (["", EARLIER, PRESENT], "no longer as specified (spec.a changed)"),
     ],
 )
 def test_pods_that_are_replaced_for_an_edited_mark_are_told_so(revisions: list[str], why: str) -> None:
     pods = [Component(executor_pod(number, revision=each)) for number, each in enumerate(revisions)]
 
-    assert why_replaced(pods, "now", ("spec.a",)) == why
+    assert why_replaced(pods, PRESENT, ("spec.a",)) == why
