@@ -1286,10 +1286,10 @@ def claims_do_not_grow() -> None:
 
 @_needing("stores")
 def claims_are_adopted_without_a_read() -> None:
-    async def adopted(_run: Any) -> bool:
-        return True
+    async def adopted(_run: Any, _claim: Any) -> None:
+        return None
 
-    _set(update_claims, "_may_adopt", adopted)
+    _set(update_claims, "_adoption_wait", adopted)
 
 
 @_needing("stores")

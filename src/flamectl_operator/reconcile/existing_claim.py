@@ -1,7 +1,10 @@
-"""Looks at a PersistentVolumeClaim that a user made, before the Pod that mounts it is created.
+"""Looks at a PersistentVolumeClaim that exists, before the Pod that mounts it is created.
 
-The watch shows labelled claims only, so this claim is read. Without this read the Pod stays Pending and only the scheduler says
-why, and a recreated, empty claim looks like the old one.
+The watch shows labelled claims only, so a claim that a user made is read. Without this read the Pod stays Pending and only the
+scheduler says why, and a recreated, empty claim looks like the old one.
+
+The `existingClaim` of one FlameCluster may name the claim of another one, such as a retained claim or that of a suspended
+FlameCluster. So a claim that the operator made may be in use as well.
 """
 
 from __future__ import annotations
@@ -11,6 +14,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 
 from flamectl_operator.api.constants import CLAIM_ANNOTATION, CLUSTER_LABEL
+from flamectl_operator.desired.claims import DesiredClaim
 from flamectl_operator.desired.pod_template import ComponentTemplate
 from flamectl_operator.kube.errors import KubernetesError
 from flamectl_operator.kube.resources import CLAIMS
@@ -31,17 +35,34 @@ async def reserve_existing_claim(io: ClusterIO, name: str, field: str) -> Persis
     if (obstacle := _obstacle(io, claim, label)) is not None:
         return obstacle
     assert claim is not None
-    other = io.stores.claim_reservations.take(claim.uid, io.owner.name, io.owner.uid, io.clock.monotonic())
-    if other is not None:
-        return _used(label, f'is reserved for FlameCluster "{other}", which is about to create its Pod')
-    return claim
+    return _reserve(io, claim, label) or claim
 
 
-async def replacement_wait(io: ClusterIO, template: ComponentTemplate, created: Collection[str]) -> Outcome | None:
-    """Return why a new Pod could not mount its claims, without those that the operator creates; None when it could."""
-    for name in sorted(template.claim_names.difference(created)):
-        claim, label = await io.read(CLAIMS, name), f'PersistentVolumeClaim "{name}", which a new Pod would mount,'
-        obstacle = _obstacle(io, claim, label, "; no Pod is deleted for one that could not start")
+def reserve_own_claim(io: ClusterIO, claim: PersistentVolumeClaimView, component: str) -> Outcome | None:
+    """Reserve a claim that the operator made, as above; return why no Pod can mount it, or None.
+
+    Args:
+        component: The field of the spec that describes the component.
+    """
+    label = f'PersistentVolumeClaim "{claim.name}" of {component}.persistence'
+    return in_use(io, claim, label) or _reserve(io, claim, label)
+
+
+async def replacement_wait(
+    io: ClusterIO, template: ComponentTemplate, created: Collection[DesiredClaim]
+) -> Outcome | None:
+    """Return why a new Pod could not mount its claims; None when it could.
+
+    Args:
+        created: The claims that the operator creates, which need not exist yet.
+    """
+    therefore = "; no Pod is deleted for one that could not start"
+    for own in (each for each in created if each.component == template.component):
+        found = io.stores.claims.get(io.owner.namespace, own.name)
+        if found is not None and (obstacle := in_use(io, found, _would_mount(own.name), therefore)) is not None:
+            return obstacle
+    for name in sorted(template.claim_names.difference(each.name for each in created)):
+        obstacle = _obstacle(io, await io.read(CLAIMS, name), _would_mount(name), therefore)
         if obstacle is not None:
             return obstacle
     return None
@@ -68,8 +89,24 @@ def _obstacle(
         return blocked("ClaimNotFound", f"{label} {how}{therefore}", TAKEN_NAME_RECHECK_SECONDS)
     if claim.status.phase == LOST:
         return replace(lost_claim(claim), delay=TAKEN_NAME_RECHECK_SECONDS)
+    return in_use(io, claim, label, therefore)
+
+
+def in_use(io: ClusterIO, claim: PersistentVolumeClaimView, label: str = "", therefore: str = "") -> Outcome | None:
+    """Return the outcome for a claim that a Pod of another FlameCluster mounts; None when none does."""
     use = _use(io, claim)
-    return None if use is None else _used(label, use)
+    return None if use is None else _used(label or f'PersistentVolumeClaim "{claim.name}"', f"{use}{therefore}")
+
+
+def _reserve(io: ClusterIO, claim: PersistentVolumeClaimView, label: str) -> Outcome | None:
+    other = io.stores.claim_reservations.take(claim.uid, io.owner.name, io.owner.uid, io.clock.monotonic())
+    if other is None:
+        return None
+    return _used(label, f'is reserved for FlameCluster "{other}", which is about to create its Pod')
+
+
+def _would_mount(name: str) -> str:
+    return f'PersistentVolumeClaim "{name}", which a new Pod would mount,'
 
 
 def _used(label: str, use: str) -> Outcome:

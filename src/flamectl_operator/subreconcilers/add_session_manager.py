@@ -12,7 +12,7 @@ from flamectl_operator.planning.cluster_plan import ClusterPlan
 from flamectl_operator.planning.parts import SessionManagerAction, SessionManagerPlan
 from flamectl_operator.reconcile import outcomes
 from flamectl_operator.reconcile.base import PlannedStep
-from flamectl_operator.reconcile.existing_claim import mount_reserved, reserve_existing_claim
+from flamectl_operator.reconcile.existing_claim import mount_reserved, reserve_existing_claim, reserve_own_claim
 from flamectl_operator.reconcile.named_pod import named_session_manager
 from flamectl_operator.reconcile.reconcile_pass import Pass
 from flamectl_operator.runtime.outcome import DONE, Outcome
@@ -62,6 +62,8 @@ class AddSessionManager(PlannedStep[SessionManagerPlan]):
             if isinstance(found, Outcome):
                 return found
             claim = found
+        elif claim is not None and (obstacle := reserve_own_claim(pass_.io, claim, desired.session_manager.field)):
+            return obstacle
         if claim is not None:
             annotations[CLAIM_ANNOTATION] = claim.uid
         if store := pass_.effective.session_store(claim):

@@ -33,8 +33,7 @@ class CheckReplacements(Subreconciler):
 
     async def _mountable(self, pass_: Pass, template: ComponentTemplate, waits: list[Outcome]) -> bool:
         """Return whether a new Pod could mount its claims."""
-        created = {claim.name for claim in pass_.effective.desired.claims}
-        deferral = await replacement_wait(pass_.io, template, created)
+        deferral = await replacement_wait(pass_.io, template, pass_.effective.desired.claims)
         if deferral is not None:
             pass_.dry_runs.withdraw(template)
             waits.append(deferral)

@@ -13,7 +13,7 @@ from flamectl_operator.planning.parts import CacheRemoval, ObjectCachePlan
 from flamectl_operator.reconcile import outcomes
 from flamectl_operator.reconcile.base import PlannedStep
 from flamectl_operator.reconcile.batch import time_limit
-from flamectl_operator.reconcile.existing_claim import mount_reserved, reserve_existing_claim
+from flamectl_operator.reconcile.existing_claim import mount_reserved, reserve_existing_claim, reserve_own_claim
 from flamectl_operator.reconcile.named_pod import named_object_cache
 from flamectl_operator.reconcile.reconcile_pass import Pass
 from flamectl_operator.reconcile.refusals import collect
@@ -75,7 +75,11 @@ class ScaleObjectCache(PlannedStep[ObjectCachePlan]):
                 if template is None or not in_time():
                     return combine([*ends, outcomes.next_batch()])
                 name = names.object_cache_replica(pass_.io.owner.name, ordinal)
-                if (own := claims.get(name)) is not None:
-                    annotations = {CLAIM_ANNOTATION: own.uid}
-                ends.append(await named_object_cache(pass_, name).create(template, annotations))
+                own = claims.get(name)
+                if own is not None and (obstacle := reserve_own_claim(pass_.io, own, template.field)) is not None:
+                    ends.append(obstacle)
+                    continue
+                annotations = annotations if own is None else {CLAIM_ANNOTATION: own.uid}
+                with nullcontext() if own is None else mount_reserved(pass_.io, own):
+                    ends.append(await named_object_cache(pass_, name).create(template, annotations))
         return combine(ends)

@@ -17,6 +17,7 @@ from flamectl_operator.planning.patches import claim_patch, is_ours
 from flamectl_operator.reconcile import outcomes
 from flamectl_operator.reconcile.base import PlannedStep
 from flamectl_operator.reconcile.claim_reads import CLAIMS_RECHECK_SECONDS
+from flamectl_operator.reconcile.existing_claim import in_use
 from flamectl_operator.reconcile.reconcile_pass import Pass
 from flamectl_operator.reconcile.refusals import RefusedError, collect
 from flamectl_operator.runtime.outcome import DONE, Outcome, combine, wait
@@ -72,8 +73,8 @@ class UpdateClaims(PlannedStep[ClaimPlan]):
         return outcomes.changed() if changes is None else await self._patch(pass_, claim, changes)
 
     async def _patch(self, pass_: Pass, claim: PersistentVolumeClaimView, changes: dict[str, Any]) -> Outcome:
-        if _adopts(pass_, claim, changes) and not await _may_adopt(pass_):
-            return outcomes.changed()
+        if _adopts(pass_, claim, changes) and (obstacle := await _adoption_wait(pass_, claim)) is not None:
+            return obstacle
         # A claim outlives its FlameCluster, and never shrinks again.
         if pass_.io.superseded:
             return outcomes.changed(0)
@@ -100,6 +101,8 @@ class UpdateClaims(PlannedStep[ClaimPlan]):
         # The watch may be late, or not show a Pod without its label, and the claim holds data.
         if await pass_.io.refresh(PODS, claim.name) is not None:
             return outcomes.changed(None)
+        if (obstacle := in_use(pass_.io, claim)) is not None:
+            return obstacle
         if not await pass_.io.delete(CLAIMS, claim, unchanged=True, still_due=partial(_surplus, pass_, claim)):
             return outcomes.changed()
         pass_.io.record_event("ClaimDeleted", f'Deleted PersistentVolumeClaim "{claim.name}": no object cache needs it')
@@ -133,14 +136,17 @@ def _adopts(pass_: Pass, claim: PersistentVolumeClaimView, changes: dict[str, An
     return not claim.controlled_by(pass_.io.owner.uid) and any(each["uid"] == pass_.io.owner.uid for each in references)
 
 
-async def _may_adopt(pass_: Pass) -> bool:
-    """Return whether the FlameCluster exists and stays, by a read past the cache.
+async def _adoption_wait(pass_: Pass, claim: PersistentVolumeClaimView) -> Outcome | None:
+    """Return why the FlameCluster may not become the owner of a claim: others use it, or the FlameCluster does not stay.
 
-    `kubectl delete --cascade=orphan` removes the owner references of the claims. If the claims got them back, because the watch
-    is late, the garbage collector would delete them with their data. Kubernetes' own controllers read before they adopt as well.
+    A read past the cache shows that. `kubectl delete --cascade=orphan` removes the owner references of the claims. If the claims
+    got them back, because the watch is late, the garbage collector would delete them with their data. Kubernetes' own controllers
+    read before they adopt as well.
     """
+    if (obstacle := in_use(pass_.io, claim)) is not None:
+        return obstacle
     cluster = await pass_.io.refresh_cluster()
-    return cluster is not None and not cluster.terminating
+    return None if cluster is not None and not cluster.terminating else outcomes.changed()
 
 
 def _surplus(pass_: Pass, claim: PersistentVolumeClaimView) -> bool:

@@ -526,6 +526,94 @@ async def test_executors_are_replaced_when_an_existing_claim_was_made_anew() -> 
     assert before.isdisjoint(_executor_uids(world).values())
 
 
+# --- A claim of the operator that another FlameCluster mounts by its existingClaim
+
+
+def _mounted_elsewhere(world: StepHarness, claim: str) -> None:
+    annotations = {"flame.xflops.io/claim": _claim(world, claim)["metadata"]["uid"]}
+    labels = {"flame.xflops.io/cluster": "other"}
+    world.squat("pods", "other-session-manager", labels=labels, annotations=annotations, uid="other-pod")
+    world.set_pod("other-session-manager", "ready")
+
+
+async def _freed(world: StepHarness) -> None:
+    world.api.remove("pods", "other-session-manager")
+    await world.converge()
+    assert world.condition("Ready")[0] == "True"
+
+
+@pytest.mark.parametrize(
+    ("changes", "pod", "field"),
+    [
+        pytest.param(_session(), SM_NAME, "spec.sessionManager", id="session manager"),
+        pytest.param(_cache(), cache_name(0), "spec.objectCache", id="object cache"),
+    ],
+)
+async def test_no_pod_is_created_for_a_claim_that_another_cluster_mounts(
+    changes: dict[str, Any], pod: str, field: str
+) -> None:
+    world = await edited(changes, {"suspend": True})
+    await world.converge()
+    _mounted_elsewhere(world, pod)
+    world.edit({"suspend": False})
+
+    await world.run_passes(3)
+
+    assert world.api.find("pods", pod) is None
+    status, reason, message = world.condition("Degraded")
+    assert (status, reason) == ("True", "ClaimInUse")
+    assert f'"{pod}" of {field}.persistence is used by Pod "other-session-manager" of FlameCluster "other"' in message
+    await _freed(world)
+
+
+@pytest.mark.parametrize(
+    ("changes", "pod"),
+    [
+        pytest.param(_session(deletionPolicy="Retain"), SM_NAME, id="session manager"),
+        pytest.param(_cache(deletionPolicy="Retain"), cache_name(0), id="object cache"),
+    ],
+)
+async def test_no_pod_is_deleted_for_one_whose_claim_another_cluster_mounts(changes: dict[str, Any], pod: str) -> None:
+    world = await edited(changes, NOT_PERSISTENT)
+    await world.converge()
+    before = world.uid(pod)
+    _mounted_elsewhere(world, pod)
+    world.edit(changes)
+
+    await world.run_passes(3)
+
+    assert world.uid(pod) == before
+    assert world.condition("Degraded")[1] == "ClaimInUse"
+    await _freed(world)
+    assert world.uid(pod) != before
+
+
+async def test_claim_that_another_cluster_mounts_gets_no_owner_with_which_it_would_be_deleted() -> None:
+    world = await converged(_session(deletionPolicy="Retain"))
+    _mounted_elsewhere(world, SM_NAME)
+    world.edit(_session(deletionPolicy="Delete"))
+
+    await world.run_passes(3)
+
+    assert not _claim(world, SM_NAME)["metadata"].get("ownerReferences")
+    assert world.condition("Degraded")[1] == "ClaimInUse"
+    await _freed(world)
+
+
+async def test_surplus_claim_that_another_cluster_mounts_is_not_deleted() -> None:
+    world = await converged(merged(_cache(), {"objectCache": {"replicas": 2}}))
+    _mounted_elsewhere(world, cache_name(1))
+    world.edit(_cache())
+
+    await world.converge()
+
+    assert world.cache_ordinals == [0]
+    assert cache_name(1) in _claims(world)
+    assert world.condition("Degraded")[1] == "ClaimInUse"
+    await _freed(world)
+    assert cache_name(1) not in _claims(world)
+
+
 # --- What persistence changes for the Pods ---------------------------------------------------------------------------------
 
 
