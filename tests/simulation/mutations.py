@@ -74,9 +74,8 @@ from flamectl_operator.planning.group_comparison import GroupComparison
 from flamectl_operator.planning.lock import HeldByOther
 from flamectl_operator.planning.parts import DrainReason
 from flamectl_operator.planning.replacement_backoff import ReplacementBackoff
-from flamectl_operator.process import plan as process_plan
-from flamectl_operator.process import replica
-from flamectl_operator.process.plan import Rehearsal
+from flamectl_operator.process import rehearsal, replica
+from flamectl_operator.process.rehearsal import Rehearsal
 from flamectl_operator.reconcile import (
     batch,
     cluster_io,
@@ -322,7 +321,7 @@ def a_plan_leaves_out_deletions() -> None:
 
 @_mutation
 def a_plan_ends_after_its_first_pass() -> None:
-    _set(process_plan, "MAX_PASSES", 1)
+    _set(rehearsal, "MAX_PASSES", 1)
 
 
 @_needing("edits_marks")

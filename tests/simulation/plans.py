@@ -39,7 +39,7 @@ from flamectl_operator.kube.client import Page
 from flamectl_operator.kube.errors import NotFoundError
 from flamectl_operator.kube.views import KubernetesObject
 from flamectl_operator.observed.flame_cluster import FlameClusterView
-from flamectl_operator.process.plan import Rehearsal
+from flamectl_operator.process.rehearsal import Rehearsal
 from flamectl_operator.reconcile.controller_context import ControllerContext
 from flamectl_operator.reconcile.refusals import RefusedError
 from flamectl_operator.reconcile.stores import CHILDREN, FLAME_CLUSTERS

@@ -114,14 +114,14 @@ def plan(
 
     Exit code 0: nothing to do; 2: changes; 1: an error.
     """
-    from flamectl_operator.process import plan as plans  # noqa: PLC0415 - `run` plans without it
+    from flamectl_operator.process.plan import plan as planned  # noqa: PLC0415 - `run` plans without it
 
     with _complaining():
         where = config_locations(
             os.environ, kubeconfig=kubeconfig, context=context, config=config, config_map=config_map
         )
-        result = asyncio.run(plans.plan(where, name, file, namespace))
-        sys.stdout.write(plans.rendered(result, output))
+        result = asyncio.run(planned(where, name, file, namespace))
+        sys.stdout.write(result.rendered(output))
     raise typer.Exit(result.exit_code)
 
 

@@ -18,7 +18,8 @@ from flamectl_operator.kube.errors import (
     UntrustedServerError,
 )
 from flamectl_operator.observed.flame_cluster import MAX_KEPT_SPEC_SIZE
-from flamectl_operator.process.plan import PlanError, PlanResult, _manifest, _plan_error, plan_of, rendered
+from flamectl_operator.process.plan import PlanError, _manifest, _plan_error, plan_of
+from flamectl_operator.process.plan_result import PlanResult
 from tests.unit.builders import cached, executor_template, merged, raw_spec, replicas, session_template
 from tests.unit.subreconcilers.harness import CM_NAME, KEY, SM_NAME, StepHarness, converged, edited, executor_name
 
@@ -133,8 +134,8 @@ async def test_scale_up_shows_each_executor_by_name_under_its_stage() -> None:
         f"    create Pod {executor_name(4)}\n"
         f"  Created 2 executors {executor_name(3)}..4 (3 -> 5)\n"
     )
-    data = json.loads(rendered(plan, "json"))
-    assert data == yaml.safe_load(rendered(plan, "yaml"))
+    data = json.loads(plan.rendered("json"))
+    assert data == yaml.safe_load(plan.rendered("yaml"))
     assert data["changes"][0] == {
         "stage": "ScaleExecutors",
         "part": "",

@@ -1,0 +1,103 @@
+"""Passes whose writes are recorded, so that they show what the operator would do.
+
+The pipeline runs on the real objects, as the person who asks. It goes on after each recorded write as long as nothing has to be
+waited for.
+"""
+
+from __future__ import annotations
+
+from flamectl_operator.api.constants import CLUSTER_LABEL
+from flamectl_operator.controller import Controller
+from flamectl_operator.flame.watcher import Flame
+from flamectl_operator.kube.client import Client
+from flamectl_operator.kube.events import EventKind, EventRecorder, ObjectReference
+from flamectl_operator.kube.recording_client import RecordingClient, Write
+from flamectl_operator.kube.resources import LEASES
+from flamectl_operator.observed.flame_cluster import FlameClusterView
+from flamectl_operator.process.plan_result import Entry, PlanResult
+from flamectl_operator.reconcile.stores import CHILDREN, FLAME_CLUSTERS, WHOLE_FLAME_CLUSTERS, Stores
+from flamectl_operator.runtime.clock import Clock
+from flamectl_operator.runtime.logs import STEP
+from flamectl_operator.runtime.turns import in_turn
+
+#: The most passes. Each goes on where the one before ended, and few do.
+MAX_PASSES = 20
+#: The reporting component of the events, which are recorded as well.
+MANAGER = "flamectl-operator-plan"
+
+
+class _Events(EventRecorder):
+    """Records events instead of writing them."""
+
+    def __init__(self, client: Client, clock: Clock, plan: PlanResult) -> None:
+        super().__init__(client, MANAGER, MANAGER, clock)
+        self._plan = plan
+
+    def event(self, about: ObjectReference, kind: EventKind, reason: str, message: str) -> None:  # noqa: ARG002 - the contract of EventRecorder
+        """Record an event, unless it repeats a condition of the status."""
+        stage, part = _place()
+        if stage != "UpdateStatus":
+            self._plan.entries.append(Entry(stage, part, message=message))
+
+
+def _place() -> tuple[str, str]:
+    """Return the stage and the part that run now."""
+    step = STEP.get({})
+    return step.get("subreconciler", ""), step.get("part", "")
+
+
+class Rehearsal:
+    """Passes of a controller whose writes are recorded.
+
+    Args:
+        client: The API server, which is only read.
+        flame: The knowledge about the session managers; None when they are not polled.
+    """
+
+    def __init__(self, client: Client, key: tuple[str, str], clock: Clock, flame: Flame | None = None) -> None:
+        self._client = client
+        self._key = key
+        self._plan = PlanResult(key)
+        #: The client of the controller.
+        self.recording = RecordingClient(client, clock, self._record)
+        #: The events of the controller.
+        self.events = _Events(self.recording, clock, self._plan)
+        #: The stores of the controller.
+        self.stores = Stores.empty(flame)
+
+    async def load(self, cluster: FlameClusterView | None = None) -> None:
+        """Fill the stores with the objects as they are.
+
+        Args:
+            cluster: The FlameCluster as it would be applied; None for the stored one.
+
+        Raises:
+            NotFoundError: There is no such FlameCluster, or no CRD.
+            KubernetesError: The objects cannot be read.
+        """
+        for resource in CHILDREN:
+            page = await self.recording.load(resource, self._key[0], CLUSTER_LABEL)
+            self.stores.of(resource).replace(page.items, page.resource_version)
+        # With its spec, which is not read again, because the stored one may be another than the one to be applied.
+        cluster = cluster or await self._client.get(WHOLE_FLAME_CLUSTERS, *self._key)
+        stored = self.recording.changed(FLAME_CLUSTERS, cluster, {})
+        self.stores.flame_clusters.replace([stored], stored.metadata.resource_version)
+
+    async def run(self, controller: Controller) -> PlanResult:
+        """Run passes for as long as the operator runs one after the other at once, and return what they did.
+
+        The last pass fails, or changes no child and does not ask for the next pass.
+        """
+        plan = self._plan
+        for _ in range(MAX_PASSES):
+            before = self.stores.changes
+            result = await controller.reconcile(self._key)
+            if result.errors or (self.stores.changes == before and result.delay != 0):
+                break
+        plan.errors = list(dict.fromkeys(map(str, result.errors)))
+        plan.waits = list(dict.fromkeys(each.message for each in result.outcomes if each.message))
+        return plan
+
+    def _record(self, write: Write) -> None:
+        if write.resource not in {LEASES, FLAME_CLUSTERS}:
+            in_turn(lambda: self._plan.entries.append(Entry(*_place(), write)))
