@@ -34,6 +34,7 @@ from flamectl_operator.runtime.backoff import ExponentialBackoff
 from flamectl_operator.runtime.clock import Clock
 from flamectl_operator.runtime.outcome import Result
 from flamectl_operator.runtime.progress import UnderWay
+from flamectl_operator.runtime.standstill import notice_standstills
 from flamectl_operator.runtime.tasks import racing, run_forever, set_within
 from flamectl_operator.runtime.telemetry import UNMEASURED, Ended, Telemetry
 from flamectl_operator.runtime.workqueue import Priority, QueueShutDown, WorkQueue
@@ -45,9 +46,6 @@ RETRY_BASE = 0.5
 RETRY_LIMIT = 60.0
 #: Seconds that a pass waits because an answer contradicts a cache: a list comes soon, or the process ends.
 CONTRADICTION_RETRY = 0.5
-#: Seconds between two looks at the clock, and the seconds that one may be late until the process counts as having stood still.
-LOOK_PERIOD = 10.0
-STOOD_STILL = 10.0
 #: Seconds that running passes, and then events, may take to finish when the operator is asked to stop. Together they are below
 #: the 30 s that Kubernetes gives a Pod.
 PASSES_STOP_TIMEOUT = 20.0
@@ -151,7 +149,10 @@ class Operator:
             for namespace, reflectors in self._by_namespace.items()
         }
         background |= {"events": self.events.run(), "workers": self._work()}
-        background |= {"resync": self._resync(), "standstills": self._notice_standstills()}
+        background |= {
+            "resync": self._resync(),
+            "standstills": notice_standstills(self._clock, self._stood_still),
+        }
         if self.watcher is not None:
             background["session managers"] = self.watcher.run()
         running = asyncio.create_task(run_forever(background))
@@ -255,17 +256,12 @@ class Operator:
             if not await set_within(self._resync_changed, period):
                 self._enqueue_all("resync")
 
-    async def _notice_standstills(self) -> None:
-        """List everything again after the process stood still, as on a machine that was paused.
+    def _stood_still(self, seconds: float) -> None:
+        """List everything again, because etcd may have been set back meanwhile.
 
-        Its watches go on at once if the API server was away for no longer, and etcd may have been set back meanwhile.
+        The watches go on at once if the API server was away for no longer.
         """
-        while True:
-            before = self._clock.boottime()
-            await self._clock.sleep(LOOK_PERIOD)
-            late = self._clock.boottime() - before - LOOK_PERIOD
-            if late > STOOD_STILL:
-                self._list_again(f"this process stood still for {late:.0f} s")
+        self._list_again(f"this process stood still for {seconds:.0f} s")
 
     def _doubt(self, what: str) -> None:
         self._telemetry.cache_doubted()

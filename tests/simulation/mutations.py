@@ -98,7 +98,7 @@ from flamectl_operator.reconcile.lock_hold import LockHold
 from flamectl_operator.reconcile.named_pod import NamedPod
 from flamectl_operator.reconcile.reconcile_pass import PresentPlan
 from flamectl_operator.reconcile.status_writer import StatusWriter
-from flamectl_operator.runtime import outcome, share, workqueue
+from flamectl_operator.runtime import outcome, share, standstill, workqueue
 from flamectl_operator.runtime.clock_reading import ClockReading
 from flamectl_operator.runtime.outcome import DONE
 from flamectl_operator.runtime.server_clock import ServerClock
@@ -426,7 +426,7 @@ def modified_events_are_ignored() -> None:
 
 @_needing("sets_back")
 def watches_go_on_after_the_process_stood_still() -> None:
-    _set(operator, "STOOD_STILL", math.inf)
+    _set(standstill, "STOOD_STILL", math.inf)
 
 
 @_mutation

@@ -149,7 +149,7 @@ def forks() -> Iterator[subprocess.Popen[str]]:
             "tests/unit/flame/test_watcher.py::test_number_of_concurrent_questions_is_limited[1-16]",
             id="questions of a namespace at the same time"),
         pytest.param(
-            "flamectl_operator.runtime.limits:Slots.slot",
+            "flamectl_operator.runtime.slots:Slots.slot",
             "lambda slots, group=None, slot=owner.slot: slot(slots)",
             "tests/unit/flame/test_watcher.py"
             "::test_session_manager_is_asked_in_time_beside_hundreds_of_another_namespace_that_answer_slowly",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from flamectl_operator.runtime.limits import Slots
+from flamectl_operator.runtime.slots import Slots
 
 
 class AnswerMemory(Slots):

@@ -23,7 +23,7 @@ from flamectl_operator.flame.session_manager import TOO_LARGE, FlameError, Sessi
 from flamectl_operator.flame.snapshot import SessionManagerSnapshot
 from flamectl_operator.runtime.backoff import ExponentialBackoff
 from flamectl_operator.runtime.clock import Clock
-from flamectl_operator.runtime.limits import Slots
+from flamectl_operator.runtime.slots import Slots
 from flamectl_operator.runtime.tasks import racing
 
 #: Seconds between two questions while something is going on, where executors follow the demand of sessions or are protected

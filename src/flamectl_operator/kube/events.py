@@ -20,9 +20,9 @@ import structlog
 from flamectl_operator.kube.client import Client
 from flamectl_operator.kube.errors import KubernetesError, NamespaceTerminatingError, NotFoundError
 from flamectl_operator.kube.resources import EVENTS
+from flamectl_operator.runtime.bucket import Bucket
 from flamectl_operator.runtime.clock import Clock
 from flamectl_operator.runtime.fair_queue import FairQueue
-from flamectl_operator.runtime.limits import Bucket
 from flamectl_operator.runtime.lru_cache import LRUCache
 from flamectl_operator.runtime.server_clock import TOLERANCE
 from flamectl_operator.runtime.text import shortened

@@ -14,8 +14,8 @@ from flamectl_operator.desired.revision import fingerprint
 from flamectl_operator.kube.resources import Resource
 from flamectl_operator.kube.views import KubernetesObject
 from flamectl_operator.reconcile.outcomes import undone
+from flamectl_operator.runtime.bucket import Bucket
 from flamectl_operator.runtime.clock import Clock
-from flamectl_operator.runtime.limits import Bucket
 from flamectl_operator.runtime.outcome import Outcome, blocked, wait
 from flamectl_operator.runtime.text import one_line
 

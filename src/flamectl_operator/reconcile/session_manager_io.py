@@ -15,9 +15,9 @@ from flamectl_operator.flame.session_manager import FlameError, SessionManager
 from flamectl_operator.flame.watcher import Flame, Target
 from flamectl_operator.reconcile import outcomes
 from flamectl_operator.reconcile.write_count import WRITES
+from flamectl_operator.runtime.bucket import Bucket
 from flamectl_operator.runtime.clock import Clock
 from flamectl_operator.runtime.doubling import doubled
-from flamectl_operator.runtime.limits import Bucket
 from flamectl_operator.runtime.outcome import Outcome, wait
 from flamectl_operator.runtime.progress import record_progress
 from flamectl_operator.runtime.slow_start import in_parallel

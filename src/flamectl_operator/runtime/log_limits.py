@@ -16,8 +16,8 @@ from typing import Any
 import structlog
 from structlog.typing import WrappedLogger
 
+from flamectl_operator.runtime.bucket import Bucket
 from flamectl_operator.runtime.clock import Clock
-from flamectl_operator.runtime.limits import Bucket
 from flamectl_operator.runtime.lru_cache import LRUCache
 
 #: The same line of the operator: lines a second, and lines at once. A pass of a busy FlameCluster writes a few lines a second.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from flamectl_operator.kube.http.request import Request
 from flamectl_operator.kube.http.transport import Transport, WrappedTransport
 from flamectl_operator.runtime.clock import Clock
-from flamectl_operator.runtime.limits import Slots
+from flamectl_operator.runtime.slots import Slots
 from flamectl_operator.runtime.telemetry import UNMEASURED, Telemetry
 
 
