@@ -60,6 +60,7 @@ from flamectl_operator.planning import (
     planned_group,
     protection,
     registration,
+    replacement,
     rollout,
     scale,
     session_manager,
@@ -73,6 +74,7 @@ from flamectl_operator.planning.effective_spec import EffectiveSpec, config_gene
 from flamectl_operator.planning.group_comparison import GroupComparison
 from flamectl_operator.planning.lock import HeldByOther
 from flamectl_operator.planning.parts import DrainReason
+from flamectl_operator.planning.replacement import Accepted
 from flamectl_operator.planning.replacement_backoff import ReplacementBackoff
 from flamectl_operator.process import rehearsal, replica
 from flamectl_operator.process.rehearsal import Rehearsal
@@ -776,11 +778,11 @@ def executors_of_a_new_session_manager_have_no_dry_run() -> None:
         found = original(plan)
         return replace(found, executor=None) if plan.session_manager_to_replace else found
 
-    def replaceable(plan: Any) -> bool:
-        return plan.effective.desired.session_manager.rendered in plan.facts.accepted
+    def accepted(self: Any, compared: Any) -> bool:
+        return compared.effective.desired.session_manager.rendered in self.templates
 
     _set(ClusterPlan, "replacements", property(replacements))
-    _set(ClusterPlan, "_session_manager_replaceable", property(replaceable))
+    _set(Accepted, "session_manager", accepted)
 
 
 @_mutation
@@ -1226,7 +1228,7 @@ def chosen_executors_are_deleted_whoever_owns_them() -> None:
 
 @_needing("stores")
 def stale_object_caches_are_deleted_all_at_once() -> None:
-    _set(cluster_plan, "stale_to_replace", lambda compared: compared.stale_object_caches)
+    _set(replacement, "stale_to_replace", lambda compared: compared.stale_object_caches)
 
 
 @_needing("stores")

@@ -16,18 +16,12 @@ from flamectl_operator.desired.claims import DesiredClaim
 from flamectl_operator.kube.views import PersistentVolumeClaimView
 from flamectl_operator.observed.claims import LOST
 from flamectl_operator.observed.cluster import ObservedCluster
+from flamectl_operator.observed.ownership import is_ours
 from flamectl_operator.planning.effective_spec import EffectiveSpec
 from flamectl_operator.planning.finalizers import awaited_end
 from flamectl_operator.planning.kept_claims import FILE_SYSTEM_RESIZE_PENDING, claims_in_danger, lost_claim
 from flamectl_operator.planning.parts import ClaimPlan
-from flamectl_operator.planning.patches import (
-    BOUND,
-    claim_patch,
-    is_ours,
-    may_take_back,
-    owners_patch,
-    without_instance,
-)
+from flamectl_operator.planning.patches import BOUND, claim_patch, may_take_back, owners_patch, without_instance
 from flamectl_operator.runtime.outcome import Outcome, blocked, wait
 
 #: The phase of a claim that has never had a volume.

@@ -7,12 +7,12 @@ planner of each part. No other module imports a planner, so the steps, the statu
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
 
 from flamectl_operator.flame.knowledge import SNAPSHOT_RECHECK_SECONDS
-from flamectl_operator.planning.claims import has_claim, plan_claims
+from flamectl_operator.planning.claims import plan_claims
 from flamectl_operator.planning.comparison import Comparison
 from flamectl_operator.planning.drain import plan_drain
 from flamectl_operator.planning.failure_resets import (
@@ -20,10 +20,9 @@ from flamectl_operator.planning.failure_resets import (
     object_caches_reset_at,
     session_manager_reset_at,
 )
-from flamectl_operator.planning.kept_claims import KEEPS_CLAIM
 from flamectl_operator.planning.lost_nodes import lost_nodes, plan_lost_nodes
 from flamectl_operator.planning.needs import Needs, needs
-from flamectl_operator.planning.object_cache import plan_object_caches, rollout_wait, stale_to_replace
+from flamectl_operator.planning.object_cache import plan_object_caches
 from flamectl_operator.planning.parts import (
     ClaimPlan,
     DrainPlan,
@@ -39,6 +38,12 @@ from flamectl_operator.planning.planned_group import PlannedGroup
 from flamectl_operator.planning.prerequisites import Prerequisites
 from flamectl_operator.planning.protection import ProtectionPlan, plan_protection
 from flamectl_operator.planning.registration import registration_outcome
+from flamectl_operator.planning.replacement import (
+    Accepted,
+    plan_replacements,
+    plan_session_manager_rollout,
+    with_object_caches,
+)
 from flamectl_operator.planning.rollout import plan_rollout
 from flamectl_operator.planning.scale import ids_to_reserve, plan_scale
 from flamectl_operator.planning.session_manager import plan_session_manager
@@ -134,41 +139,17 @@ class ClusterPlan(Comparison):
     @cached_property
     def replacements(self) -> ReplacementsPlan:
         """The Pod templates for which stale Pods would be deleted, so that a dry run comes first."""
-        observed, effective = self.observed, self.effective
-        if effective.suspended or not self.config_map_current:
-            return ReplacementsPlan()
-        # The executors are replaced with the session manager, unless its sessions persist.
-        follow = self.session_manager_to_replace and not effective.keeps_executors(observed)
-        executors = effective.group.replicas > 0 if follow else bool(self.group.to_replace)
-        desired = effective.desired
-        return ReplacementsPlan(
-            session_manager=desired.session_manager if self.session_manager_to_replace else None,
-            object_cache=desired.object_cache if self.stale_object_caches else None,
-            executor=desired.group.template if executors else None,
-        )
+        return plan_replacements(self)
 
     @cached_property
     def rollout(self) -> RolloutPlan:
-        """The stale Pods to replace: the session manager before the others."""
-        if self.effective.suspended:
-            return RolloutPlan()
-        if not self.config_map_current:
-            return RolloutPlan(waits=(wait("ConfigMapNotReady"),))
-        manager = self.observed.session_manager
-        if manager is not None and self.session_manager_to_replace and self._session_manager_replaceable:
-            if manager.pod.uid in self.observed.must_stay:
-                return RolloutPlan(waits=(KEEPS_CLAIM,))
-            if not has_claim(self.observed, self.effective.desired.session_manager_claim):
-                return RolloutPlan(waits=(wait("ClaimNotReady"),))
-            if self.update_wait is None:
-                work = self.observed.flame.fresh
-                waited = self.effective.update_pending_since is not None and manager.ready
-                overdue = waited and (work is None or work.busy)
-                return RolloutPlan(session_manager=manager, overdue=overdue)
-        plan = plan_rollout(self.group, keep_stale=not self._executors_replaceable)
-        caches = stale_to_replace(self) if self._object_caches_replaceable else ()
-        waits = [each for each in (self.update_wait, rollout_wait(self)) if each is not None]
-        return replace(plan, object_caches=caches, waits=(*waits, *plan.waits))
+        """The stale Pods to replace."""
+        accepted = Accepted(self.facts.accepted, ids_left=not self.facts.ids_exhausted)
+        plan = plan_session_manager_rollout(self, accepted, self.update_wait)
+        if plan is None:
+            executors = plan_rollout(self.group, keep_stale=not accepted.executors(self.effective))
+            plan = with_object_caches(executors, self, accepted, self.update_wait)
+        return plan
 
     @cached_property
     def update_wait(self) -> Outcome | None:
@@ -267,22 +248,3 @@ class ClusterPlan(Comparison):
         }
         lines = [f"{stage}: {line}" for stage, each in parts.items() for part in each for line in part.lines()]
         return "\n".join(lines) or "nothing to do"
-
-    # --- May stale Pods be replaced?
-
-    @property
-    def _executors_replaceable(self) -> bool:
-        """Whether stale executors may be deleted: the API server accepts their replacements, and ids are left for these."""
-        return self.effective.desired.group.template.rendered in self.facts.accepted and not self.facts.ids_exhausted
-
-    @property
-    def _object_caches_replaceable(self) -> bool:
-        template = self.effective.desired.object_cache
-        return template is not None and template.rendered in self.facts.accepted
-
-    @property
-    def _session_manager_replaceable(self) -> bool:
-        """Whether a stale session manager may be deleted; its executors are replaced as well, so they must be accepted too."""
-        accepted = self.effective.desired.session_manager.rendered in self.facts.accepted
-        alone = self.effective.group.replicas == 0 or self.effective.keeps_executors(self.observed)
-        return accepted and (alone or self._executors_replaceable)

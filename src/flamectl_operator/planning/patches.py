@@ -1,4 +1,4 @@
-"""Patches of Pods and PersistentVolumeClaims, and the check of their owner.
+"""Patches of Pods and PersistentVolumeClaims.
 
 A Pod gets back its labels, because the rest of it cannot change. A claim gets its labels and its owner, and it may grow, or ask
 for less again while its volume has not grown.
@@ -9,11 +9,9 @@ from __future__ import annotations
 from typing import Any
 
 from flamectl_operator.api.constants import (
-    API_VERSION,
     CLUSTER_LABEL,
     FIRST_CONTAINER_ANNOTATION,
     INSTANCE_LABEL,
-    KIND,
     OBJECT_CACHE,
     REVISION_ANNOTATION,
     SESSION_MANAGER,
@@ -23,7 +21,7 @@ from flamectl_operator.api.quantity import amount, parse_quantity
 from flamectl_operator.desired.claims import DesiredClaim
 from flamectl_operator.desired.metadata import Identity
 from flamectl_operator.kube.pod_views import PodView
-from flamectl_operator.kube.views import KubernetesObject, PersistentVolumeClaimView
+from flamectl_operator.kube.views import PersistentVolumeClaimView
 from flamectl_operator.observed.cluster import ObservedCluster
 from flamectl_operator.observed.component import Component
 from flamectl_operator.observed.incarnation import first_container, is_identity
@@ -64,16 +62,6 @@ def _unrecorded(manager: Component, store: str) -> dict[str, str]:
     return {mark: text for mark, text in wanted.items() if text and pod.annotations.get(mark) != text}
 
 
-def is_predecessors(existing: KubernetesObject, owner: Identity) -> bool:
-    """Return whether it belongs to an earlier FlameCluster of this name, so that garbage collection will delete it."""
-    controller = existing.controller
-    return (
-        controller is not None
-        and (controller.api_version, controller.kind, controller.name) == (API_VERSION, KIND, owner.name)
-        and controller.uid != owner.uid
-    )
-
-
 def object_cache_repair(pod: PodView, owner: Identity, effective: EffectiveSpec) -> dict[str, Any] | None:
     """Return the merge patch that restores labels; None when none are missing."""
     template = effective.desired.object_cache
@@ -81,18 +69,6 @@ def object_cache_repair(pod: PodView, owner: Identity, effective: EffectiveSpec)
         labels = owner.labels(OBJECT_CACHE) | owner.selector(OBJECT_CACHE)
         return drift.metadata_patch(pod, {"metadata": {"labels": labels}})
     return drift.metadata_patch(pod, template.pod(pod.name))
-
-
-def is_ours(claim: PersistentVolumeClaimView, owner: Identity) -> bool:
-    """Return whether a claim is this FlameCluster's: by its owner, or by its labels if it was retained."""
-    if claim.controller is not None:
-        return claim.controlled_by(owner.uid)
-    return has_labels_of(claim, owner)
-
-
-def has_labels_of(child: KubernetesObject, owner: Identity) -> bool:
-    """Return whether an object has the labels of a FlameCluster's children, whatever its owner."""
-    return all(child.labels.get(key) == value for key, value in owner.retained_labels("").items() if value)
 
 
 def claim_patch(claim: PersistentVolumeClaimView, desired: DesiredClaim) -> dict[str, Any] | None:

@@ -8,6 +8,7 @@ from flamectl_operator.desired.metadata import Identity
 from flamectl_operator.kube.pod_views import PodView
 from flamectl_operator.observed.cluster import ObservedCluster
 from flamectl_operator.observed.component import Component
+from flamectl_operator.observed.ownership import is_predecessors
 from flamectl_operator.observed.pods import clock
 from flamectl_operator.planning.claims import claim_wait
 from flamectl_operator.planning.comparison import Comparison
@@ -17,7 +18,7 @@ from flamectl_operator.planning.failure_counts import session_manager_uncounted
 from flamectl_operator.planning.finalizers import held_by_finalizers
 from flamectl_operator.planning.kept_claims import KEEPS_CLAIM
 from flamectl_operator.planning.parts import SessionManagerAction, SessionManagerPlan
-from flamectl_operator.planning.patches import is_predecessors, session_manager_repair
+from flamectl_operator.planning.patches import session_manager_repair
 from flamectl_operator.runtime.clock_reading import ClockReading
 from flamectl_operator.runtime.outcome import wait, wait_until
 from flamectl_operator.runtime.text import joined

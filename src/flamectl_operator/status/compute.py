@@ -25,12 +25,12 @@ from flamectl_operator.desired.flame_config import session_manager_endpoint
 from flamectl_operator.desired.metadata import Identity
 from flamectl_operator.observed.cluster import ObservedCluster
 from flamectl_operator.observed.incarnation import stale_pod
+from flamectl_operator.observed.ownership import is_ours
 from flamectl_operator.planning.effective_spec import EffectiveSpec
 from flamectl_operator.planning.group_comparison import GroupComparison
 from flamectl_operator.planning.kept_claims import claims_in_danger, claims_yet_to_retain
 from flamectl_operator.planning.needs import NO_NEEDS, Needs
 from flamectl_operator.planning.outdated_crd import read_as, read_as_invalid
-from flamectl_operator.planning.patches import is_ours
 from flamectl_operator.planning.registration import NONE_REGISTERS, NOT_REGISTERED
 from flamectl_operator.runtime.outcome import DONE, Outcome
 from flamectl_operator.runtime.text import shortened

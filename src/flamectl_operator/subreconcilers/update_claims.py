@@ -11,9 +11,10 @@ from flamectl_operator.desired.claims import DesiredClaim
 from flamectl_operator.kube.errors import AlreadyExistsError
 from flamectl_operator.kube.resources import CLAIMS, PODS
 from flamectl_operator.kube.views import PersistentVolumeClaimView
+from flamectl_operator.observed.ownership import is_ours
 from flamectl_operator.planning.cluster_plan import ClusterPlan
 from flamectl_operator.planning.parts import ClaimPlan
-from flamectl_operator.planning.patches import claim_patch, is_ours
+from flamectl_operator.planning.patches import claim_patch
 from flamectl_operator.reconcile import outcomes
 from flamectl_operator.reconcile.base import PlannedStep
 from flamectl_operator.reconcile.claim_reads import CLAIMS_RECHECK_SECONDS

@@ -12,8 +12,8 @@ from flamectl_operator.desired.pod_template import ComponentTemplate
 from flamectl_operator.kube.resources import CLAIMS, LEASES, PODS, Resource
 from flamectl_operator.kube.views import KubernetesObject
 from flamectl_operator.observed.cluster import ObservedCluster
+from flamectl_operator.observed.ownership import is_ours
 from flamectl_operator.planning.children import CHILDREN
-from flamectl_operator.planning.patches import is_ours
 from flamectl_operator.reconcile import outcomes
 from flamectl_operator.reconcile.base import Subreconciler
 from flamectl_operator.reconcile.batch import raise_failure, run_batch

@@ -29,8 +29,8 @@ from flamectl_operator.kube.views import (
     ServiceView,
 )
 from flamectl_operator.observed.flame_cluster import MAX_STATUS_SIZE, FlameClusterView
+from flamectl_operator.observed.ownership import is_ours
 from flamectl_operator.planning.drift import config_map_patch, network_policy_patch
-from flamectl_operator.planning.patches import is_ours
 from flamectl_operator.reconcile.outcomes import name_taken
 from flamectl_operator.reconcile.stores import Stores
 from flamectl_operator.reconcile.transform import (
