@@ -8,19 +8,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Final, TypeAlias
+from typing import Any, TypeAlias
 
 from flamectl_operator.desired.revision import fingerprint
 from flamectl_operator.kube.resources import Resource
 from flamectl_operator.kube.views import KubernetesObject
+from flamectl_operator.reconcile.churn import CONTENTION, Churn
 from flamectl_operator.reconcile.outcomes import undone
 from flamectl_operator.runtime.bucket import Bucket
 from flamectl_operator.runtime.clock import Clock
 from flamectl_operator.runtime.outcome import Outcome, blocked, wait
 from flamectl_operator.runtime.text import one_line
 
-#: The reason for a child that somebody else keeps changing.
-CONTENTION: Final = "Contention"
 #: Writes a second that repair one child, and how many may come at once: an immutable ConfigMap takes a deletion and a creation.
 RATE, BURST = 1.0, 2
 #: The repairs of a series from which the child counts as contended. A person who tries things out makes fewer.
@@ -65,6 +64,8 @@ class Repairs:
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
+        #: The latest creations of Pods.
+        self.churn = Churn(clock)
         self._series: dict[_Key, _Series] = {}
         self._swept = float("-inf")
         #: Whether somebody has kept changing a child lately.
@@ -127,15 +128,16 @@ class Repairs:
         return series.repairs >= CONTENDED_AFTER
 
     def contentions(self) -> tuple[Outcome, ...]:
-        """Return outcomes for the first children that somebody has kept changing until now, also while they are as wanted."""
-        contended = self._contended()
-        if not contended:
-            return ()
-        end = PAUSE - self._clock.monotonic()
-        return tuple(
+        """Return outcomes for the first children that somebody has kept changing until now, also while they are as wanted.
+
+        Pods that something keeps deleting come last.
+        """
+        contended, end = self._contended(), PAUSE - self._clock.monotonic()
+        changed = (
             blocked(CONTENTION, _message(key, contended[key]), max(contended[key].last + end, SHORTEST_WAIT))
             for key in sorted(contended)[:_SHOWN]
         )
+        return (*changed, *self.churn.contentions())
 
     @property
     def contended_kinds(self) -> frozenset[str]:

@@ -21,6 +21,8 @@ from flamectl_operator.runtime.outcome import DONE, Outcome, combine, wait
 
 #: The most ranges of ids in an event.
 MAX_RANGES = 5
+#: The Pods in words.
+_WHAT = "Executors"
 
 
 class ScaleExecutors(PlannedStep[ScalePlan]):
@@ -55,6 +57,8 @@ class ScaleExecutors(PlannedStep[ScalePlan]):
             pass_.slow_start.reset()
             held_for = pass_.ids_held_for if plan.missing else 0.0
             return wait("FirstAnswer", "", held_for) if held_for else DONE
+        if (held := pass_.io.repairs.churn.hold(_WHAT, pass_.effective.group.replicas)) is not None:
+            return held
         await pass_.dry_runs.altered_executor(pass_.effective.desired.group.template, pass_.ids.trial_name_id)
         pass_.ids.hear(pass_.observe())
         if pass_.ids.exhausted:
@@ -70,6 +74,7 @@ class ScaleExecutors(PlannedStep[ScalePlan]):
         )
         pass_.ids.give_back(set(ids) - creation.used)
         if creation.created:
+            pass_.io.repairs.churn.note(_WHAT, len(creation.created))
             pass_.io.record_event(
                 "ExecutorsCreated",
                 f"Created {span(pass_.io.owner.name, creation.created)} ({before} -> {before + len(creation.created)})",
