@@ -22,11 +22,15 @@ from __future__ import annotations
 
 import asyncio
 import copy
-import copyreg
+from collections import deque
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
 from dataclasses import dataclass
+from datetime import datetime
+from enum import Enum
+from functools import cache
 from math import inf
+from types import FunctionType, MethodType, NoneType
 from typing import TYPE_CHECKING, Any, TypeVar, Unpack
 
 import msgspec
@@ -41,7 +45,6 @@ from flamectl_operator.kube.views import KubernetesObject
 from flamectl_operator.observed.flame_cluster import FlameClusterView
 from flamectl_operator.process.rehearsal import Rehearsal
 from flamectl_operator.reconcile.controller_context import ControllerContext
-from flamectl_operator.reconcile.refusals import RefusedError
 from flamectl_operator.reconcile.stores import CHILDREN, FLAME_CLUSTERS
 from tests.simulation.admission import charged
 from tests.simulation.api_server import matcher
@@ -51,7 +54,6 @@ from tests.simulation.objects import CLAIMS, CLUSTER_LABEL, LEASES, PODS, SERVIC
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-    from datetime import datetime
 
     from flamectl_operator.flame.watcher import Target
     from flamectl_operator.kube.client import ListOptions
@@ -234,12 +236,11 @@ def in_step(client: ModelClient, controller: Controller, cluster: Key) -> bool:
             for key, obj in client.server.tables[plural].items()
             if _concerns(cluster, plural, key) and (resource is FLAME_CLUSTERS or CLUSTER_LABEL in labels_of(obj))
         }
-        cached = {
-            (each.namespace, each.name): each.metadata.resource_version
-            for each in controller._context.stores.of(resource).all()
-            if _concerns(cluster, plural, (each.namespace, each.name))
-        }
-        if present != cached:
+        for each in controller._context.stores.of(resource).all():
+            key = (each.namespace, each.name)
+            if _concerns(cluster, plural, key) and present.pop(key, None) != each.metadata.resource_version:
+                return False
+        if present:
             return False
     return True
 
@@ -298,32 +299,41 @@ class _Memory:
 
 
 def _copied(state: Any, parts: list[Any], others: list[Any]) -> Any:
-    """Return a copy of what a process keeps of a FlameCluster, with other parts of the operator around it.
-
-    Values that nobody changes are shared.
-    """
-    memo: dict[int, Any] = {}
-    for part in vars(state).values() if state is not None else ():
-        for value in (part, *vars(part).values()) if hasattr(part, "__dict__") else (part,):
-            for each in value if isinstance(value, tuple) else (value,):
-                if _is_value(each):
-                    memo[id(each)] = each
-    memo |= {id(part): other for part, other in zip(parts, others, strict=True)}
-    return copy.deepcopy(state, memo)
+    """Return a copy of what a process keeps of a FlameCluster, with other parts of the operator around it."""
+    return _copy(state, {id(part): other for part, other in zip(parts, others, strict=True)})
 
 
-def _same(error: RefusedError) -> tuple[type[RefusedError], tuple[str, str]]:
-    return RefusedError, (error.reason, str(error))
+def _copy(obj: Any, copies: dict[int, Any]) -> Any:
+    """Return a copy, as `copy.deepcopy` does, in which values that nobody changes are shared, which takes a fifth of the time."""
+    if id(obj) in copies:
+        return copies[id(obj)]
+    kind: type = type(obj)
+    if kind in _SHARED or _is_value(kind):
+        return obj
+    if kind in {list, tuple, set, deque}:
+        copied: Any = kind(_copy(each, copies) for each in obj)
+    elif kind is dict:
+        copied = {key: _copy(value, copies) for key, value in obj.items()}
+    elif kind is MethodType:
+        copied = MethodType(obj.__func__, _copy(obj.__self__, copies))
+    elif hasattr(obj, "__dict__") and "__reduce__" not in vars(kind):
+        copied = copies[id(obj)] = object.__new__(kind)
+        vars(copied).update({name: _copy(value, copies) for name, value in vars(obj).items()})
+    else:
+        copied = copy.deepcopy(obj, copies)
+    copies[id(obj)] = copied
+    return copied
 
 
-# A process may remember a refusal from one pass to the next, and its class has other arguments than `args`.
-copyreg.pickle(RefusedError, _same)
+#: Types whose values nobody changes.
+_SHARED = frozenset({NoneType, bool, int, float, str, bytes, FunctionType, datetime})
 
 
-def _is_value(obj: object) -> bool:
-    if isinstance(obj, BaseModel | msgspec.Struct):
+@cache
+def _is_value(kind: type) -> bool:
+    if issubclass(kind, BaseModel | msgspec.Struct | Enum | Exception | type):
         return True
-    parameters = getattr(obj, "__dataclass_params__", None)
+    parameters = getattr(kind, "__dataclass_params__", None)
     return parameters is not None and parameters.frozen
 
 
