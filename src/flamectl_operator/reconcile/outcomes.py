@@ -8,7 +8,7 @@ from typing import Any
 
 from flamectl_operator.desired import names
 from flamectl_operator.desired.metadata import Identity
-from flamectl_operator.kube.resources import SERVICES, Resource
+from flamectl_operator.kube.resources import CLAIMS, SERVICES, Resource
 from flamectl_operator.kube.views import KubernetesObject
 from flamectl_operator.observed.ownership import has_labels_of, is_predecessors
 from flamectl_operator.planning.drift import fields_of
@@ -59,6 +59,9 @@ def name_taken(owner: Identity, resource: Resource[Any], existing: KubernetesObj
     if existing.too_large:
         whose = "is larger than any that the operator writes (metadata.ownerReferences or spec)"
     remedy = "delete it, or create this FlameCluster under another name"
+    if resource is CLAIMS:
+        use = "to use its data, name it in persistence.existingClaim"
+        remedy = f"{use}; else create this FlameCluster under another name, or delete the claim if nobody needs it"
     if controller is None and has_labels_of(existing, owner):
         whose += ", but the labels of this FlameCluster"
         remedy = "give it back its metadata.ownerReferences, or delete it; check the webhooks that change it"

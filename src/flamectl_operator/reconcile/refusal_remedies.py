@@ -116,6 +116,8 @@ def _quota_of_objects(words: str, name: str) -> str:
     objects = _OBJECTS.match(words)
     if objects is None or _ADMITS_NONE.search(words):
         return "raise the quota"
+    if objects[1] == "persistentvolumeclaims":
+        return "raise the quota, or delete claims whose data nobody needs"
     return f"raise the quota, or delete other {objects[1]}"
 
 

@@ -75,6 +75,14 @@ def _forbidden(message: str) -> ForbiddenError:
         ),
         (
             _forbidden(
+                'persistentvolumeclaims "a-object-cache-1" is forbidden: exceeded quota: q, requested: persistentvolumeclaims=1,'
+                " used: persistentvolumeclaims=2, limited: persistentvolumeclaims=2"
+            ),
+            "QuotaExceeded",
+            "raise the quota, or delete claims whose data nobody needs",
+        ),
+        (
+            _forbidden(
                 'persistentvolumeclaims "a-object-cache-1" is forbidden: exceeded quota: q, requested: requests.storage=2Gi'
             ),
             "QuotaExceeded",

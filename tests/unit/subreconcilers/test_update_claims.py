@@ -70,6 +70,20 @@ async def test_no_pod_is_created_without_its_claim() -> None:
     assert world.session_manager is None
     assert world.cache_ordinals == []
     assert world.condition("Degraded")[1] == "NameConflict"
+    assert "(to use its data, name it in persistence.existingClaim; else create" in world.condition("Degraded")[2]
+
+
+async def test_claim_of_somebody_with_the_name_of_the_operators_is_used_when_existing_claim_names_it() -> None:
+    world = StepHarness(_session())
+    world.squat(CLAIMS, SM_NAME, uid="restored")
+    await world.run_pass()
+    world.edit({"sessionManager": {"persistence": {"size": None, "existingClaim": SM_NAME}}})
+
+    await world.converge()
+
+    assert world.status.reason == "Healthy"
+    assert world.pod(SM_NAME)["metadata"]["annotations"]["flame.xflops.io/claim"] == "restored"
+    assert "labels" not in _claim(world, SM_NAME)["metadata"]
 
 
 async def test_a_claim_is_deleted_only_after_its_pod_is_gone() -> None:
