@@ -16,11 +16,16 @@ from flamectl_operator.reconcile.base import PlannedStep
 from flamectl_operator.reconcile.batch import time_limit
 from flamectl_operator.reconcile.executor_removal import ExecutorRemoval
 from flamectl_operator.reconcile.reconcile_pass import Pass
-from flamectl_operator.reconcile.refusals import primary_error
+from flamectl_operator.reconcile.refusals import RefusedError, primary_error
 from flamectl_operator.runtime.outcome import DONE, Outcome, combine, wait
 
 #: The most ranges of ids in an event.
 MAX_RANGES = 5
+#: The field that lets fewer executors exist, in an advice, and the one that does so for an executor of the surge.
+_SPARES = (
+    "lower spec.executorManager.replicas",
+    "lower spec.executorManager.updateStrategy.rollingUpdate.maxSurge",
+)
 #: The Pods in words.
 _WHAT = "Executors"
 
@@ -81,7 +86,8 @@ class ScaleExecutors(PlannedStep[ScalePlan]):
             )
         if result.errors:
             accepted.note_refusal(owner.namespace)
-            raise primary_error(result.errors)
+            error = primary_error(result.errors)
+            raise _of_surge(error) if before >= pass_.effective.group.replicas else error
         if creation.created:
             accepted.note(owner.namespace, owner.uid, pass_.clock.monotonic())
         if creation.taken:
@@ -131,6 +137,13 @@ class _Creation:
         else:
             self.created.add(executor_id)
             pass_.dry_runs.check_executor(template, pod, manifest)
+
+
+def _of_surge(error: Exception) -> Exception:
+    """Return the error of an executor beyond the wanted number, which a smaller surge spares in place of fewer replicas."""
+    if not isinstance(error, RefusedError):
+        return error
+    return RefusedError(error.reason, str(error).replace(*_SPARES))
 
 
 def span(cluster: str, ids: set[int]) -> str:

@@ -26,7 +26,7 @@ from flamectl_operator.runtime.slow_start import AFTER_ACCEPTANCE
 from flamectl_operator.subreconcilers.add_session_manager import AddSessionManager
 from flamectl_operator.subreconcilers.scale_executors import ScaleExecutors, span
 from flamectl_operator.subreconcilers.update_config_map import UpdateConfigMap
-from tests.unit.builders import OWNER, desired, executor, executor_template, merged, replicas
+from tests.unit.builders import OWNER, desired, executor, executor_template, merged, replicas, rolling
 from tests.unit.subreconcilers.errors import (
     REFUSALS,
     Failure,
@@ -189,6 +189,17 @@ async def test_ids_of_refused_creates_are_used_later() -> None:
     assert await ScaleExecutors().run(run) is DONE
     assert world.executor_ids == list(range(8))
     assert world.status.executor_manager.next_id == 8
+
+
+async def test_refusal_of_an_executor_of_the_surge_by_a_quota_names_the_surge() -> None:
+    world = await edited(rolling(3, 0, 1), {"executorManager": {"env": [{"name": "A", "value": "b"}]}})
+    world.api.fail("create", "pods", quota(), times=9)
+
+    await world.run_passes(2)
+
+    assert (
+        "(lower spec.executorManager.updateStrategy.rollingUpdate.maxSurge, or raise" in world.condition("Degraded")[2]
+    )
 
 
 async def test_quota_refusals_for_hours_use_no_ids_and_are_reported_once() -> None:
