@@ -31,6 +31,9 @@ class LimitedTransport(WrappedTransport):
     async def send(self, request: Request) -> bytes:
         """See `Transport.send`; the timeout begins after the wait, and the guard is called after the wait."""
         asked = self._clock.monotonic()
-        async with self._slots.slot():
+        await self._slots.take()
+        try:
             self._telemetry.request_held_back(request.method, self.host, self._clock.monotonic() - asked)
             return await self._transport.send(request)
+        finally:
+            self._slots.give_back()

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 from datetime import timedelta
+from functools import lru_cache
 from typing import Any
 from urllib.parse import urlencode, urlsplit
 
@@ -34,6 +35,10 @@ EXPIRY_MARGIN = timedelta(minutes=1)
 
 #: Seconds between two attempts to load credentials, because a plugin that has just failed will fail again.
 RENEWAL_INTERVAL = 10.0
+
+
+#: Encodes the parameters of a request, which most requests have in common.
+_encoded = lru_cache(maxsize=16)(urlencode)
 
 
 class _GuardedBody(aiohttp.BytesPayload):
@@ -80,7 +85,7 @@ class Connection:
         configuration = self._api_client.configuration
         url = f"{configuration.host}{request.path}"
         if request.query:
-            url = f"{url}?{urlencode(request.query)}"
+            url = f"{url}?{_encoded(tuple(request.query.items()))}"
         options: dict[str, Any] = {}
         if configuration.tls_server_name:
             options["server_hostname"] = configuration.tls_server_name
