@@ -32,6 +32,7 @@ from flamectl_operator.reconcile.spec_renderer import SpecRenderer
 from flamectl_operator.reconcile.stores import CHILDREN, FLAME_CLUSTERS, Stores
 from flamectl_operator.runtime.backoff import ExponentialBackoff
 from flamectl_operator.runtime.clock import Clock
+from flamectl_operator.runtime.logs import PASS
 from flamectl_operator.runtime.outcome import Result
 from flamectl_operator.runtime.progress import UnderWay
 from flamectl_operator.runtime.standstill import notice_standstills
@@ -223,14 +224,18 @@ class Operator:
     async def _pass(self, key: Key) -> None:
         triggers, started = self._triggers.pop(key, set()), self._clock.monotonic()
         cluster = self.stores.flame_clusters.get(*key)
-        with structlog.contextvars.bound_contextvars(
-            namespace=key[0],
-            cluster=key[1],
-            generation=cluster.metadata.generation if cluster is not None else 0,
-            reconcile_id=f"{self._random.getrandbits(32):08x}",
-            trigger=",".join(sorted(triggers)) or "retry",
-        ):
+        fields = {
+            "namespace": key[0],
+            "cluster": key[1],
+            "generation": cluster.metadata.generation if cluster is not None else 0,
+            "reconcile_id": f"{self._random.getrandbits(32):08x}",
+            "trigger": ",".join(sorted(triggers)) or "retry",
+        }
+        bound = PASS.set(fields)
+        try:
             result = await self._reconcile(key)
+        finally:
+            PASS.reset(bound)
         if result.errors:
             self.queue.add_rate_limited(key)
         else:

@@ -1,8 +1,7 @@
 """One stream of structured log lines: JSON for machines, coloured for a terminal.
 
 Lines of the operator and of the libraries below it (aiohttp, asyncio, kubernetes: through stdlib logging, from warning upwards)
-have the same format. Values that are bound to the context of a task, such as the cluster and the reconcile id, are on each of its
-lines.
+have the same format. Each line of a pass has the cluster and the reconcile id.
 """
 
 from __future__ import annotations
@@ -35,10 +34,11 @@ LEVELS = ("debug", "info", "warning", "error", "critical")
 _NUMBERS = {level: logging.getLevelNamesMapping()[level.upper()] for level in LEVELS}
 
 
-#: The fields that tell on each line which step runs, besides those that are bound with structlog. Each pass sets them for each
-#: of its steps, and structlog would need a variable for each field.
+#: The fields that tell on each line which pass runs, and which step of it. structlog's own context has a variable for each field
+#: and goes through all variables for each line.
+PASS: ContextVar[Mapping[str, Any]] = ContextVar("pass")
 STEP: ContextVar[Mapping[str, str]] = ContextVar("step")
-_NO_STEP: Mapping[str, str] = {}
+_NONE: Mapping[str, Any] = {}
 
 
 class _Threshold:
@@ -111,9 +111,12 @@ def logs_debug() -> bool:
     return _threshold.level <= logging.DEBUG
 
 
-def add_context(logger: WrappedLogger, method: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
-    """Add the fields of the running step, and those that are bound to the context of the task."""
-    return structlog.contextvars.merge_contextvars(logger, method, {**STEP.get(_NO_STEP), **event})
+def add_context(_logger: WrappedLogger, _method: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
+    """Add the fields of the running step and pass that the line does not have itself."""
+    line = {**STEP.get(_NONE), **event}
+    for key, value in PASS.get(_NONE).items():
+        line.setdefault(key, value)
+    return line
 
 
 @cache

@@ -29,7 +29,6 @@ def _logging_is_restored() -> Iterator[None]:
     yield
     root.handlers, root.level = handlers, level
     logging.captureWarnings(capture=False)
-    structlog.contextvars.clear_contextvars()
     structlog.reset_defaults()
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import structlog
 
-from flamectl_operator.runtime.logs import MAX_VALUE_LENGTH, configure_logging, set_level
+from flamectl_operator.runtime.logs import MAX_VALUE_LENGTH, PASS, configure_logging, set_level
 from tests.unit.runtime.conftest import LogStream
 from tests.unit.runtime.virtual_time import VirtualClock
 
@@ -49,12 +49,14 @@ def test_long_value_of_a_line_is_cut(stream: LogStream) -> None:
     assert all(len(json.dumps(line)) < 2 * MAX_VALUE_LENGTH for line in stream.lines)
 
 
-def test_values_bound_to_the_context_are_on_each_line(stream: LogStream) -> None:
+def test_fields_of_a_pass_are_on_each_of_its_lines_that_does_not_have_them_itself(stream: LogStream) -> None:
     configure_logging("json", "info", stream)
-    with structlog.contextvars.bound_contextvars(cluster="a"):
-        structlog.get_logger().info("one")
-    structlog.get_logger().info("two")
-    assert [line.get("cluster") for line in stream.lines] == ["a", None]
+    bound = PASS.set({"namespace": "default", "cluster": "a"})
+    structlog.get_logger().info("one")
+    structlog.get_logger().info("two", cluster="b")
+    PASS.reset(bound)
+    structlog.get_logger().info("three")
+    assert [line.get("cluster") for line in stream.lines] == ["a", "b", None]
 
 
 @pytest.mark.parametrize("made", loggers())
