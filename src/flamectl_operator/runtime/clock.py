@@ -40,12 +40,8 @@ class SystemClock:
         return datetime.now(UTC)
 
     def monotonic(self) -> float:
-        """Return the running event loop's clock, in seconds.
-
-        Raises:
-            RuntimeError: No event loop is running.
-        """
-        return asyncio.get_running_loop().time()
+        """Return the clock of asyncio's event loops, in seconds."""
+        return time.monotonic()
 
     def boottime(self) -> float:
         """Return `CLOCK_BOOTTIME` in seconds; without one (macOS), the monotonic clock, which also runs in sleep there."""

@@ -32,7 +32,7 @@ def record_progress() -> None:
     """Record progress of the running task's work, such as a request that was answered or timed out."""
     work = _WORK.get()
     if work is not None:
-        work.moved = _now()
+        work.moved = asyncio.get_running_loop().time()
 
 
 class UnderWay(Generic[K]):
@@ -44,7 +44,7 @@ class UnderWay(Generic[K]):
     @contextmanager
     def begin(self, key: K) -> Iterator[None]:
         """Track work while the context is entered; tasks started inside belong to the same work."""
-        work = self._works[key] = _Work(_now())
+        work = self._works[key] = _Work(asyncio.get_running_loop().time())
         token = _WORK.set(work)
         try:
             yield
@@ -56,7 +56,3 @@ class UnderWay(Generic[K]):
         """Return the work whose last progress is oldest, with the time of that progress; None without work."""
         key = min(self._works, key=lambda key: self._works[key].moved, default=None)
         return None if key is None else (key, self._works[key].moved)
-
-
-def _now() -> float:
-    return asyncio.get_running_loop().time()
