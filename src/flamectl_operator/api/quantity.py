@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from decimal import Decimal, localcontext
+from functools import lru_cache
 from typing import Annotated, Any
 
 from flamectl_operator.api.model import IntOrString
@@ -26,8 +27,9 @@ _FACTORS = {
 _PRECISION = 256
 
 
+@lru_cache(maxsize=256)
 def parse_quantity(quantity: int | str) -> Decimal:
-    """Return the exact value of a quantity in its base unit: cores, bytes or pieces.
+    """Return the exact value of a quantity in its base unit: cores, bytes or pieces. Specs have few different ones.
 
     Raises:
         ValueError: The text is not a quantity.

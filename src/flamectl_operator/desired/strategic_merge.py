@@ -40,11 +40,11 @@ def strategic_merge(base: dict[str, Any], patch: dict[str, Any]) -> dict[str, An
 
 
 def _merge_lists(field: str, base: list[dict[str, Any]], patch: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    if any(merge_key(field, entry) is None for entry in patch):
+    keys = [merge_key(field, entry) for entry in patch]
+    if None in keys:
         return patch  # not valid in Kubernetes; the API server will reject it
     merged = {merge_key(field, entry): entry for entry in base}
-    for entry in patch:
-        key = merge_key(field, entry)
+    for key, entry in zip(keys, patch, strict=True):
         current = {} if field in REPLACED_ENTRIES else merged.get(key, {})
         merged[key] = strategic_merge(current, entry)
     return list(merged.values())

@@ -44,7 +44,7 @@ def session_manager_repair(pod: PodView, observed: ObservedCluster, effective: E
         labels = owner.labels(SESSION_MANAGER) | owner.selector(SESSION_MANAGER)
         repair = drift.metadata_patch(pod, {"metadata": {"labels": labels}})
     else:
-        repair = drift.metadata_patch(pod, effective.desired.session_manager.pod(pod.name))
+        repair = drift.metadata_patch(pod, effective.desired.session_manager.manifest)
     recorded = _unrecorded(manager, store)
     if not recorded:
         return repair
@@ -68,7 +68,7 @@ def object_cache_repair(pod: PodView, owner: Identity, effective: EffectiveSpec)
     if template is None or effective.cache_stale(Component(pod)):
         labels = owner.labels(OBJECT_CACHE) | owner.selector(OBJECT_CACHE)
         return drift.metadata_patch(pod, {"metadata": {"labels": labels}})
-    return drift.metadata_patch(pod, template.pod(pod.name))
+    return drift.metadata_patch(pod, template.manifest)
 
 
 def claim_patch(claim: PersistentVolumeClaimView, desired: DesiredClaim) -> dict[str, Any] | None:
