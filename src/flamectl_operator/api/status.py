@@ -203,7 +203,10 @@ class FlameClusterStatus(PlainModel):
 
 def find(status: FlameClusterStatus, kind: str) -> Condition | None:
     """Return a condition by its type."""
-    return next((condition for condition in status.conditions if condition.type == kind), None)
+    for condition in status.conditions:
+        if condition.type == kind:
+            return condition
+    return None
 
 
 def suspension_begun(status: FlameClusterStatus) -> bool:

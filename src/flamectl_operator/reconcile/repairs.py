@@ -10,7 +10,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-from flamectl_operator.desired.revision import fingerprint
+import msgspec
+
 from flamectl_operator.kube.resources import Resource
 from flamectl_operator.kube.views import KubernetesObject
 from flamectl_operator.reconcile.churn import CONTENTION, Churn
@@ -46,12 +47,12 @@ class _Series:
     """Repairs of one child, each less than `PAUSE` seconds after the one before.
 
     Args:
-        wanted: A fingerprint of the manifest to which the child was restored.
+        wanted: The hash of the manifest to which the child was restored.
         writer: The field manager that made the sixth repair necessary. It stays, so that the status does not waver.
         undone: The outcome of the last write, if the answer to it did not show what was written.
     """
 
-    wanted: str
+    wanted: int
     bucket: Bucket
     last: float
     repairs: int = 0
@@ -79,7 +80,8 @@ class Repairs:
                 follow, which is not limited.
             part: The name of a part that is restored by itself; empty for the rest.
         """
-        now, written, key = self._clock.monotonic(), fingerprint(wanted), (resource.kind, name, part)
+        now, key = self._clock.monotonic(), (resource.kind, name, part)
+        written = hash(msgspec.json.encode(wanted, order="deterministic"))
         if now >= self._swept + SWEEP:
             self._forget()
         series = self._series.get(key)

@@ -128,10 +128,11 @@ class StoredStatus:
             delay = self._note_conflict()
             await self._io.refresh(FLAME_CLUSTERS, self._io.owner.name)
             return changed(delay)
-        self._conflicts = 0
-        self._contention = self._contention.wrote(wire, before, stored.status, now)
+        self._conflicts, found = 0, stored.status
+        self._contention = self._contention.wrote(wire, before, found, now)
         self._throttle = self._throttle.wrote(before, wire, now)
-        self._note_stored(status, wire, stored)
+        self._note_stored(status, stored, same=found == wire)
+        self._note_pruned(wire, found)
         return None
 
     def _note_agreed(self, status: FlameClusterStatus, *, same: bool) -> None:
@@ -141,17 +142,16 @@ class StoredStatus:
         if same:
             self._parsed = self._agreed  # one of two equal ones is enough to keep
 
-    def _note_stored(self, status: FlameClusterStatus, wire: dict[str, Any], stored: FlameClusterView) -> None:
-        """Take in the answer to a write, and tell what it changed."""
+    def _note_stored(self, status: FlameClusterStatus, stored: FlameClusterView, *, same: bool) -> None:
+        """Take in the answer to a write, which has all of the status or a part, and tell what the write changed."""
         earlier, version = self.stored, self.cluster.metadata.resource_version
         self._io.stores.flame_clusters.absorb(stored)
         self._cluster = stored
-        self._parsed = (stored.raw_status, status) if stored.status == wire else None
+        self._parsed = (stored.raw_status, status) if same else None
         if stored.metadata.resource_version != version:
             self._log_turn(earlier, status)
             for kind, reason, message in condition_events(earlier, status):
                 (self._io.record_warning if kind == "Warning" else self._io.record_event)(reason, message)
-        self._note_pruned(wire, stored.status)
 
     def _postponement(self, before: dict[str, Any], wire: dict[str, Any], now: float) -> Outcome | None:
         """Return the reason why this status is not written now; None if it is."""

@@ -78,7 +78,8 @@ class Throttle:
 
 
 def _only_counts_differ(before: dict[str, Any], after: dict[str, Any]) -> bool:
-    return _without_counts(before) == _without_counts(after)
+    # The reason tells the turns of the state apart without a look at each message.
+    return before.get("reason") == after.get("reason") and _without_counts(before) == _without_counts(after)
 
 
 def _without_counts(status: dict[str, Any]) -> dict[str, Any]:

@@ -69,7 +69,8 @@ def recent_failures(
 
     A new revision may be the remedy, and a suspended cluster has no Pods that fail, so both end the failures.
     """
-    if group.suspended:
+    present = (*observed.failures, *_without_node(observed, now))
+    if group.suspended or not (present or before.recent_failures):
         return ()
     wanted: dict[type[Component], ComponentTemplate | None] = {
         Component: desired.session_manager,
@@ -86,7 +87,7 @@ def recent_failures(
         for each in before.recent_failures
         if (kind := _kind(observed.owner.name, each.name)) is not None and _is_of(wanted[kind], stored[kind])
     }
-    seen = {each.name: each for each in _seen(observed, wanted, now)}
+    seen = {each.name: each for each in _seen(present, wanted)}
     for failure in seen.values():
         earlier = known.get(failure.name)
         if earlier is None:
@@ -138,10 +139,11 @@ def _kind(cluster: str, pod: str) -> type[Component] | None:
 
 
 def _seen(
-    observed: ObservedCluster, wanted: dict[type[Component], ComponentTemplate | None], now: datetime
+    failures: Iterable[tuple[Component, PodProblem, datetime]],
+    wanted: dict[type[Component], ComponentTemplate | None],
 ) -> Iterator[RecentFailure]:
-    """Yield the last failure of each Pod, as far as the Pod shows it."""
-    for component, problem, at in (*observed.failures, *_without_node(observed, now)):
+    """Yield the last failure of each Pod of a wanted revision."""
+    for component, problem, at in failures:
         template = wanted[type(component)]
         if _is_of(template, component.revision):
             moment, message = at.replace(microsecond=0), explained(component, problem, template)
