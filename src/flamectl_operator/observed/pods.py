@@ -34,7 +34,10 @@ TERMINAL_PHASES = frozenset({"Failed", "Succeeded"})
 
 def condition(pod: PodView, kind: str) -> PodCondition | None:
     """Return a condition of a Pod by its type."""
-    return next((each for each in pod.status.conditions if each.type == kind), None)
+    for each in pod.status.conditions:
+        if each.type == kind:
+            return each
+    return None
 
 
 def is_terminal(pod: PodView, main: str) -> bool:
@@ -279,7 +282,10 @@ def finished_at(pod: PodView) -> datetime | None:
 
 def container(pod: PodView, name: str) -> ContainerStatus | None:
     """Return the status of a container by its name."""
-    return next((status for status in pod.status.container_statuses if status.name == name), None)
+    for status in pod.status.container_statuses:
+        if status.name == name:
+            return status
+    return None
 
 
 def _phase_problem(pod: PodView) -> PodProblem:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from flamectl_operator.api.update_strategy import UpdateStrategy
 from flamectl_operator.desired.cluster import DesiredGroup
@@ -22,6 +22,10 @@ class EffectiveGroup:
     suspended: bool
     backoff: ReplacementBackoff
     scaling: Scaling | None = None
+
+    def counting(self, backoff: ReplacementBackoff) -> EffectiveGroup:
+        """Return the group with these failures."""
+        return self if backoff == self.backoff else replace(self, backoff=backoff)
 
     @property
     def wanted_replicas(self) -> int:

@@ -6,7 +6,7 @@ they keep failing.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
 from typing import Any
@@ -189,12 +189,12 @@ def _with_failures(
     """Return a group with the failures of its executors counted; none is reset while executors may only seem to work."""
     before, counted = group.backoff, count_executors(group, observed.group, next_id, now.wall)
     if not group.replicas:
-        return replace(group, backoff=counted)
+        return group.counting(counted)
     resets = counted.failures < before.failures and counted.revision == before.revision
     if not (resets and keeps_failures):
-        group = replace(group, backoff=counted)
+        group = group.counting(counted)
     late = overdue(unregistered(observed, observed.group, group.settings, now), now)
-    return replace(group, backoff=count_overdue(group, late, next_id, now.wall))
+    return group.counting(count_overdue(group, late, next_id, now.wall))
 
 
 def _first_answer_due(observed: ObservedCluster) -> bool:

@@ -102,8 +102,9 @@ def count_executors(wanted: EffectiveGroup, group: ObservedGroup, next_id: int, 
     before, revision, settings = wanted.backoff, wanted.desired.template.revision, wanted.settings
     backoff = before.for_revision(revision, now, settings)
     # Executors that do not exist yet are not counted, whatever a user wrote into the status.
-    backoff = replace(backoff, attempt_id=min(backoff.attempt_id, next_id))
-    wanted = replace(wanted, backoff=backoff)
+    if backoff.attempt_id > next_id:
+        backoff = replace(backoff, attempt_id=next_id)
+    wanted = wanted.counting(backoff)
     if wanted.replicas == 0:
         backoff = replace(backoff, failures=0, next_attempt=None)
     elif any(

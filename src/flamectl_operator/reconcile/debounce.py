@@ -76,7 +76,7 @@ class Debounce:
 
     def ended(self) -> Debounce:
         """Return this interval without time that is left; the next one may still be longer because of it."""
-        return replace(self, awaited=NOTHING_AWAITED)
+        return replace(self, awaited=NOTHING_AWAITED) if any(self.awaited) else self
 
     def after_event(self, owner: Identity, old: PodView | None, new: PodView | None) -> Debounce:
         """Return the debounce interval that follows an event about a Pod of this FlameCluster."""

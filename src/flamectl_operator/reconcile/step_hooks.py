@@ -18,7 +18,7 @@ from flamectl_operator.reconcile.report import INTERNAL_ERROR, is_unforeseen
 from flamectl_operator.reconcile.write_count import WRITES, WriteCount
 from flamectl_operator.runtime.clock import Clock
 from flamectl_operator.runtime.logs import STEP, logs_debug
-from flamectl_operator.runtime.outcome import Result
+from flamectl_operator.runtime.outcome import NOTHING, Result
 from flamectl_operator.runtime.progress import record_progress
 from flamectl_operator.runtime.telemetry import Telemetry
 from flamectl_operator.runtime.turns import in_turn
@@ -80,7 +80,11 @@ class StepHooks(Hooks[Pass]):
         """Log, count and report the result of a step."""
         self._unbind()
         writes, seconds = WRITES.get(), self._clock.monotonic() - self._started
-        in_turn(partial(subject.report.add, action.name, result, acts=action.acts))
+        report = partial(subject.report.add, action.name, result, acts=action.acts)
+        if result is NOTHING:  # most steps have nothing to tell, so that no order has to be kept
+            report()
+        else:
+            in_turn(report)
         ended = _how_ended(result)
         quiet = not result.errors or _ends_with_its_namespace(subject, result)
         self._log_result(self._place, ended, result, writes, seconds, quiet=quiet)

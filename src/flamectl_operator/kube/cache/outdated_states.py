@@ -36,9 +36,12 @@ class OutdatedStates(Generic[T]):
 
     def has(self, obj: T, *, stored: bool) -> bool:
         """Return whether a state is older than the known deletion or disappearance of its object."""
-        if obj.uid in self.tombstones or obj.uid in self.ended:
+        uid = obj.uid
+        if uid in self.tombstones or uid in self.ended:
             return True
-        ends = (self._out_of_sight.get(obj.uid), None if stored else self._listed.get(self._index(obj)))
+        if not (self._out_of_sight or self._listed):
+            return False
+        ends = (self._out_of_sight.get(uid), None if stored else self._listed.get(self._index(obj)))
         return any(end is not None and version_of(obj) <= end.version for end in ends)
 
     def deleted(self) -> frozenset[str]:
@@ -93,6 +96,8 @@ def version_of(obj: KubernetesObject | None) -> int:
 
 def _forget(records: dict[K, _Horizon], namespace: str | None, passed: float = inf) -> None:
     """Drop the records up to a version, in one namespace or in all."""
+    if not records:  # as nearly always
+        return
     for key, each in list(records.items()):
         if namespace in {None, each.namespace} and each.version <= passed:
             del records[key]

@@ -293,4 +293,5 @@ class Store(Generic[T]):
 
 
 def _key(obj: KubernetesObject) -> Key:
-    return (obj.namespace, obj.name)
+    metadata = obj.metadata
+    return (metadata.namespace, metadata.name)
