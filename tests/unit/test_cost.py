@@ -85,8 +85,30 @@ async def test_pass_that_finds_nothing_to_do_costs_the_same_with_ten_times_as_ma
     few, many = [await _calls_of_a_pass(await _at_rest(count)) for count in (20, 200)]
 
     # A step for the common metadata, the claims in the snapshot, and a step for executors with work take some 130 of them.
-    assert few < 2250
+    assert few < 2100
     assert many - few < 20
+
+
+async def test_small_flame_cluster_that_comes_up_costs_few_calls() -> None:
+    await _calls_of_a_start()  # models are built at their first use
+
+    creates, turns = await _calls_of_a_start()
+
+    # Those of the API server in memory are among them. The spec is rendered in the first pass, and each pass writes a status.
+    assert creates < 11_000
+    assert turns < 4_900
+
+
+async def _calls_of_a_start() -> tuple[int, int]:
+    """How many functions the first pass over a new FlameCluster calls, and the one after its Pods have become ready."""
+    world = StepHarness(replicas(3))
+    world.sync()
+    creates = await _calls_of_a_pass(world)
+    world.let_pods_become_ready()
+    world.sync()
+    turns = await _calls_of_a_pass(world)
+    assert (world.status.state, world.status.executor_manager.ready) == ("Running", 3)
+    return creates, turns
 
 
 async def test_pass_after_the_change_of_one_executor_is_linear_in_the_executors() -> None:
