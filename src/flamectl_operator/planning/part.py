@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
+from typing import TypeVar
 
 from flamectl_operator.observed.component import Component
 from flamectl_operator.observed.executor import Executor
 from flamectl_operator.runtime.outcome import Outcome
+
+Why = TypeVar("Why", bound=str)
 
 
 @dataclass(frozen=True)
@@ -31,9 +34,18 @@ class Part:
         yield from ()
 
 
-def removing(verb: str, executors: Sequence[Executor], why: str) -> Iterator[str]:
-    """Yield a line about executors that are removed, if there are any."""
-    if executors:
+def by_reason(removals: Sequence[tuple[Executor, Why]], removed: Collection[str]) -> dict[Why, list[Executor]]:
+    """Return the executors that were removed, by their names, for each reason in the order of the plan."""
+    found: dict[Why, list[Executor]] = {}
+    for executor, why in removals:
+        if executor.name in removed:
+            found.setdefault(why, []).append(executor)
+    return found
+
+
+def removing(verb: str, removals: Sequence[tuple[Executor, str]]) -> Iterator[str]:
+    """Iterate over what a part removes: a line for each reason."""
+    for why, executors in by_reason(removals, {executor.name for executor, _ in removals}).items():
         yield f"{verb} {listed(executors)}: {why}"
 
 

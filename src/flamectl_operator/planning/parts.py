@@ -148,21 +148,28 @@ class ScalePlan(Part):
     delete_unregistered: tuple[Executor, ...] = ()
 
     @property
-    def deletes(self) -> tuple[Executor, ...]:
-        """All executors to delete, for any reason."""
-        return (*self.delete_terminal, *self.delete_unregistered, *self.delete)
+    def surplus(self) -> str:
+        """The reason for removing surplus executors, as text for an event."""
+        return f"{self.target} wanted"
 
     @property
-    def removes(self) -> tuple[Component, ...]:
+    def deletes(self) -> tuple[tuple[Executor, str], ...]:
+        """All executors to delete, each with the reason as text."""
+        return (
+            *((executor, "failed or completed") for executor in self.delete_terminal),
+            *((executor, "not registered with Flame in time") for executor in self.delete_unregistered),
+            *((executor, self.surplus) for executor in self.delete),
+        )
+
+    @property
+    def removes(self) -> tuple[Executor, ...]:
         """See `Part`."""
-        return (*self.deletes, *self.drain)
+        return (*self.delete_terminal, *self.delete_unregistered, *self.delete, *self.drain)
 
     def lines(self) -> Iterator[str]:
         """See `Part`."""
-        yield from removing("remove", self.delete_terminal, "failed or completed")
-        yield from removing("remove", self.delete_unregistered, "not registered with Flame in time")
-        yield from removing("remove", self.delete, f"{self.target} wanted")
-        yield from removing("drain", self.drain, f"{self.target} wanted")
+        yield from removing("remove", self.deletes)
+        yield from removing("drain", [(executor, self.surplus) for executor in self.drain])
         if self.create:
             yield f"create {self.create} executor{'s' * (self.create != 1)}"
 
@@ -205,8 +212,7 @@ class DrainPlan(Part):
 
     def lines(self) -> Iterator[str]:
         """See `Part`."""
-        for reason in dict.fromkeys(why for _, why in self.delete):
-            yield from removing("remove", [executor for executor, why in self.delete if why is reason], reason)
+        yield from removing("remove", self.delete)
         yield from (f"release node {name}" for name in self.release)
 
 
@@ -280,7 +286,6 @@ class RolloutPlan(Part):
         if self.session_manager is not None:
             yield f'delete session manager Pod "{self.session_manager.name}": {self.why}'
         yield from (f'delete object cache Pod "{each.name}": {STALE}' for each in self.object_caches)
-        for reason in dict.fromkeys(why for _, why in self.delete):
-            yield from removing("replace", [executor for executor, why in self.delete if why == reason], reason)
-        yield from removing("drain", self.drain, STALE)
+        yield from removing("replace", self.delete)
+        yield from removing("drain", [(executor, STALE) for executor in self.drain])
         yield from (f"mark {each.name} with its session manager" for each in (*self.rebind, *self.mend))

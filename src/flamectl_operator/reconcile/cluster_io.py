@@ -18,6 +18,7 @@ from flamectl_operator.desired.metadata import Identity
 from flamectl_operator.desired.pod_template import ComponentTemplate
 from flamectl_operator.kube.errors import (
     AlreadyExistsError,
+    ApiError,
     ConflictError,
     ForbiddenError,
     KubernetesError,
@@ -106,26 +107,9 @@ class ClusterIO(ClusterReads):
         try:
             created = await self.client.create(resource, self.owner.namespace, manifest, strict=True)
         except REFUSALS as error:
-            # Admission answers before the API server checks the name, and an existing object may only need its label.
-            if await self._exists(resource, name):
-                raise _already_exists(resource, name) from error
-            self.repairs.failed(resource, name)
-            refusal = RefusedError.of(error, template)
-            # More room does not help a Pod that lacks a limit that the quota asks for.
-            if isinstance(error, ForbiddenError) and error.quota and names.executor_id(self.owner.name, name) is None:
-                self._quota_refusals.add(name, helps=not never_admits(error))
-            raise refusal from error
+            raise await self._refused(error, resource, name, template) from error
         except KubernetesError as error:
-            found = await self._read_after_failure(resource, name, error)
-            if found is None or not found.controlled_by(self.owner.uid):
-                if not isinstance(error, AlreadyExistsError):
-                    self.repairs.failed(resource, name)
-                self._renaming.note(resource, manifest, error)
-                raise
-            if CLUSTER_LABEL not in found.labels:
-                # Another request created it, a user removed its label, and so the watch does not show it.
-                raise _already_exists(resource, name) from error
-            created = found
+            created = await self._created_despite(error, resource, manifest)
         else:
             self.check_age(resource, before, created, created=True)
         self._creations += 1
@@ -272,11 +256,37 @@ class ClusterIO(ClusterReads):
         """The reference to the FlameCluster in events."""
         return ObjectReference(API_VERSION, KIND, self.owner.namespace, self.owner.name, self.owner.uid)
 
+    async def _refused(
+        self, error: ApiError, resource: Resource[Any], name: str, template: ComponentTemplate | None
+    ) -> RefusedError | AlreadyExistsError:
+        """Return the error for a child that was refused, and record the refusal."""
+        # Admission answers before the API server checks the name, and an existing object may only need its label.
+        if await self._exists(resource, name):
+            return _already_exists(resource, name)
+        self.repairs.failed(resource, name)
+        # More room does not help a Pod that lacks a limit that the quota asks for.
+        if isinstance(error, ForbiddenError) and error.quota and names.executor_id(self.owner.name, name) is None:
+            self._quota_refusals.add(name, helps=not never_admits(error))
+        return RefusedError.of(error, template)
+
     async def _exists(self, resource: Resource[T], name: str) -> bool:
         try:
             return await self.refresh(resource, name) is not None
         except (KubernetesError, RefusedError):
             return False
+
+    async def _created_despite(self, error: KubernetesError, resource: Resource[T], manifest: Mapping[str, Any]) -> T:
+        """Return the child that a request created although it failed, or raise the error, and record the failure."""
+        name = manifest["metadata"]["name"]
+        found = await self._read_after_failure(resource, name, error)
+        if found is None or not found.controlled_by(self.owner.uid):
+            self.repairs.failed(resource, name)
+            self._renaming.note(resource, manifest, error)
+            raise error
+        if CLUSTER_LABEL not in found.labels:
+            # Another request created it, a user removed its label, and so the watch does not show it.
+            raise _already_exists(resource, name) from error
+        return found
 
     async def _read_after_failure(self, resource: Resource[T], name: str, error: KubernetesError) -> T | None:
         """Read an object after a request for it failed, or raise the error. A Pod that cannot be read is read later."""

@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 
 from flamectl_operator.api.constants import CLAIM_ANNOTATION, CLUSTER_LABEL
+from flamectl_operator.api.persistence import Persistence
 from flamectl_operator.desired.claims import DesiredClaim
 from flamectl_operator.desired.pod_template import ComponentTemplate
 from flamectl_operator.kube.errors import KubernetesError
@@ -29,9 +30,21 @@ from flamectl_operator.reconcile.refusals import RefusedError
 from flamectl_operator.runtime.outcome import Outcome, blocked
 
 
-async def reserve_existing_claim(io: ClusterIO, name: str, field: str) -> PersistentVolumeClaimView | Outcome:
-    """Reserve the claim that a field names until `mount_reserved` ends; return it, or why no Pod can mount it."""
-    claim, label = await io.read(CLAIMS, name), f'PersistentVolumeClaim "{name}" of {field}'
+async def reserve_existing_claim(
+    io: ClusterIO, persistence: Persistence | None, component: str
+) -> PersistentVolumeClaimView | Outcome | None:
+    """Reserve the `existingClaim` until `mount_reserved` ends; return it, or why no Pod can mount it. None without the field.
+
+    Args:
+        component: The field of the spec that describes the component.
+    """
+    if persistence is None or persistence.existing_claim is None:
+        return None
+    name = persistence.existing_claim
+    claim, label = (
+        await io.read(CLAIMS, name),
+        f'PersistentVolumeClaim "{name}" of {component}.persistence.existingClaim',
+    )
     if (obstacle := _obstacle(io, claim, label)) is not None:
         return obstacle
     assert claim is not None
@@ -69,15 +82,16 @@ async def replacement_wait(
 
 
 @contextmanager
-def mount_reserved(io: ClusterIO, claim: PersistentVolumeClaimView) -> Iterator[None]:
-    """End the reservation of the claim after the block has created its Pod, unless the outcome is unknown."""
+def mount_reserved(io: ClusterIO, claim: PersistentVolumeClaimView | None) -> Iterator[None]:
+    """End the reservation of the claim, if any, after the block has created its Pod, unless the outcome is unknown."""
     try:
         yield
     except (KubernetesError, RefusedError) as error:
-        if not getattr(error, "outcome_unknown", False):
+        if claim is not None and not getattr(error, "outcome_unknown", False):
             io.stores.claim_reservations.end(claim.uid, io.owner.uid)
         raise
-    io.stores.claim_reservations.end(claim.uid, io.owner.uid)
+    if claim is not None:
+        io.stores.claim_reservations.end(claim.uid, io.owner.uid)
 
 
 def _obstacle(

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import nullcontext
-
 from flamectl_operator.api.constants import CLAIM_ANNOTATION, SESSION_STORE_ANNOTATION, SHARED_ANNOTATION
 from flamectl_operator.kube.pod_views import PodView
 from flamectl_operator.kube.resources import PODS
@@ -16,8 +14,6 @@ from flamectl_operator.reconcile.existing_claim import mount_reserved, reserve_e
 from flamectl_operator.reconcile.named_pod import named_session_manager
 from flamectl_operator.reconcile.reconcile_pass import Pass
 from flamectl_operator.runtime.outcome import DONE, Outcome
-
-_EXISTING_CLAIM = "spec.sessionManager.persistence.existingClaim"
 
 
 class AddSessionManager(PlannedStep[SessionManagerPlan]):
@@ -55,20 +51,20 @@ class AddSessionManager(PlannedStep[SessionManagerPlan]):
     async def _create(self, pass_: Pass, observed: ObservedCluster) -> Outcome:
         desired = pass_.effective.desired
         persistence, own = desired.spec.session_manager.persistence, desired.session_manager_claim
-        claim = observed.claims.get(own.name) if own is not None else None
-        annotations = {SHARED_ANNOTATION: desired.shared_revision}
-        if persistence is not None and persistence.existing_claim is not None:
-            found = await reserve_existing_claim(pass_.io, persistence.existing_claim, _EXISTING_CLAIM)
-            if isinstance(found, Outcome):
-                return found
-            claim = found
-        elif claim is not None and (obstacle := reserve_own_claim(pass_.io, claim, desired.session_manager.field)):
+        component = desired.session_manager.field
+        claim = await reserve_existing_claim(pass_.io, persistence, component)
+        if isinstance(claim, Outcome):
+            return claim
+        made = observed.claims.get(own.name) if own is not None else None
+        if made is not None and (obstacle := reserve_own_claim(pass_.io, made, component)) is not None:
             return obstacle
+        claim = claim or made
+        annotations = {SHARED_ANNOTATION: desired.shared_revision}
         if claim is not None:
             annotations[CLAIM_ANNOTATION] = claim.uid
         if store := pass_.effective.session_store(claim):
             annotations[SESSION_STORE_ANNOTATION] = store
-        with nullcontext() if claim is None else mount_reserved(pass_.io, claim):
+        with mount_reserved(pass_.io, claim):
             return await named_session_manager(pass_).create(desired.session_manager, annotations)
 
 

@@ -8,7 +8,7 @@ from flamectl_operator.desired.pods import since_annotation
 from flamectl_operator.kube.resources import PODS
 from flamectl_operator.observed.executor import Executor
 from flamectl_operator.planning.cluster_plan import ClusterPlan
-from flamectl_operator.planning.part import listed
+from flamectl_operator.planning.part import by_reason, listed
 from flamectl_operator.planning.parts import Deletion, DrainPlan
 from flamectl_operator.reconcile.base import PlannedStep
 from flamectl_operator.reconcile.batch import raise_failure, run_batch
@@ -57,17 +57,11 @@ class DrainExecutors(PlannedStep[DrainPlan]):
                 gone.add(executor.name)
 
         result = await run_batch(pass_.io, plan.delete, delete)
-        self._record_events(pass_, plan, gone)
-        raise_failure(result)
-        return DONE
-
-    def _record_events(self, pass_: Pass, plan: DrainPlan, gone: set[str]) -> None:
-        for reason in dict.fromkeys(why for _, why in plan.delete):
-            chosen = [executor for executor, why in plan.delete if why is reason and executor.name in gone]
-            if not chosen:
-                continue
-            text = f"Removed {listed(chosen)}: {reason}"
+        for reason, executors in by_reason(plan.delete, gone).items():
+            text = f"Removed {listed(executors)}: {reason}"
             if reason is Deletion.TIMED_OUT:
                 pass_.io.record_warning("DrainTimedOut", text)
             else:
                 pass_.io.record_event("ExecutorsRemoved", text)
+        raise_failure(result)
+        return DONE

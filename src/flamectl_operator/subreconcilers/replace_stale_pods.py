@@ -9,7 +9,7 @@ from flamectl_operator.observed.component import Component
 from flamectl_operator.observed.executor import Executor
 from flamectl_operator.observed.object_cache import ObjectCache
 from flamectl_operator.planning.cluster_plan import ClusterPlan
-from flamectl_operator.planning.part import listed
+from flamectl_operator.planning.part import by_reason, listed
 from flamectl_operator.planning.parts import STALE, DrainReason, RolloutPlan
 from flamectl_operator.planning.spec_changes import because, why_replaced
 from flamectl_operator.reconcile.base import PlannedStep
@@ -67,10 +67,8 @@ class ReplaceStalePods(PlannedStep[RolloutPlan]):
         stale = [executor for executor, _ in plan.delete]
         removal = ExecutorRemoval(pass_.io, (*stale, *plan.drain))
         result = await removal.delete(stale, unchanged)
-        deleted = result.deleted
         revision, changes = pass_.effective.desired.group.template.revision, pass_.spec_changes.executors
-        for reason in dict.fromkeys(reason for executor, reason in plan.delete if executor.name in deleted):
-            chosen = [executor for executor, why in plan.delete if why == reason and executor.name in deleted]
+        for reason, chosen in by_reason(plan.delete, result.deleted).items():
             why = why_replaced(chosen, revision, changes) if reason == STALE else reason
             pass_.io.record_event("ExecutorsReplaced", f"Deleted {listed(chosen)} for replacement: {why}")
         why = why_replaced(plan.drain, revision, changes)

@@ -9,7 +9,7 @@ from flamectl_operator.desired.pods import executor_annotations
 from flamectl_operator.kube.errors import AlreadyExistsError, KubernetesError
 from flamectl_operator.kube.resources import PODS
 from flamectl_operator.planning.cluster_plan import ClusterPlan
-from flamectl_operator.planning.part import listed
+from flamectl_operator.planning.part import by_reason, listed
 from flamectl_operator.planning.parts import DrainReason, ScalePlan
 from flamectl_operator.reconcile import outcomes
 from flamectl_operator.reconcile.base import PlannedStep
@@ -43,17 +43,12 @@ class ScaleExecutors(PlannedStep[ScalePlan]):
 
     async def delete(self, pass_: Pass, plan: ScalePlan, /) -> Outcome:
         """Delete surplus and terminal executors, or mark them for draining."""
-        before, removal = len(pass_.observe().group.live), ExecutorRemoval(pass_.io, (*plan.deletes, *plan.drain))
-        result = await removal.delete(plan.deletes)
-        for gone, why in (
-            (plan.delete_terminal, "failed or completed"),
-            (plan.delete_unregistered, "not registered with Flame in time"),
-            (plan.delete, f"{plan.target} wanted"),
-        ):
-            if removed := [executor for executor in gone if executor.name in result.deleted]:
-                count = f" ({before} -> {before - len(removed)})" if gone is plan.delete else ""
-                pass_.io.record_event("ExecutorsRemoved", f"Removed {listed(removed)}: {why}{count}")
-        drained = await removal.mark(plan.drain, DrainReason.SURPLUS, f"{plan.target} wanted")
+        before, removal = len(pass_.observe().group.live), ExecutorRemoval(pass_.io, plan.removes)
+        result = await removal.delete([executor for executor, _ in plan.deletes])
+        for why, removed in by_reason(plan.deletes, result.deleted).items():
+            count = f" ({before} -> {before - len(removed)})" if why == plan.surplus else ""
+            pass_.io.record_event("ExecutorsRemoved", f"Removed {listed(removed)}: {why}{count}")
+        drained = await removal.mark(plan.drain, DrainReason.SURPLUS, plan.surplus)
         return combine([result.outcome(), drained])
 
     async def apply(self, pass_: Pass, plan: ScalePlan, /) -> Outcome:

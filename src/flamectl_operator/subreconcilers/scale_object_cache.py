@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 
 from flamectl_operator.api.constants import CLAIM_ANNOTATION
@@ -19,7 +18,7 @@ from flamectl_operator.reconcile.reconcile_pass import Pass
 from flamectl_operator.reconcile.refusals import collect
 from flamectl_operator.runtime.outcome import DONE, Outcome, combine
 
-_EXISTING_CLAIM = "spec.objectCache.persistence.existingClaim"
+_FIELD = "spec.objectCache"
 
 
 class ScaleObjectCache(PlannedStep[ObjectCachePlan]):
@@ -60,26 +59,22 @@ class ScaleObjectCache(PlannedStep[ObjectCachePlan]):
         """Create the missing Pods one after the other, and stop at the first refusal, because the others would fail as well."""
         template, in_time = pass_.effective.desired.object_cache, time_limit(pass_.clock)
         persistence = pass_.effective.desired.spec.object_cache.persistence
-        own_claims = persistence is not None and persistence.existing_claim is None
-        claims = pass_.observe().claims if own_claims else {}
-        annotations: dict[str, str] | None = None
-        reservation: AbstractContextManager[None] = nullcontext()
-        if plan.create and persistence is not None and persistence.existing_claim is not None:
-            found = await reserve_existing_claim(pass_.io, persistence.existing_claim, _EXISTING_CLAIM)
-            if isinstance(found, Outcome):
-                return found
-            annotations, reservation = {CLAIM_ANNOTATION: found.uid}, mount_reserved(pass_.io, found)
+        shared = await reserve_existing_claim(pass_.io, persistence, _FIELD) if plan.create else None
+        if isinstance(shared, Outcome):
+            return shared
+        own_claims = pass_.observe().claims if persistence is not None and shared is None else {}
         ends: list[Outcome] = []
-        with reservation:
+        with mount_reserved(pass_.io, shared):
             for ordinal in plan.create:
                 if template is None or not in_time():
                     return combine([*ends, outcomes.next_batch()])
                 name = names.object_cache_replica(pass_.io.owner.name, ordinal)
-                own = claims.get(name)
+                own = own_claims.get(name)
                 if own is not None and (obstacle := reserve_own_claim(pass_.io, own, template.field)) is not None:
                     ends.append(obstacle)
                     continue
-                annotations = annotations if own is None else {CLAIM_ANNOTATION: own.uid}
-                with nullcontext() if own is None else mount_reserved(pass_.io, own):
+                claim = shared or own
+                annotations = None if claim is None else {CLAIM_ANNOTATION: claim.uid}
+                with mount_reserved(pass_.io, own):
                     ends.append(await named_object_cache(pass_, name).create(template, annotations))
         return combine(ends)
