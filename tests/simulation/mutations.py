@@ -229,7 +229,7 @@ def ids_are_used_before_they_are_recorded() -> None:
 
 @_needing("flame")
 def ids_are_used_before_flame_has_answered() -> None:
-    _set(ExecutorIds, "held_for", lambda *_: 0.0)
+    _set(ExecutorIds, "blocked_for", lambda *_: 0.0)
 
 
 @_mutation

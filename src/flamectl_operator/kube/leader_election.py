@@ -106,9 +106,9 @@ class LeaderElector:
         self._log = structlog.get_logger(
             component="leader election", lease=f"{lease.namespace}/{lease.name}", identity=candidate.identity
         )
-        self._held: LeaseView | None = None  # the Lease as we last wrote it; None when uncertain
+        self._written: LeaseView | None = None  # the Lease as we last wrote it; None when uncertain
         self._seen: _ObservedLease | None = None  # the Lease as we last saw it
-        self._seen_held = False  # whether we ever saw the Lease with a holder
+        self._seen_holder = False  # whether we ever saw the Lease with a holder
         self._last_logged = ""
         #: The monotonic time of the last attempt to acquire or renew the Lease; None before the first one.
         self.last_attempt: float | None = None
@@ -160,7 +160,7 @@ class LeaderElector:
             work.cancel()
             await asyncio.gather(work, return_exceptions=True)
             if not self._fence.open:
-                self._held = None
+                self._written = None
 
     async def _renew(self) -> None:
         """Renew once, and give up when the fence closes."""
@@ -168,34 +168,34 @@ class LeaderElector:
             async with asyncio.timeout(max(0.0, self._fence.remaining)):
                 await self._attempt(again=True)
                 return
-        self._held = None
+        self._written = None
 
     async def _attempt(self, *, again: bool = False) -> bool:
         """Acquire or renew the Lease, if possible, `again` at once after a conflict; return whether we hold it now."""
         sent, self.last_attempt = self._clock.boottime(), self._clock.monotonic()
         try:
-            self._held = await self._take()
+            self._written = await self._write()
         except (ConflictError, AlreadyExistsError):
-            self._held = None  # another process wrote first: the next attempt reads the Lease
+            self._written = None  # another process wrote first: the next attempt reads the Lease
             return again and await self._attempt()
         except KubernetesError as error:
-            self._held = None  # it may have been applied: the next attempt reads the Lease
+            self._written = None  # it may have been applied: the next attempt reads the Lease
             self._log_once("the Lease could not be acquired", error=str(error))
             return False
-        held = self._held
-        if held is not None and held.spec.holder_identity != self._identity:
+        written = self._written
+        if written is not None and written.spec.holder_identity != self._identity:
             self._log_once(
-                "the answer to the write of the Lease names another process", holder=held.spec.holder_identity
+                "the answer to the write of the Lease names another process", holder=written.spec.holder_identity
             )
-            self._held = None
-        if self._held is not None:
-            self._seen_held = True
+            self._written = None
+        if self._written is not None:
+            self._seen_holder = True
             self._fence.extend(sent + self._lease.renew_deadline)
-        return self._held is not None
+        return self._written is not None
 
-    async def _take(self) -> LeaseView | None:
+    async def _write(self) -> LeaseView | None:
         """Write our identity and the time into the Lease, unless another process holds it."""
-        current = self._held
+        current = self._written
         if current is None:
             try:
                 current = await self._client.get(LEASES, self._lease.namespace, self._lease.name)
@@ -224,7 +224,7 @@ class LeaderElector:
         if self._seen is not None and self._seen.set_back and not self._fence.open:
             return silent
         if spec.holder_identity:
-            self._seen_held = True
+            self._seen_holder = True
             return silent or self._candidate.succeeds(spec.holder_identity)
         return silent or self._free_at_once(spec)
 
@@ -234,7 +234,7 @@ class LeaderElector:
         Otherwise someone may have cleared the identity of a leader that still works.
         """
         released = spec.lease_duration_seconds is not None and spec.lease_duration_seconds <= leases.RELEASED_DURATION
-        never_held = spec.renew_time is None and not self._seen_held
+        never_held = spec.renew_time is None and not self._seen_holder
         return released or never_held or self._fence.open  # with an open fence, this process is the leader
 
     def _vanished(self) -> bool:
@@ -253,10 +253,10 @@ class LeaderElector:
     async def _release(self) -> None:
         """Release the Lease, so that another process need not wait until it expires."""
         self._fence.close()
-        held, self._held = self._held, None
-        if held is None:
+        written, self._written = self._written, None
+        if written is None:
             return
-        body = leases.released(held, self._clock.now())
+        body = leases.released(written, self._clock.now())
         try:
             async with asyncio.timeout(RELEASE_TIMEOUT):
                 await self._client.merge_patch(LEASES, self._lease.namespace, self._lease.name, body)

@@ -30,13 +30,13 @@ def new(metadata: Mapping[str, Any], holder: str, duration: float, now: datetime
         "apiVersion": LEASES.api_version,
         "kind": LEASES.kind,
         "metadata": metadata,
-        "spec": _held(holder, duration, now) | {"acquireTime": _micro_time(now), "leaseTransitions": 0},
+        "spec": _spec(holder, duration, now) | {"acquireTime": _micro_time(now), "leaseTransitions": 0},
     }
 
 
 def acquired(before: LeaseView, holder: str, duration: float, now: datetime) -> dict[str, Any]:
     """Return the merge patch that acquires or extends a Lease, unless it has changed since it was read."""
-    spec = _held(holder, duration, now)
+    spec = _spec(holder, duration, now)
     if before.spec.holder_identity != holder:
         spec |= {"acquireTime": _micro_time(now), "leaseTransitions": _next(before.spec.lease_transitions or 0)}
     return _unless_changed(before, spec)
@@ -52,7 +52,7 @@ def _unless_changed(before: LeaseView, spec: dict[str, Any]) -> dict[str, Any]:
     return {"metadata": {"resourceVersion": before.metadata.resource_version}, "spec": spec}
 
 
-def _held(holder: str, duration: float, now: datetime) -> dict[str, Any]:
+def _spec(holder: str, duration: float, now: datetime) -> dict[str, Any]:
     return {
         "holderIdentity": holder,
         # Whole seconds, at least one. Rounded up, because the others must not wait too short.

@@ -88,14 +88,14 @@ def plan_drain(group: PlannedGroup, released_at: Mapping[str, float]) -> DrainPl
     """Decide about the executors that are being drained."""
     observed, now, snapshot = group.cluster, group.now, group.cluster.flame.snapshot
     release, delete, left, ends, looks, mend = [], [], [], [], [], []
-    held = group.serving_on
+    serving_on = group.serving_on
     for executor in group.observed.draining:
         since = now.counted_from(executor.draining_since or now.wall).replace(microsecond=0)
         end = _begin(executor, since, observed, now) + timedelta(seconds=group.effective.drain_timeout)
         if executor.pod.uid in observed.must_stay:
             continue
         why = _deletion(executor, group, released_at, end)
-        if why is not None and (executor.name not in held or why in _NO_LOSS):
+        if why is not None and (executor.name not in serving_on or why in _NO_LOSS):
             delete.append((executor, why))
             continue
         left.append(executor)
@@ -111,7 +111,7 @@ def plan_drain(group: PlannedGroup, released_at: Mapping[str, float]) -> DrainPl
         if snapshot.drained(executor.name):
             soon = max(CONFIRM_AFTER, _back_by(executor, observed) - now.boottime)
             looks.append(now.wall + timedelta(seconds=soon))
-        if executor.name in held:
+        if executor.name in serving_on:
             continue
         if executor.name in snapshot.nodes or executor.name not in released_at:
             release.append(executor.name)

@@ -57,7 +57,7 @@ class HeldLease:
         return cls(lease, float("-inf"), float("-inf"), view_is_new=False)
 
     @property
-    def held(self) -> bool:
+    def names_us(self) -> bool:
         """Whether the Lease names this operator, even if the lock has expired."""
         return bool(self.lease.spec.holder_identity)
 

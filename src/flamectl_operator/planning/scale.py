@@ -39,9 +39,9 @@ def plan_scale(group: PlannedGroup, limit: int) -> ScalePlan:
     if len(live) > target:
         if undecided(group):
             return replace(plan, waits=(*waits, wait("AskingSessionManager", "", SNAPSHOT_RECHECK_SECONDS)))
-        surplus, held = _surplus(group, len(live) - target)
+        surplus, deferrals = _surplus(group, len(live) - target)
         drain, delete = split_drainable(surplus, cluster, group.effective)
-        return replace(plan, drain=drain, delete=delete, waits=(*waits, *held))
+        return replace(plan, drain=drain, delete=delete, waits=(*waits, *deferrals))
     plan = replace(plan, delete_unregistered=cluster.deletable(unregistered_to_delete(group)))
     missing = target - occupied(group)
     if missing <= 0:
@@ -161,8 +161,8 @@ def _recreate_wait(group: PlannedGroup) -> Outcome | None:
     latest = max((given_up_at(group.cluster, executor, settings, now) for executor in stale), default=now.wall)
     if latest <= now.wall:
         return None
-    held = next((brackets for each in stale if (brackets := finalizers_in_brackets(each.pod))), "")
-    return wait_until("Recreate", latest, now.wall, f"waiting for {old} to terminate{held}")
+    finalizers = next((brackets for each in stale if (brackets := finalizers_in_brackets(each.pod))), "")
+    return wait_until("Recreate", latest, now.wall, f"waiting for {old} to terminate{finalizers}")
 
 
 def _terminal_to_delete(group: PlannedGroup) -> tuple[tuple[Executor, ...], tuple[Outcome, ...]]:

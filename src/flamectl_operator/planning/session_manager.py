@@ -83,7 +83,7 @@ def _terminating(
     until = given_up_at(observed, manager, effective.settings, now)
     forced = manager.pod.metadata.deletion_grace_period_seconds == 0
     # The status says that the session manager terminates, so this message only names what keeps its Pod.
-    message = _held_by(manager, effective)
+    message = _what_keeps(manager, effective)
     if manager.pod.claim_names:
         # A process on a node that does not report may still write. After a forced deletion, a new Pod would share its claim.
         kept = f'the operator does not force-delete Pod "{manager.name}", {MAY_WRITE}'
@@ -96,7 +96,7 @@ def _terminating(
     return SessionManagerPlan(SessionManagerAction.WAIT, wait=deferral)
 
 
-def _held_by(manager: Component, effective: EffectiveSpec) -> str:
+def _what_keeps(manager: Component, effective: EffectiveSpec) -> str:
     """Return what keeps a terminating session manager for long; empty when nothing does."""
     metadata = manager.pod.metadata
     if sentence := held_by_finalizers(manager.pod):

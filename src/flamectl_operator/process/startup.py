@@ -51,7 +51,7 @@ class StartUp:
         #: The missing prerequisite and its remedy, in one line; empty while it does not wait.
         self.waiting_for = ""
 
-    async def take(self, *steps: Step) -> None:
+    async def run(self, *steps: Step) -> None:
         """Run steps one after the other, and repeat each of them until it succeeds.
 
         Raises:
@@ -59,9 +59,9 @@ class StartUp:
             Exception: A step failed for a reason that is not in the API server.
         """
         for step in steps:
-            await self._take(step)
+            await self._repeat(step)
 
-    async def _take(self, step: Step) -> None:
+    async def _repeat(self, step: Step) -> None:
         cause, failures = "", 0
         while True:
             try:

@@ -104,14 +104,14 @@ class DeletionLock:
         if self.denied:
             return await self._deny()
         if (held := self._hold.held) is None:
-            if (deferral := await self._take()) is not None:
+            if (deferral := await self._acquire_anew()) is not None:
                 return deferral
         elif not await self.lease.extend_when_due(held):
             return outcomes.changed()
         held = self._hold.held
         return None if held is None or held.view_is_new else await self._update_view(held)
 
-    async def _take(self) -> Outcome | None:
+    async def _acquire_anew(self) -> Outcome | None:
         """Acquire a lock that is unknown to this process, or that another operator held at the last read."""
         if (other := self.lease.known_holder()) is not None:
             return self._wait.for_holder(other.by, self.lease.reread_in)

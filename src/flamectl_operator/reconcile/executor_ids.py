@@ -59,7 +59,7 @@ class ExecutorIds:
         self.next_id = max((each + 1 for each in higher.values() if each < end), default=self.next_id)
         self.incredible = tuple(sorted(name for name, each in higher.items() if each >= end))
 
-    def held_for(self, flame: Knowledge, now: float) -> float:
+    def blocked_for(self, flame: Knowledge, now: float) -> float:
         """Return the seconds, by `boottime`, for which no id may be used: a new process asks the session manager first."""
         if not self._has_just_started or flame.phase is not Phase.ASKING:
             return 0.0

@@ -125,7 +125,7 @@ class LockLease:
     async def release(self) -> None:
         """Release the lock, if this process holds it."""
         held = self.hold.held
-        if held is None or not held.held:
+        if held is None or not held.names_us:
             return
         lease = await self._write(held.lease, leases.released(held.lease, self._clock.now()))
         if lease is not None:

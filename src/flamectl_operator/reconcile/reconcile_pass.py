@@ -139,15 +139,15 @@ class Pass:
         observed = self.observe()
 
         def make() -> ClusterPlan:
-            max_creates = 0 if self.ids_held_for else self.max_creates
+            max_creates = 0 if self.ids_blocked_for else self.max_creates
             return ClusterPlan(observed, self.effective, PassFacts(self.begun, max_creates, *known), self.reading())
 
         return self.present_plan.of(observed, known, make)
 
     @property
-    def ids_held_for(self) -> float:
-        """Seconds for which no executor may be created; see `ExecutorIds.held_for`."""
-        return self.ids.held_for(self.observe().flame, self.reading().boottime)
+    def ids_blocked_for(self) -> float:
+        """Seconds for which no executor may be created; see `ExecutorIds.blocked_for`."""
+        return self.ids.blocked_for(self.observe().flame, self.reading().boottime)
 
     async def confirm_lock(self) -> Outcome | None:
         """Check the deletion lock right before a step chooses the Pods that it deletes; see `DeletionLock.confirm`."""

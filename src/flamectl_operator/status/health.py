@@ -82,7 +82,9 @@ def _suspended(observed: ObservedCluster, idleness: Idleness, outcomes: Sequence
     reason = idleness.message or "no Pods are wanted"
     message = f"Suspending: {left} Pod{'s' * (left != 1)} left" if left else f"Suspended: {reason}"
     why = (outcome.message for outcome in outcomes if outcome.message)
-    return Health(State.PENDING, shortened(joined([message, *_held(observed)[:1], *_long_ends(observed), *why])))
+    return Health(
+        State.PENDING, shortened(joined([message, *_kept_by_finalizers(observed)[:1], *_long_ends(observed), *why]))
+    )
 
 
 def _long_ends(observed: ObservedCluster) -> list[str]:
@@ -103,7 +105,7 @@ def _long_ends(observed: ObservedCluster) -> list[str]:
     return [f"the grace period of {named} ends at {clock(slow[0][0])}"]
 
 
-def _held(observed: ObservedCluster) -> list[str]:
+def _kept_by_finalizers(observed: ObservedCluster) -> list[str]:
     """Return the Pods that finalizers keep. The step that waits for the session manager names its finalizers itself."""
     others = (each.pod for each in observed.terminating if each is not observed.session_manager)
     return [sentence for pod in others if (sentence := held_by_finalizers(pod))]

@@ -55,8 +55,8 @@ class ScaleExecutors(PlannedStep[ScalePlan]):
         """Create Pods under reserved ids. If the ids do not suffice, the next pass first reserves more."""
         if not plan.create:
             pass_.slow_start.reset()
-            held_for = pass_.ids_held_for if plan.missing else 0.0
-            return wait("FirstAnswer", "", held_for) if held_for else DONE
+            blocked_for = pass_.ids_blocked_for if plan.missing else 0.0
+            return wait("FirstAnswer", "", blocked_for) if blocked_for else DONE
         if (held := pass_.io.repairs.churn.hold(_WHAT, pass_.effective.group.replicas)) is not None:
             return held
         await pass_.dry_runs.altered_executor(pass_.effective.desired.group.template, pass_.ids.trial_name_id)

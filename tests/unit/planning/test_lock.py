@@ -134,13 +134,13 @@ def test_holder_counts_after_etcd_was_set_back_to_an_earlier_lease(holder: str) 
 def test_holder_stops_well_before_others_may_acquire() -> None:
     held_lease = HeldLease.taken(_lease("us"), THEN, DURATION, view_is_new=True)
     assert THEN < held_lease.extend_at < held_lease.until < THEN + DURATION
-    assert held_lease.held
+    assert held_lease.names_us
 
 
 def test_released_lock_allows_no_deletion_and_keeps_the_lease() -> None:
     held_lease = HeldLease.given_back(_lease(""))
     assert held_lease.until < THEN
-    assert not held_lease.held
+    assert not held_lease.names_us
     assert not held_lease.view_is_new
     assert held_lease.lease.metadata.resource_version == "7"
 

@@ -92,7 +92,7 @@ def said(log: Log) -> list[str]:
 async def test_missing_prerequisite_is_reported_with_its_remedy(
     startup: StartUp, log: Log, error: Exception, words: str
 ) -> None:
-    await startup.take(failing(error, error, error))
+    await startup.run(failing(error, error, error))
 
     [line] = said(log)
     assert words in line
@@ -101,13 +101,13 @@ async def test_missing_prerequisite_is_reported_with_its_remedy(
 
 async def test_each_cause_is_logged_once(startup: StartUp, log: Log) -> None:
     timed_out = ConnectionFailedError("timed out")
-    await startup.take(failing(REFUSED, timed_out, REFUSED, NO_CRD, NO_CRD), failing(NO_CRD))
+    await startup.run(failing(REFUSED, timed_out, REFUSED, NO_CRD, NO_CRD), failing(NO_CRD))
 
     assert [line.split(" ")[0] for line in said(log)] == ["cannot", "the", "the"]
 
 
 async def test_attempts_become_rarer_and_never_stop(startup: StartUp, clock: Clock) -> None:
-    await startup.take(failing(*[REFUSED] * 20))
+    await startup.run(failing(*[REFUSED] * 20))
 
     assert all(1 <= later / earlier <= 3 for earlier, later in pairwise(clock.sleeps[:4]))
     assert all(RETRY_LIMIT <= pause <= RETRY_LIMIT * 1.5 for pause in clock.sleeps[5:])
@@ -123,7 +123,7 @@ async def test_hanging_attempt_times_out(startup: StartUp, log: Log, monkeypatch
         if attempts == 1:
             await asyncio.Event().wait()
 
-    await startup.take(step)
+    await startup.run(step)
 
     assert said(log) == ["cannot talk to the API server: no answer in 0 s"]
 
@@ -131,7 +131,7 @@ async def test_hanging_attempt_times_out(startup: StartUp, log: Log, monkeypatch
 @pytest.mark.parametrize("error", [ConfigurationError("no such file"), SettingsError("controller.workers: bad")])
 async def test_configuration_error_is_raised_at_once(startup: StartUp, error: Exception) -> None:
     with pytest.raises(type(error)):
-        await startup.take(failing(error))
+        await startup.run(failing(error))
 
 
 async def test_steps_run_in_order_and_successful_ones_are_not_repeated(startup: StartUp) -> None:
@@ -145,7 +145,7 @@ async def test_steps_run_in_order_and_successful_ones_are_not_repeated(startup: 
         if len(taken) < 4:
             raise REFUSED
 
-    await startup.take(first, second)
+    await startup.run(first, second)
 
     assert taken == ["first", "second", "second", "second"]
 
@@ -155,7 +155,7 @@ async def test_start_waits_for_the_settings(startup: StartUp) -> None:
     api.fail("get", "configmaps", REFUSED, times=3)
     live = LiveConfig(ConfigMapSource(api, "a"), (), ManualClock(NOW))
 
-    await startup.take(live.load)
+    await startup.run(live.load)
 
     assert api.find("configmaps", "flamectl-operator-config", "a") is not None
 

@@ -1,10 +1,13 @@
-"""Limits on the connections to a listener, so that other clients cannot lock out the kubelet.
+"""Limits on the connections to a listener, so that a flood of clients cannot lock out the kubelet.
 
-Clients of health and metrics need few connections, and little time for a small request. When there are too many connections, the
-address that has most of them loses one, and a new connection counts for its address as well. So a client that has one connection
-gets through a flood from other addresses. A flood must be cheap to refuse, or the kernel's queue of new connections stays full.
-So while there are too many new connections, only addresses that connect less often than others get a protocol for theirs. When
-even closing the rest would take much of a processor, the kernel refuses them for a while; see `steering.py`.
+Clients of health and metrics need few connections, each for one small request. So there are three limits:
+
+- On open connections. A new one beyond it costs the address that has most of them, the new one included, one connection. So a
+  client with a single connection gets in, however many connections others have.
+- On new connections in a second. Beyond it, connections of addresses that try often are closed as soon as they are accepted. That
+  must be cheap, or the kernel's queue of new connections stays full.
+- On connections closed in this way. Beyond it, the kernel refuses these addresses for a while, because even to accept and close
+  their connections would take much of a processor. See `steering.py`.
 """
 
 from __future__ import annotations
@@ -19,8 +22,8 @@ from aiohttp.typedefs import Handler, Middleware
 
 from flamectl_operator.process.monitoring.steering import MAX_ADDRESSES, Steering
 
-#: The most concurrent connections to one listener: twice as many as a tenant's Pods on a node may have addresses, because the
-#: kubelet has two connections when it probes liveness and readiness at once.
+#: The most open connections to one listener: twice as many as the Pods of a tenant on a node may have addresses. So an address
+#: with two connections has room, such as the kubelet's when it probes liveness and readiness at once.
 MAX_CONNECTIONS = 512
 #: Seconds from the first byte of a request, or from the start of the connection, to the end of the request's head.
 HEAD_TIMEOUT = 10.0
@@ -28,19 +31,21 @@ HEAD_TIMEOUT = 10.0
 MAX_UNREAD = 8
 #: Bytes that a client may send until its request is answered. Without this limit, each connection could hold a megabyte of head.
 MAX_REQUEST_SIZE = 16 * 1024
-#: The new connections within a second after which only addresses that try less than half as often as the average are accepted.
+#: The new connections that are accepted in a second, whatever their addresses. After them, only addresses that try less than half
+#: as often as the average are accepted.
 MAX_RATE = 64
-#: The tries of an address within two seconds that are accepted in any case: more than a kubelet, Prometheus and a person make. An
-#: address that has sent no complete request yet has fewer, because a flood may come from hundreds of addresses.
+#: The tries within two seconds that are always accepted: those of an address that has sent a complete request before, more than
+#: a kubelet, Prometheus and a person make; and those of any other address, because a flood may come from hundreds of addresses.
 CALM = 12
 CALM_UNKNOWN = 2
 #: The most addresses whose tries are counted.
 MAX_COUNTED = 4096
-#: The refused tries of all addresses within a second after which the kernel refuses those of the addresses that try most often,
-#: and the seconds for which it does.
+#: The refused tries within a second, of all addresses together, from which the kernel refuses the addresses that try most often;
+#: and for how many seconds it does.
 MAX_REFUSED = 64
 TURNED_AWAY = 20
-#: New connections that the kernel keeps until they are accepted, and the most that are accepted before the event loop goes on.
+#: The new connections that the kernel keeps until they are accepted, and the most that are accepted in a row. After them, the
+#: event loop does other work.
 BACKLOG = 512
 BATCH = 1024
 #: Seconds until the next attempt after the system refused to accept, for instance because there are too many descriptors.
@@ -61,8 +66,8 @@ class Connections:
         self._tries: Counter[str] = Counter()  # by address
         self._tries_before: Counter[str] = Counter()  # in the second before
         self._served: dict[str, None] = {}  # addresses that have sent a complete request, the last one last
-        self._refused: Counter[str] = Counter()  # tries in this second
-        self._turned_away: dict[str, int] = {}  # until which second, by address
+        self._refused: Counter[str] = Counter()  # refused tries in this second, by address
+        self._turned_away: dict[str, int] = {}  # the second until which the kernel refuses an address
         self._steering: dict[socket.socket, Steering] = {}
 
     def listen(self, listener: socket.socket) -> None:
@@ -145,7 +150,7 @@ class Connections:
             asyncio.get_running_loop().add_reader(listener, self._accept, listener)
 
     def _floods(self, address: str, second: int) -> bool:
-        """Count a try to connect; return whether there are too many tries and the address is not among those that try least."""
+        """Count a try to connect; return whether to refuse it, because there are too many and the address tries often."""
         if second != self._second:
             follows = second == self._second + 1
             self._tries_before, self._total_before = (self._tries, self._total) if follows else (Counter(), 0)
