@@ -66,20 +66,6 @@ async def test_executor_that_works_stays_although_another_one_has_a_higher_delet
     assert _pods(world) == {busy, SM_NAME}
 
 
-async def test_time_without_answers_does_not_count_as_idle() -> None:
-    world = await converged(_autoscaled(), delay_release=5)
-    world.model.open_session("s", tasks=3, seconds=20)
-    await world.live(10)
-    world.asked.broken = "Network is unreachable"
-    await world.live(90)
-    world.asked.broken = None
-    await world.live(20)
-    assert _desired(world) == 3
-
-    await world.live(20)
-    assert _desired(world) == 1
-
-
 async def test_suspended_cluster_starts_again_with_the_minimum() -> None:
     world = await converged(_autoscaled(2), delay_release=5)
     world.model.open_session("s", tasks=5, seconds=500)

@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 
 from flamectl_operator.api.constants import DRAINING_ANNOTATION, DRAINING_SINCE_ANNOTATION
-from flamectl_operator.kube.resources import PODS
 from flamectl_operator.reconcile.batch import BATCH_LONGEST_PAUSE
 from tests.flame.model import ModelSession
 from tests.unit.builders import replicas
@@ -34,29 +33,6 @@ async def test_executor_of_the_session_with_the_lowest_priority_goes_first(prior
     await world.live(10)
 
     assert [executor_name(each) for each in world.draining] == [nodes["s1"]]
-
-
-@pytest.mark.parametrize(
-    ("starting", "verb", "marked"),
-    [pytest.param(1, "delete", [], id="while one is deleted"), pytest.param(0, "patch", [3], id="while one is marked")],
-)
-async def test_no_executor_is_marked_after_a_remaining_one_has_failed(
-    starting: int, verb: str, marked: list[int]
-) -> None:
-    world, _ = await busy(replicas(4), 4, 100)
-    world.edit(replicas(4 + starting))
-    await world.run_pass()
-    world.edit(replicas(2))
-
-    def fail() -> None:
-        world.set_executor(0, "failed")
-        world.sync(PODS)
-
-    world.api.interference[verb, "pods"] = fail
-    await world.run_pass()
-
-    assert world.draining == marked
-    assert world.deleted == []
 
 
 async def test_drained_executor_is_deleted_with_one_second_of_grace(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -38,21 +38,6 @@ async def test_executor_is_protected_while_it_works() -> None:
     assert _patches(world) == 2
 
 
-async def test_next_operator_does_not_patch_within_the_minute() -> None:
-    world = await converged(merged(replicas(1), PROTECT))
-    world.model.open_session("s", tasks=1, seconds=3)
-    world.model.delay_release = 1.0
-    await world.live(4)
-    assert _protected(world)
-
-    world.restart()
-    await world.live(40)
-    assert _patches(world) == 1
-
-    await world.live(40)
-    assert not _protected(world)
-
-
 async def test_patch_whose_answer_is_lost_is_not_repeated() -> None:
     world = await converged(merged(replicas(1), PROTECT))
     world.api.fail("patch", "pods", lost(), applied=True)

@@ -66,15 +66,6 @@ async def test_session_manager_that_does_not_answer_costs_no_executor() -> None:
     assert world.status.executor_manager.registered is None
 
 
-async def test_executor_whose_node_stays_not_ready_is_replaced() -> None:
-    world = await converged(replicas(3))
-    world.model.cut_off(executor_name(1))
-    await world.live(200)
-
-    assert world.executor_ids == [0, 2, 3]
-    assert executor_name(1) not in world.model.nodes
-
-
 async def test_executor_with_a_released_node_keeps_its_work() -> None:
     world = await converged(replicas(1), _QUICK)
     world.model.open_session("s", tasks=1, seconds=300)
@@ -183,17 +174,6 @@ async def lose_newest_and_status(world: FlameHarness) -> None:
     world.change("flameclusters", OWNER.name, {"status": None})
     world.restart()
     world.asked.target, world.asked.known = None, OFF
-
-
-async def test_ids_that_the_status_has_lost_are_learned_before_an_executor_is_created() -> None:
-    world = await converged(replicas(3))
-    await lose_newest_and_status(world)
-    await world.run_pass()
-    assert world.executor_ids == [0]
-
-    await world.live(10)
-    assert min(world.executor_ids[1:]) > 2
-    assert len(world.executor_ids) == 3
 
 
 async def test_ids_that_the_status_has_lost_are_not_used_when_the_first_answer_comes_in_the_midst_of_a_pass(

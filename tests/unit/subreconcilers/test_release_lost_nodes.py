@@ -11,7 +11,7 @@ from pytest_mock import MockerFixture
 from flamectl_operator.planning.lost_nodes import NODE_REPORT_INTERVAL_SECONDS
 from flamectl_operator.reconcile.session_manager_io import PASS_LIMIT, READ_RATE, READS_AT_ONCE
 from flamectl_operator.subreconcilers.release_lost_nodes import ReleaseLostNodes
-from tests.unit.builders import SETTINGS, replicas
+from tests.unit.builders import replicas
 from tests.unit.subreconcilers.flame_harness import FlameHarness, busy, converged
 from tests.unit.subreconcilers.harness import executor_name
 
@@ -47,20 +47,6 @@ async def test_executor_that_has_ended_and_lost_its_label_or_owner_leaves_the_ta
     await world.live(60)
 
     assert executor_name(0) not in world.model.nodes
-
-
-async def test_executor_that_stays_terminating_on_a_lost_node_is_reported_as_lost_when_its_time_is_over() -> None:
-    world, _ = await busy(replicas(2), 6, 20)
-    _terminate(world, 0)
-    world.asked.poll()
-    await world.run_pass()
-    assert ("release", executor_name(0)) in world.asked.calls
-
-    for seconds, reported in ((SETTINGS.force_delete_after_seconds - 1, False), (1, True)):
-        world.clock.elapsed += seconds
-        world.asked.poll()
-        await world.run_pass()
-        assert (("report", executor_name(0)) in world.asked.calls) is reported
 
 
 async def test_node_whose_pod_has_failed_and_terminates_is_not_released_before_its_tasks_run_elsewhere() -> None:
@@ -149,26 +135,6 @@ async def test_pass_ends_soon_though_reads_are_slow_and_a_session_manager_lists_
 
     assert longest < 3 * PASS_LIMIT
     assert set(world.model.nodes) == {*map(executor_name, world.executor_ids)}
-
-
-async def test_second_cluster_on_a_retained_claim_has_a_clean_table_within_a_minute() -> None:
-    world = FlameHarness(replicas(2))
-    for each in (0, 5, 12):
-        world.model.register_node(executor_name(each), 1)
-    world.model.register_node("by-hand", 0)
-    # Flame puts an executor on a node of the earlier cluster, and the session waits for it.
-    session = world.model.open_session("s", tasks=1)
-
-    await world.live(60)
-
-    assert set(world.model.nodes) == {*map(executor_name, world.executor_ids), "by-hand"}
-    assert {each.node for each in world.model.executors.values()} <= world.model.nodes.keys()
-    assert session.done
-    assert len(world.executor_ids) == 2
-    assert world.status.executor_manager.next_id == 13
-    world.edit(replicas(3))
-    await world.live(10)
-    assert max(world.executor_ids) == 13
 
 
 async def test_nodes_with_ids_that_cannot_be_ours_are_left_alone_and_told_once() -> None:

@@ -77,22 +77,6 @@ async def test_executor_with_the_hook_is_deleted_with_one_second_after_its_drain
     assert graces == {executor_name(0): 1}
 
 
-async def test_evicted_executor_is_released_and_replaced_at_once_and_each_task_runs_once() -> None:
-    world, session = await busy(_with_hook(2), 10, 20)
-
-    await _evict(world, executor_name(0))
-    world.sync()
-    await world.run_pass()
-
-    assert ("release", executor_name(0)) in world.asked.calls
-    assert (world.executor_ids, world.leaving_ids) == ([1, 2], [0])
-
-    await world.live(250, until=lambda: session.done)
-    assert session.done
-    assert all(task.runs == 1 for task in session.tasks)
-    assert ("report", executor_name(0)) not in world.asked.calls
-
-
 async def test_operator_does_not_delete_an_executor_that_somebody_else_has_deleted(
     graces: dict[str, int | None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -103,13 +87,3 @@ async def test_operator_does_not_delete_an_executor_that_somebody_else_has_delet
     await world.live(100)
 
     assert graces == {}
-
-
-async def test_turning_the_hook_on_deletes_nothing_and_counts_old_executors_as_outdated() -> None:
-    world = await converged(replicas(2))
-
-    world.edit(HOOK)
-    await world.live(10)
-
-    assert world.executor_ids == [0, 1]
-    assert world.status.executor_manager.outdated == 2
