@@ -35,14 +35,6 @@ async def test_both_services_are_created() -> None:
     assert world.events.reasons == ["ServiceCreated", "ServiceCreated"]
 
 
-async def test_current_services_are_not_written() -> None:
-    world = await converged()
-    world.change("services", SM_NAME, {"spec": {"clusterIP": "10.0.0.1"}, "metadata": {"annotations": {"note": "x"}}})
-
-    assert await _step(world) is DONE
-    assert world.writes == []
-
-
 @pytest.mark.parametrize(("error", "reason"), REFUSALS)
 @pytest.mark.parametrize(("refused", "other"), [(SM_NAME, CACHE_NAME), (CACHE_NAME, SM_NAME)])
 async def test_refused_service_does_not_prevent_the_other(

@@ -230,16 +230,6 @@ async def test_suspension_that_is_taken_back_before_the_loss_is_confirmed_has_st
     assert world.status.state == "Running"
 
 
-async def test_failed_session_manager_stays_while_its_claim_is_being_deleted() -> None:
-    world = await _world("session manager")
-    _delete(world, SM_NAME)
-    world.set_pod(SM_NAME, "failed")
-
-    await world.run_passes(4, seconds=600)
-
-    assert SM_NAME not in world.deleted
-
-
 async def test_paused_cluster_reports_a_claim_that_is_being_deleted() -> None:
     world = await _world("session manager")
     world.edit({"paused": True})
@@ -248,17 +238,6 @@ async def test_paused_cluster_reports_a_claim_that_is_being_deleted() -> None:
     await _passes(world)
 
     assert world.condition("Degraded")[1] == "ClaimTerminating"
-
-
-async def test_claim_without_its_label_protects_its_pod_as_well() -> None:
-    world = await _world("session manager")
-    _delete(world, SM_NAME)
-    world.unlabel(CLAIMS, SM_NAME)
-    world.edit(CHANGES["rollout"])
-
-    await _passes(world)
-
-    assert SM_NAME not in world.deleted
 
 
 async def test_executors_that_mount_no_such_claim_go_when_the_cluster_is_scaled_down() -> None:

@@ -345,26 +345,6 @@ async def test_process_stopped_for_the_lock_duration_reads_before_it_deletes() -
     assert world.deleted == deleted
 
 
-async def test_stopped_process_deletes_nothing_after_its_lock_expired() -> None:
-    """The process is frozen after it planned a deletion under the lock, and continues when another operator works."""
-    world = await converged(rolling(4, 1, 0))
-    rival = world.rival("them")
-    world.edit(NEW_EXECUTORS)
-    rival.sync()
-
-    def frozen() -> None:
-        world.clock.elapsed += 50
-
-    world.api.interference["delete", "pods"] = frozen
-    result = await world.run_pass()
-
-    assert world.leaving_ids == []
-    assert [type(error) for error in result.errors] == [LockLostError]
-
-    await world.run_pass()
-    assert world.leaving_ids == [3]
-
-
 # --- Lock options ------------------------------------------------------------------------------------------------------
 
 

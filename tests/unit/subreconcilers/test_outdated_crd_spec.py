@@ -7,10 +7,8 @@ from typing import Any
 
 import pytest
 
-from flamectl_operator.api.crd import NOT_OBSERVED
 from flamectl_operator.reconcile.contention import FIRST_REPEAT
-from flamectl_operator.reconcile.outcomes import CHANGED_RECHECK_SECONDS
-from tests.unit.subreconcilers.harness import KEY, SM_NAME, StepHarness, converged
+from tests.unit.subreconcilers.harness import KEY, StepHarness, converged
 
 ENV = [{"name": "A", "value": "1"}]
 SPEC = {
@@ -209,50 +207,6 @@ async def test_edit_under_an_operator_that_knows_no_hash_is_obeyed() -> None:
     await world.converge()
     assert world.condition("Degraded")[:2] == ("False", "AsExpected")
     assert world.status.spec_hash != earlier
-
-
-@pytest.mark.parametrize("told", [False, True], ids=["nothing told before", "told before"])
-async def test_edit_that_a_watch_of_another_crd_shows_is_read_again_before_it_is_obeyed(*, told: bool) -> None:
-    world = await converged(SPEC)
-    before = pods(world)
-    whole = deepcopy(spec_of(world))
-    if told:
-        read_without(world, "sessionManager.env")
-        await world.run_pass()
-        assert world.condition("Degraded")[:2] == ("True", "OutdatedCRD")
-    # The CRD is back, and the manifest is applied again with a change that no Pod depends on.
-    whole["executorManager"]["drain"]["timeoutSeconds"] = 5
-    world.edit(whole)
-    spec_of(world).update(whole)
-    read = spec_of(world, "sessionManager").pop("env")
-    world.sync()
-    spec_of(world, "sessionManager")["env"] = read
-
-    writes = len(world.writes)
-    assert (await world.run_pass(stale=True)).delay == CHANGED_RECHECK_SECONDS
-    assert len(world.writes) == writes
-
-    # The read brought the whole spec, although the watch shows nothing more.
-    await world.run_pass(stale=True)
-    await world.converge()
-    assert pods(world) == before
-    assert world.condition("Degraded")[:2] == ("False", "AsExpected")
-
-
-async def test_new_cluster_that_a_watch_of_another_crd_shows_is_read_again_before_it_is_obeyed() -> None:
-    world = StepHarness(SPEC)
-    world.change("flameclusters", KEY[1], {"status": NOT_OBSERVED})
-    read = spec_of(world, "sessionManager").pop("env")
-    world.sync()
-    spec_of(world, "sessionManager")["env"] = read
-
-    assert (await world.run_pass(stale=True)).delay == CHANGED_RECHECK_SECONDS
-    assert world.writes == []
-
-    await world.run_pass(stale=True)
-    await world.converge()
-    assert ENV[0] in world.pod(SM_NAME)["spec"]["containers"][0]["env"]
-    assert world.deleted == []
 
 
 async def test_fields_stay_in_the_message_after_a_restart() -> None:

@@ -48,17 +48,6 @@ def _incarnation(world: StepHarness, executor_id: int) -> str:
 # --- The session manager -----------------------------------------------------------------------------------------------
 
 
-async def test_executors_are_replaced_when_a_kubelet_lost_the_count_of_a_restart() -> None:
-    world = await converged(replicas(2))
-    world.set_pod(SM_NAME, "ready", restarts=1)
-    world.pod(SM_NAME)["status"]["containerStatuses"][0]["restartCount"] = 0
-    world.api.put("pods", world.pod(SM_NAME))
-
-    await world.run_pass()
-
-    assert world.leaving_ids == [0, 1]
-
-
 async def test_executors_with_the_annotation_of_an_earlier_version_stay() -> None:
     world = await converged(replicas(2))
     world.set_pod(SM_NAME, "ready", restarts=3)
@@ -297,22 +286,6 @@ async def test_session_manager_stays_when_its_replacement_would_be_refused(error
 
     await world.converge()
     assert world.uid(SM_NAME) != before
-
-
-async def test_lost_executors_are_replaced_though_the_session_manager_must_stay() -> None:
-    world = await edited(replicas(2), NEW_SESSION_MANAGER)
-    world.api.fail("dry run", "pods", bad_request(), times=100)
-    await world.run_pass()
-    world.set_pod(SM_NAME, "ready", restarts=1)
-
-    for _ in range(4):
-        await world.run_pass()
-        for number in world.leaving_ids:
-            world.api.remove("pods", executor_name(number))
-
-    assert world.executor_ids == [2, 3]
-    assert SM_NAME not in world.deleted
-    assert world.condition("Degraded")[:2] == ("True", "Rejected")
 
 
 async def test_session_manager_stays_when_replacements_of_executors_would_be_refused(mocker: MockerFixture) -> None:

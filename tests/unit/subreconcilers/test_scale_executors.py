@@ -95,18 +95,6 @@ def test_event_names_no_executor_that_was_not_created(ids: set[int], said: str) 
     assert span("my-flame", ids) == said
 
 
-async def test_an_id_is_never_used_again_even_when_the_status_is_lost() -> None:
-    world = await converged(replicas(3))
-    found = world.api.objects["flameclusters", "default", "my-flame"]
-    world.api.put("flameclusters", {key: value for key, value in found.items() if key != "status"})
-    world.restart()
-    world.api.remove("pods", executor_name(1))
-
-    await world.run_pass()
-
-    assert world.executor_ids == [0, 2, 3]
-
-
 async def test_creates_over_the_limit_of_a_pass_follow_at_once_in_later_passes() -> None:
     world = StepHarness(replicas(5), {"controller": {"maxCreatesPerPass": 2}})
 
@@ -260,19 +248,6 @@ async def test_id_of_a_create_with_unknown_outcome_is_not_reused(error: Failure)
     assert world.executor_ids == [1]
 
 
-@pytest.mark.parametrize("error", [lost, broken], ids=["no answer", "500"])
-async def test_executor_created_with_a_lost_answer_is_counted(error: Failure) -> None:
-    world = StepHarness(replicas(2))
-    world.api.fail("create", "pods", error(), name=executor_name(0), applied=True)
-
-    await world.run_pass()
-    await world.run_pass(stale=True)
-    await world.run_pass()
-
-    assert world.executor_ids == [0, 1]
-    assert world.leaving_ids == []
-
-
 # --- Names that are taken ----------------------------------------------------------------------------------------------
 
 
@@ -306,20 +281,6 @@ async def test_a_terminal_executor_is_replaced_at_once_and_removed_after_thirty_
     assert told in world.events.told
 
 
-async def test_failed_deletion_does_not_prevent_creates() -> None:
-    """An admission policy protects the failed Pod."""
-    world = await converged(replicas(2))
-    world.set_executor(0, "failed", since=world.clock.now())
-    world.clock.elapsed += 60
-    world.edit(replicas(3))
-    world.api.fail("delete", "pods", forbidden(), name=executor_name(0), times=100)
-
-    await world.run_pass()
-
-    assert world.executor_ids == [0, 1, 2, 3]
-    assert world.condition("Degraded")[:2] == ("True", "PermissionDenied")
-
-
 async def test_event_names_deleted_executors_although_another_deletion_failed() -> None:
     world = await edited(replicas(3), replicas(1))
     world.api.fail("delete", "pods", forbidden(), name=executor_name(2))
@@ -338,26 +299,6 @@ async def test_deletion_of_a_missing_executor_is_not_an_error() -> None:
 
     assert result.errors == ()
     assert world.executor_ids == [0]
-
-
-@pytest.mark.parametrize("how", ["fails", "changes hands"])
-async def test_batch_stops_when_a_remaining_executor_becomes_unready(how: str) -> None:
-    world = await edited(replicas(3), replicas(1))
-
-    def be_lost() -> None:
-        if how == "fails":
-            world.set_executor(0, "failed")
-        else:
-            world.change("pods", executor_name(0), {"metadata": {"ownerReferences": []}})
-        world.sync(PODS)
-
-    world.api.interference["delete", "pods"] = be_lost
-    await world.run_pass()
-    assert world.deleted == []
-
-    await world.run_pass()
-    assert executor_name(1) not in world.deleted
-    assert executor_name(2) in world.deleted
 
 
 async def test_chosen_executor_that_became_ready_is_kept() -> None:

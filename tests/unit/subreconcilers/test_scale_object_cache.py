@@ -13,10 +13,6 @@ from tests.unit.subreconcilers.harness import KEY, SM_NAME, StepHarness, cache_n
 NEW_IMAGE = {"objectCache": {"image": "new"}}
 
 
-def _image(world: StepHarness, ordinal: int) -> str:
-    return str(world.pod(cache_name(ordinal))["spec"]["containers"][0]["image"])
-
-
 async def test_missing_object_caches_are_created_and_counted() -> None:
     world = await converged(cached(3))
 
@@ -24,19 +20,6 @@ async def test_missing_object_caches_are_created_and_counted() -> None:
     status = world.status.object_cache
     assert (status.state, status.ready, status.replicas, status.updated) == ("Running", 3, 3, 3)
     assert status.endpoint == "grpc://my-flame-object-cache:9090"
-
-
-async def test_stuck_object_cache_is_force_deleted() -> None:
-    world = await converged(cached())
-    world.hang(cache_name(0))
-    before = world.uid(cache_name(0))
-    await world.run_pass()
-
-    world.clock.elapsed = 70
-    await world.run_passes(2)
-
-    assert world.uid(cache_name(0)) != before
-    assert "Force-deleted" in str(world.events.told)
 
 
 async def test_unlabelled_object_cache_is_found_on_suspend() -> None:
@@ -77,32 +60,6 @@ async def _replaced(world: StepHarness, ordinal: int = 0) -> str:
     return world.uid(cache_name(ordinal))
 
 
-async def test_object_cache_that_worked_for_a_while_is_replaced_at_once() -> None:
-    world = await converged(cached())
-    before = world.uid(cache_name(0))
-    world.clock.elapsed = 3600
-    world.set_pod(cache_name(0), "failed", since=later(3600))
-
-    assert await _replaced(world) != before
-
-
-async def test_object_caches_that_keep_failing_wait_longer_and_longer() -> None:
-    world = await converged(cached())
-    uids = [world.uid(cache_name(0))]
-
-    for wait in (0, 10, 20):
-        world.set_pod(cache_name(0), "failed", since=world.clock.now())
-        if wait:
-            await world.run_pass()
-            assert world.uid(cache_name(0)) == uids[-1]
-            assert f"object caches failed {len(uids)} times in a row; next attempt at" in (world.status.message or "")
-            world.clock.elapsed += wait
-        uids.append(await _replaced(world))
-
-    assert len(set(uids)) == len(uids)
-    assert world.status.object_cache.failures == 3
-
-
 async def test_backoff_of_object_caches_survives_a_restart_of_the_operator() -> None:
     world = await converged(cached())
     for _ in range(2):
@@ -115,19 +72,6 @@ async def test_backoff_of_object_caches_survives_a_restart_of_the_operator() -> 
 
     assert world.uid(cache_name(0)) == before
     assert (world.status.object_cache.failures, world.status.object_cache.next_attempt) == (2, later(10))
-
-
-async def test_failures_of_object_caches_are_forgotten_after_ten_minutes() -> None:
-    world = await converged(cached())
-    world.set_pod(cache_name(0), "failed", since=world.clock.now())
-    await _replaced(world)
-    assert world.status.object_cache.failures == 1
-
-    world.clock.elapsed += 600
-    await world.run_pass()
-
-    status = world.status.object_cache
-    assert (status.failures, status.next_attempt, status.counted_pods) == (None, None, ())
 
 
 async def test_status_without_failures_of_object_caches_is_valid_and_restarts_nothing() -> None:

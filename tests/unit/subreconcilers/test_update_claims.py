@@ -86,17 +86,6 @@ async def test_claim_of_somebody_with_the_name_of_the_operators_is_used_when_exi
     assert "labels" not in _claim(world, SM_NAME)["metadata"]
 
 
-async def test_a_claim_is_deleted_only_after_its_pod_is_gone() -> None:
-    world = await edited(_cache(2), {"objectCache": {"replicas": 1}})
-
-    await world.run_passes(3)
-    assert _claims(world) == [cache_name(0), cache_name(1)]
-
-    world.api.remove("pods", cache_name(1))
-    await world.run_pass()
-    assert _claims(world) == [cache_name(0)]
-
-
 @pytest.mark.parametrize("terminating", [True, False])
 async def test_claims_get_no_owner_when_the_flame_cluster_is_deleted_without_its_children(*, terminating: bool) -> None:
     world = await converged(_cache())
@@ -629,16 +618,6 @@ async def test_surplus_claim_that_another_cluster_mounts_is_not_deleted() -> Non
 
 
 # --- What persistence changes for the Pods ---------------------------------------------------------------------------------
-
-
-async def test_executors_stay_when_the_container_of_a_session_manager_with_a_claim_restarts() -> None:
-    world = await converged(merged(_session(), replicas(2)))
-    before = _executor_uids(world)
-    world.set_pod(SM_NAME, "ready", restarts=3)
-
-    await world.converge()
-
-    assert _executor_uids(world) == before
 
 
 @pytest.mark.parametrize("change", [_session(), {"sessionManager": {"storage": "fs:///var/lib/flame/session/other"}}])

@@ -8,8 +8,6 @@ import pytest
 import yaml
 from pytest_mock import MockerFixture
 
-from flamectl_operator.api.constants import CLUSTER_LABEL, CONFIG_HASH_ANNOTATION
-from flamectl_operator.reconcile.outcomes import TAKEN_NAME_RECHECK_SECONDS
 from flamectl_operator.runtime.outcome import DONE, Outcome
 from flamectl_operator.subreconcilers.update_config_map import UpdateConfigMap
 from tests.unit.subreconcilers.harness import CM_NAME, KEY, StepHarness, converged
@@ -148,34 +146,3 @@ async def test_concurrent_edit_is_not_reported_as_a_webhook(mocker: MockerFixtur
 
     assert "ConfigMapUpdated" in world.events.reasons
     assert "ChangesUndone" not in world.events.reasons
-
-
-@pytest.mark.parametrize("what", ["label", "annotation", "data"])
-@pytest.mark.parametrize("when", ["made", "repaired"])
-async def test_webhook_that_reverts_a_write_is_reported_and_rechecked(what: str, when: str) -> None:
-    def undo(plural: str, manifest: dict[str, Any]) -> None:
-        if plural != "configmaps":
-            return
-        if what == "label":
-            manifest["metadata"]["labels"].pop(CLUSTER_LABEL, None)
-        elif what == "annotation":
-            manifest["metadata"]["annotations"].pop(CONFIG_HASH_ANNOTATION, None)
-        else:
-            manifest["data"] = {"flame-cluster.yaml": "something else"}
-
-    world = await converged() if when == "repaired" else StepHarness()
-    world.api.webhook = undo
-    if when == "repaired":
-        world.change("configmaps", CM_NAME, {"data": {"x": "y"}})
-
-    for _ in range(3):
-        result = await world.run_pass()
-        assert result.delay == TAKEN_NAME_RECHECK_SECONDS
-        world.clock.elapsed += result.delay
-
-    assert world.condition("Degraded")[:2] == ("True", "ChangesUndone")
-    assert "ConfigMapUpdated" not in world.events.reasons
-
-    world.api.webhook = lambda _plural, _manifest: None
-    await world.converge()
-    assert world.status.message == "All components healthy"

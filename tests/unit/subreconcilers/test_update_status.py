@@ -335,40 +335,6 @@ async def test_failures_due_for_reset_during_a_pass_are_reset_by_the_next() -> N
     assert world.status.executor_manager.failures == 0
 
 
-async def _one_of_two_is_missing(world: StepHarness, attempts: int) -> None:
-    """Executor 0 has served for hours; so had the other one, which failed, and then its replacements failed."""
-    world.clock.elapsed += 7200
-    for _ in range(attempts + 1):
-        for number in world.executor_ids:
-            found: Any = world.api.find("pods", executor_name(number))
-            if number > 0 and found["status"]["phase"] != "Failed":
-                world.set_executor(number, "failed")
-        await world.run_pass()
-
-
-async def test_postponed_replacement_causes_no_busy_passes() -> None:
-    world = await converged(replicas(2))
-    await _one_of_two_is_missing(world, 3)
-
-    result = await world.run_pass()
-
-    assert world.status.executor_manager.failures == 2
-    assert result.delay == 10
-
-
-async def test_replacement_refused_by_a_quota_is_retried_with_backoff() -> None:
-    world = await converged(replicas(2))
-    world.api.fail("create", "pods", quota(), times=1000)
-    await _one_of_two_is_missing(world, 2)
-    world.clock.elapsed += 60
-    await world.run_pass()
-
-    result = await world.run_pass()
-
-    assert len(result.errors) == 1
-    assert result.delay is None or result.delay >= 1, "a delay of 0 overtakes the backoff: the API server is hammered"
-
-
 # --- What a status that was stored is followed by ----------------------------------------------------------------------
 
 
