@@ -83,15 +83,6 @@ def test_role_grants_exactly_the_used_permissions(world: E2ENamespace, operator:
     assert used == set(_permissions(_rules())) - {FINALIZERS}
 
 
-def test_role_has_no_wildcards_no_secrets_and_no_duplicates() -> None:
-    permissions = list(_permissions(_rules()))
-    assert len(set(permissions)) == len(permissions)
-    for group, resource, verb in permissions:
-        assert "*" not in group + resource + verb
-        assert resource.partition("/")[0] not in {"secrets", "serviceaccounts", "roles", "nodes"}
-    assert not [rule for rule in _rules() if "nonResourceURLs" in rule]
-
-
 def test_missing_permission_on_finalizers_is_reported_until_it_is_granted(world: E2ENamespace, tmp_path: Path) -> None:
     def grant(permissions: set[Permission]) -> None:
         rules = [

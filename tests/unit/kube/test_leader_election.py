@@ -221,15 +221,6 @@ async def test_a_process_of_another_pod_waits_for_the_lease(scene: Scene, name: 
     assert await scene.until_leading(standby) >= 11
 
 
-async def test_restarted_standby_does_not_take_the_lease_of_the_leader(scene: Scene) -> None:
-    leader = await scene.leader("leader_uid_1", "leader_uid_")
-    await scene.start("standby_uid2_1", "standby_uid2_").killed()
-    restarted = scene.start("standby_uid2_2", "standby_uid2_")
-    await asyncio.sleep(60)
-    assert leader.leads
-    assert not restarted.terms
-
-
 async def test_clean_stop_lets_the_next_candidate_lead_at_its_next_attempt(scene: Scene) -> None:
     first, second = await scene.leader_and_candidate(10)
     first.stop.set()
@@ -247,17 +238,6 @@ async def test_waiting_candidate_stops_when_asked(scene: Scene) -> None:
     await process.task
     assert not process.terms
     assert scene.lease["holderIdentity"] == "other"
-
-
-async def test_leader_with_hanging_requests_stops_before_another_may_lead(scene: Scene) -> None:
-    first, second = await scene.leader_and_candidate(60)
-    first.api.way.clear()
-    await scene.until_leading(second)
-    [(_, ended)] = first.terms
-    assert ended is not None
-    assert ended < second.terms[0][0]
-    with pytest.raises(NotLeadingError):
-        first.fence.check()
 
 
 async def test_former_leader_contends_again(scene: Scene) -> None:
