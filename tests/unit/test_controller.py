@@ -11,7 +11,6 @@ import pytest
 import structlog
 
 from flamectl_operator import controller as controller_module
-from flamectl_operator.api.status import find
 from flamectl_operator.desired.cluster import DesiredCluster
 from flamectl_operator.kube.http import wire
 from flamectl_operator.observed.flame_cluster import FlameClusterView
@@ -252,24 +251,6 @@ async def test_a_pass_ends_with_the_settings_that_it_began_with(monkeypatch: pyt
 
 
 # --- Refusals ----------------------------------------------------------------------------------------------------------
-
-
-async def test_refusal_across_generations_keeps_its_transition_time() -> None:
-    world = await edited(replicas(1), replicas(2))
-    world.api.fail("create", "pods", forbidden(), times=9)
-    await world.run_pass()
-    before = find(world.status, "Degraded")
-
-    world.clock.elapsed += 60
-    world.edit(replicas(3))
-    await world.run_pass()
-
-    after = find(world.status, "Degraded")
-    assert before is not None
-    assert after is not None
-    assert (after.status, after.observed_generation) == ("True", world.status.observed_generation)
-    assert after.last_transition_time == before.last_transition_time
-    assert world.events.reasons.count("PermissionDenied") == 1
 
 
 async def test_persistent_failure_is_reported_after_a_while_until_it_succeeds() -> None:
