@@ -1,8 +1,8 @@
 """Errors of requests: one class for each different reaction of a caller.
 
 The API server describes an error in a `Status` object. Decisions use its `reason` and code and never the text of its message,
-with these exceptions because the API offers no other way: causes of a 403, denials, whose code a webhook or a policy chooses,
-a quota that is missing, and webhooks that do not support dry run.
+with these exceptions because the API offers no other way: causes of a 403 and a 409, denials, whose code a webhook or a policy
+chooses, a quota that is missing, and webhooks that do not support dry run.
 """
 
 from __future__ import annotations
@@ -114,7 +114,10 @@ class NamespaceTerminatingError(ApiError):
 
 
 class NotReadyError(ApiError):
-    """403: the API server does not know yet what it allows, as after its start or that of a quota. Nothing was done. Retry."""
+    """403, 409: the API server cannot tell at the moment what it allows. Nothing was done. Retry.
+
+    It has just started, a quota is new, or many objects that a quota counts are created at once.
+    """
 
 
 class NotFoundError(ApiError):

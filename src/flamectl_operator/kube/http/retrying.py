@@ -15,6 +15,7 @@ from flamectl_operator.kube.errors import (
     ConnectionFailedError,
     ConnectionLostError,
     KubernetesError,
+    NotReadyError,
     ServerError,
     TooManyRequestsError,
 )
@@ -34,7 +35,7 @@ MAX_RETRY_AFTER = 30.0
 #: Seconds for all waits of one request together, because a worker that waits longer should requeue.
 MAX_TOTAL_WAIT = 45.0
 
-_SAFE_TO_REPEAT = (ConnectionFailedError, TooManyRequestsError)
+_SAFE_TO_REPEAT = (ConnectionFailedError, NotReadyError, TooManyRequestsError)
 _SAFE_TO_READ_AGAIN = (*_SAFE_TO_REPEAT, ConnectionLostError, ServerError)
 
 

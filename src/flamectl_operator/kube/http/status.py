@@ -34,6 +34,8 @@ _TERMINATING = "being terminated"
 _NOT_READY = re.compile(
     r" is forbidden: (not yet ready to handle request$|status unknown for quota: |unable to .* at this time because )"
 )
+#: The begin of the text of a 409 for an object that a quota counts: somebody else used the quota at the same moment.
+_QUOTA_RACE = re.compile(r"Operation cannot be fulfilled on (?:cluster)?resourcequotas\b")
 #: The text of a refusal to which the API server gives the code 500: a Pod needs a quota that its namespace does not have.
 _NO_QUOTA = "insufficient quota to match these scopes: "
 
@@ -74,7 +76,9 @@ def error_from_status(status: Status, code: int = 0, retry_after: float | None =
     error = _BY_CODE.get(code, errors.ServerError if code >= _FIRST_SERVER_ERROR else errors.ApiError)
     if error is errors.ForbiddenError and _TERMINATING in status.message:
         error = errors.NamespaceTerminatingError
-    if error is errors.ForbiddenError and _NOT_READY.search(status.message):
+    if (error is errors.ForbiddenError and _NOT_READY.search(status.message)) or (
+        error is errors.ConflictError and _QUOTA_RACE.match(status.message)
+    ):
         error = errors.NotReadyError
     if error is errors.ServerError and status.message.startswith(_NO_QUOTA):
         error = errors.ForbiddenError

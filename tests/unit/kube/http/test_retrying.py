@@ -12,6 +12,7 @@ from flamectl_operator.kube.errors import (
     ConnectionLostError,
     KubernetesError,
     NotFoundError,
+    NotReadyError,
     ServerError,
     TooManyRequestsError,
 )
@@ -23,6 +24,7 @@ FAILED = ConnectionFailedError("refused")
 LOST = ConnectionLostError("reset")
 BROKEN = ServerError(500)
 BUSY = TooManyRequestsError(429)
+NOT_READY = NotReadyError(409, "Conflict")
 
 
 @pytest.fixture
@@ -63,7 +65,7 @@ async def test_request_that_changes_nothing_is_retried_after_any_transport_error
 
 
 @pytest.mark.parametrize("method", ["POST", "PUT", "PATCH", "DELETE"])
-@pytest.mark.parametrize("error", [FAILED, BUSY])
+@pytest.mark.parametrize("error", [FAILED, BUSY, NOT_READY])
 async def test_write_is_retried_when_nothing_was_done(
     retrying: RetryingTransport, inner: AsyncMock, method: str, error: KubernetesError
 ) -> None:

@@ -152,6 +152,14 @@ def test_403_of_what_the_api_server_cannot_judge_yet_is_no_refusal(words: str) -
     assert type(error_from_response(403, body("Forbidden", f'pods "x" is forbidden: {words}'))) is errors.NotReadyError
 
 
+@pytest.mark.parametrize("kind", ["resourcequotas", "clusterresourcequotas.quota.openshift.io"])
+def test_409_for_a_quota_that_others_use_is_no_conflict_of_the_object(kind: str) -> None:
+    words = f'Operation cannot be fulfilled on {kind} "q": the object has been modified'
+
+    assert type(error_from_response(409, body("Conflict", words))) is errors.NotReadyError
+    assert type(error_from_response(409, body("Conflict", words.replace(kind, "pods")))) is errors.ConflictError
+
+
 def test_500_for_a_quota_that_the_namespace_lacks_is_a_refusal() -> None:
     words = "insufficient quota to match these scopes: [{PriorityClass In [system-node-critical]}]"
 
