@@ -99,7 +99,8 @@ def _each(schema: dict[str, Any], change: Callable[[dict[str, Any]], dict[str, A
     if "properties" in result:
         result["properties"] = {name: _each(part, change) for name, part in result["properties"].items()}
     if "items" in result:
-        result["items"] = _each(result["items"], change)
+        # Argo CD compares the entries of a list as a whole, and would find a filled-in default in each comparison.
+        result["items"] = _each(result["items"], lambda part: _without_default(change(part)))
     return result
 
 

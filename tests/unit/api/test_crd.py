@@ -111,6 +111,14 @@ def test_absent_means_the_same_to_the_api_server_and_to_the_operator() -> None:
     assert parse_spec(filled, "x").authored() == minimal
 
 
+def test_no_entry_of_a_list_gets_a_default_because_argo_cd_compares_lists_as_a_whole() -> None:
+    fields = [(where, schema) for where, schema in _nodes(_property("spec"), "spec") if ".items" in where]
+
+    assert [where for where, schema in fields if "default" in schema] == []
+    explained = {where: schema["description"] for where, schema in fields if "description" in schema}
+    assert explained["spec.executorManager.env.items.valueFrom.secretKeyRef.optional"].endswith("Default: false")
+
+
 def test_a_status_has_no_defaults() -> None:
     assert [where for where, schema in _nodes(_property("status"), "status") if "default" in schema] == ["status"]
 
