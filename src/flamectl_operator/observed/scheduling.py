@@ -65,7 +65,12 @@ def unschedulable_since(pod: PodView) -> datetime | None:
 
 
 def room_may_help(pod: PodView) -> bool:
-    """Return whether the end of other Pods may give an unschedulable Pod a node, as far as the scheduler's words tell."""
+    """Return whether the end of other Pods may give an unschedulable Pod a node, as far as the scheduler's words tell.
+
+    A scheduler that has nominated a node ends the Pods that are in the way there itself, and waits for their grace periods.
+    """
+    if pod.status.nominated_node_name:
+        return False
     scheduled = condition(pod, "PodScheduled")
     message = scheduled.message if scheduled is not None else ""
     words = _PREEMPTION.sub("", message)

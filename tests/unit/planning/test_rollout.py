@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -312,6 +313,20 @@ def test_executors_make_room_only_where_that_helps_the_session_manager(
     seen = observed(_unscheduled(600, why=said), *found, wanted=wanted, first_seen_ago=600)
 
     assert _deleted(cluster_plan(seen, wanted).rollout) == ([0, 1] if gone else [])
+
+
+def test_executors_make_no_room_where_the_scheduler_does_by_preemption() -> None:
+    wanted = effective(replicas(2))
+    found = [executor_pod(0, incarnation="earlier.0"), executor_pod(1, "waiting", incarnation=INCARNATION)]
+    manager = _unscheduled(600, why=": 20 Insufficient cpu.")
+    nominated = msgspec.structs.replace(
+        manager, status=msgspec.structs.replace(manager.status, nominated_node_name="node-1")
+    )
+    seen = observed(nominated, *found, wanted=wanted, first_seen_ago=600)
+    plan = cluster_plan(seen, wanted)
+
+    assert _deleted(plan.rollout) == []
+    assert plan.scale.create == 0
 
 
 @pytest.mark.parametrize(
