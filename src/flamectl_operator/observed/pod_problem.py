@@ -150,6 +150,8 @@ _NAMED_IMAGE = re.compile(r'\bimage (?:tag )?"([^"]+)"')
 REGISTRY = re.compile(r"^(?:localhost|[^/]*[.:][^/]*)/")
 _VERSION = re.compile(r"(?::[^/:@]*)?(?:@.*)?$")
 _ROOT = re.compile(r"runAsNonRoot")
+#: Words of a kubelet that has not heard of a Secret or ConfigMap yet, so that nobody knows whether it is there.
+_NOT_ASKED = re.compile(r"failed to sync .* cache|timed out|timeout|connection refused|TLS handshake")
 #: Words of runc and crun for a container that was killed at its memory limit before its process began (reason StartError).
 _TOO_LOW = re.compile(r"memory limit (could be )?too low")
 #: Reasons of a container that ended before it began, so that its log is empty.
@@ -221,6 +223,8 @@ def waiting_problem(status: ContainerStatus) -> PodProblem | None:
         return crash_loop(name, status.last_state.terminated)
     cause = _start_cause(waiting.message)
     remedy = "set {template}.securityContext.runAsUser" if _ROOT.search(cause) else _REMEDIES[reason]
+    if reason == "CreateContainerConfigError" and _NOT_ASKED.search(cause):
+        remedy = "wait, because the kubelet tries again; else see kubectl describe pod {pod}"
     return PodProblem(waiting.reason, cause, f'container "{name}"', name, remedy)
 
 

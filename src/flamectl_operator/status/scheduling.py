@@ -19,6 +19,16 @@ _ROOM = 130
 _LACKING = re.compile(r"Insufficient ([\w./-]+?)(?=[,.;]?(?:\s|$))")
 #: The scheduler's words for the nodeSelector and the affinity of a Pod. It calls that of a volume a node affinity, too.
 _OF_POD = "Pod's node affinity"
+#: The key of a taint that keeps a Pod off, as schedulers before 1.35 name it.
+_TAINT = re.compile(r"untolerated taint \{([^:}\s]+)")
+#: The begin of the keys of taints that no toleration of an author should bear.
+_OF_NODES = (
+    "node.kubernetes.io/",
+    "node.cloudprovider.kubernetes.io/",
+    "node.cilium.io/",
+    "ToBeDeletedByClusterAutoscaler",
+    "karpenter.sh/",
+)
 #: The most claims that a message names.
 _CLAIMS = 2
 _MISSING_CLAIM = re.compile(r'persistentvolumeclaim "([^"]+)" not found')
@@ -27,7 +37,7 @@ _UNKNOWN = PodSpec()
 _OTHER_PLACE = "add a node where the volume is, see kubectl describe pvc{claims}"
 #: Other messages of the scheduler, as patterns, with the remedy. `{claims}` are the names of the claims that the Pod mounts.
 _OTHERS = (
-    ("untolerated taint", "add a toleration to {template}.tolerations, or a node without the taint"),
+    ("untolerated taint", "{taint}"),
     ("existing pods anti-affinity", "add a node, or change the anti-affinity of the Pods that run there"),
     ("match pod anti-affinity", "{affinity}, or add a node"),
     ("match pod affinity", "{affinity}"),
@@ -131,6 +141,7 @@ def _remedies(words: str, template: ComponentTemplate, pod: str, found: PodSpec)
         "host_port": _host_port(spec, place),
         "affinity": f"change {place}.affinity" if "affinity" in spec else "a webhook adds an affinity: change it there",
         "devices": _devices(template, spec, place),
+        "taint": _taint(words, place),
     }
     claim = _MISSING_CLAIM.search(words)
     if claim is not None and claim[1] not in {*claims, *template.claim_names}:
@@ -192,6 +203,13 @@ def _host_port(spec: dict[str, Any], place: str) -> str:
             if any(port.get("hostPort") for port in entries(each, "ports")):
                 return f"change the hostPort in {place}.{kind}[name={each.get('name')}].ports"
     return "a webhook adds a hostPort: change it there"
+
+
+def _taint(words: str, place: str) -> str:
+    """Return what to do about taints. Those that Kubernetes and autoscalers set tell of a node in trouble, or on its way."""
+    if found := [key for key in dict.fromkeys(_TAINT.findall(words)) if key.startswith(_OF_NODES)]:
+        return f"see by kubectl describe node why nodes have the taint {' and '.join(found[:2])}, or add a node"
+    return f"add a toleration to {place}.tolerations, or a node without the taint"
 
 
 def _devices(template: ComponentTemplate, spec: dict[str, Any], place: str) -> str:

@@ -267,6 +267,24 @@ _OF_VOLUME = "example.com/models/llm:1"
 
 
 @pytest.mark.parametrize(
+    ("message", "remedy"),
+    [
+        ("failed to sync configmap cache: timed out waiting for the condition",
+         "wait, because the kubelet tries again; else see"),
+        ('Get "https://10.0.0.1:443/api/v1/namespaces/a/secrets/b": dial tcp 10.0.0.1:443: connect: connection refused',
+         "wait, because the kubelet tries again; else see"),
+        ('secret "b" not found', "create or correct it, or change"),
+        ("couldn't find key c in Secret a/b", "create or correct it, or change"),
+    ],
+)  # fmt: skip
+def test_kubelet_that_has_not_heard_of_a_secret_yet_is_told_as_such(message: str, remedy: str) -> None:
+    problem = waiting_problem(_waiting("CreateContainerConfigError", message))
+
+    assert problem is not None
+    assert problem.remedy.startswith(remedy)
+
+
+@pytest.mark.parametrize(
     ("reason", "message", "cause", "remedy"),
     [
         ("ImagePullBackOff", f'Back-off pulling image "{_OF_VOLUME}"', "", ""),

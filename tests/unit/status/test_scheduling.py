@@ -83,6 +83,12 @@ def _pod(resources: dict[str, Any] | None = None, **pod_spec: Any) -> dict[str, 
             f"add a toleration to {TEMPLATE}.tolerations, or a node without the taint",
         ),
         (
+            ("0/3 nodes are available: 1 node(s) had untolerated taint {a: b}, "
+            "2 node(s) had untolerated taint {node.kubernetes.io/not-ready: }."),
+            _pod(),
+            "see by kubectl describe node why nodes have the taint node.kubernetes.io/not-ready, or add a node",
+        ),
+        (
             "0/3 nodes are available: 3 node(s) had volume node affinity conflict.",
             _pod(nodeSelector={"disk": "fast"}),
             "add a node where the volume is, see kubectl describe pvc",
