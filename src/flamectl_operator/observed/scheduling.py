@@ -43,8 +43,13 @@ def unschedulable(pod: PodView) -> PodProblem | None:
         return None
     if gates := ", ".join(f'"{gate.name}"' for gate in pod.spec.scheduling_gates):
         return PodProblem(scheduled.reason or GATED, "somebody must remove them", f"scheduling gates {gates}")
-    words = _PREEMPTION.sub("", scheduled.message)
-    return PodProblem(scheduled.reason or UNSCHEDULABLE, one_line(words, MAX_CAUSE))
+    return PodProblem(scheduled.reason or UNSCHEDULABLE, one_line(schedulers_words(pod), MAX_CAUSE))
+
+
+def schedulers_words(pod: PodView) -> str:
+    """Return all that the scheduler says of a Pod without a node, but for preemption; a cause has no room for a long text."""
+    scheduled = condition(pod, "PodScheduled")
+    return _PREEMPTION.sub("", scheduled.message) if scheduled is not None else ""
 
 
 def gates_lifted(pod: PodView) -> bool:
@@ -72,8 +77,7 @@ def room_may_help(pod: PodView) -> bool:
     if pod.status.nominated_node_name:
         return False
     scheduled = condition(pod, "PodScheduled")
-    message = scheduled.message if scheduled is not None else ""
-    words = _PREEMPTION.sub("", message)
+    message, words = scheduled.message if scheduled is not None else "", schedulers_words(pod)
     if _NO_ROOM_HELPS.search(message) and not _DEVICES.search(words):
         return False
     return _LACKS_ROOM.search(words) is not None or not (_LACKS_NODE.search(words) or re.search(OF_GROUP, words))

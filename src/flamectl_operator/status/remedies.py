@@ -14,7 +14,7 @@ from flamectl_operator.observed.component import Component
 from flamectl_operator.observed.executor import Executor
 from flamectl_operator.observed.object_cache import ObjectCache
 from flamectl_operator.observed.pod_problem import IMAGE_PULL_FAILED, REGISTRY, PodProblem, gist
-from flamectl_operator.observed.scheduling import SCHEDULER_ERROR, UNSCHEDULABLE
+from flamectl_operator.observed.scheduling import SCHEDULER_ERROR, UNSCHEDULABLE, schedulers_words
 from flamectl_operator.status import scheduling
 
 #: The field of the spec and the main container of each component.
@@ -80,10 +80,11 @@ def _tail(component: Component, problem: PodProblem, template: ComponentTemplate
         asked = _replaced_image(component, problem, template)
         advice = _ADDED if added else _OTHER_IMAGE.format(asked=asked) if asked else advice
     if problem.reason in (UNSCHEDULABLE, SCHEDULER_ERROR) and template is not None:
+        words = schedulers_words(component.pod)
         if template.revision == component.revision:
-            advice = scheduling.remedy(problem.cause, template, component.name, component.pod.spec)
+            advice = scheduling.remedy(words, template, component.name, component.pod.spec)
         else:
-            asks = scheduling.asked_before(problem.cause, component.pod.spec)
+            asks = scheduling.asked_before(words, component.pod.spec)
             advice = (_EARLIER if asks else _EARLIER_UNKNOWN).format(asks=asks, pod=component.name)
     return f" ({advice})" if advice else ""
 

@@ -756,6 +756,16 @@ def test_unschedulable_pod_keeps_its_words_while_numbers_of_nodes_change_but_not
     assert "it asks for cpu 4" in (changed.unhealthy_pods[0].message or "")
 
 
+def test_advice_about_a_pod_without_a_node_goes_by_all_words_of_the_scheduler() -> None:
+    others = "1 node(s) didn't match Pod's node affinity/selector, 3 node(s) had untolerated taint {a-long-name.of.a/taint: }"
+    words = f"0/90 nodes are available: {others}, 30 node(s) had volume node affinity conflict, 56 Insufficient cpu."
+    message = _without_node(words, "5").unhealthy_pods[0].message
+
+    assert message is not None
+    assert "Insufficient" not in message
+    assert "(it asks for cpu 5: lower spec.executorManager.resources.requests.cpu" in message
+
+
 def test_pod_of_an_earlier_spec_without_a_node_tells_where_to_read_what_it_asks_for() -> None:
     wanted = effective(cached())
     pods = (
