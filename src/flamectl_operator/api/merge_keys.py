@@ -30,9 +30,8 @@ def merge_key(field: str, entry: Any) -> tuple[Hashable, ...] | None:
         return None
     defaults = MERGE_KEYS[field]
     values = [entry.get(name, default) for name, default in defaults.items()]
-    first = values[0]
-    whole = all(value is None or isinstance(value, str | int) for value in values)
-    return tuple(values) if first is not None and whole else None
+    invalid = [value for value in values if not isinstance(value, str | int | None)]
+    return None if values[0] is None or invalid else tuple(values)
 
 
 def repeated(value: Any) -> Iterator[tuple[str, str]]:

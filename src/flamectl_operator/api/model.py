@@ -48,6 +48,10 @@ class PlainModel(BaseModel):  # noqa: PLW1641 - pydantic adds a hash, because it
             return NotImplemented
         return self.__dict__ == other.__dict__ and (self.__pydantic_extra__ or {}) == (other.__pydantic_extra__ or {})
 
+    def __deepcopy__(self, memo: dict[int, Any] | None = None) -> Self:
+        """Return itself, because it is immutable. Pydantic copies some defaults for each object that it makes."""
+        return self
+
 
 class Model(PlainModel):
     """An object of a spec, which may have rules and explicit nulls."""

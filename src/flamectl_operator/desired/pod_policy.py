@@ -108,7 +108,8 @@ def _component(
     path: str, component: SessionManagerSpec | ExecutorManagerSpec | ObjectCacheSpec, policy: PodPolicy
 ) -> Iterator[Problem]:
     yield from _env(f"{path}.env", [variable.model_dump(by_alias=True) for variable in component.env], policy)
-    template = component.pod_template or {}
+    if not (template := component.pod_template):
+        return
     metadata = as_object(template.get("metadata"))
     yield from metadata_problems(f"{path}.podTemplate.metadata", metadata, policy)
     yield from _annotations(f"{path}.podTemplate.metadata.annotations", metadata, policy)
