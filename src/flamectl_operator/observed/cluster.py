@@ -214,15 +214,15 @@ class ObservedCluster:
     @cached_property
     def unready_components(self) -> tuple[Component, ...]:
         """The Pods of this FlameCluster that wait to become ready, with nothing else wrong, by name."""
-        waiting = (
+        waiting = [
             each for each in self.components if not each.ready and each.problem is None and each.waiting is not None
-        )
-        return tuple(sorted(waiting, key=lambda each: each.name))
+        ]
+        return tuple(sorted(waiting, key=attrgetter("name")))
 
     @cached_property
     def terminating(self) -> tuple[Component, ...]:
         """All Pods of this FlameCluster that are terminating."""
-        return tuple(component for component in self.components if component.terminating)
+        return tuple([component for component in self.components if component.terminating])
 
     @cached_property
     def components(self) -> tuple[Component, ...]:
@@ -233,8 +233,8 @@ class ObservedCluster:
     @cached_property
     def failures(self) -> tuple[tuple[Component, PodProblem, datetime], ...]:
         """The Pods of this FlameCluster that have ended or whose containers were restarted, with the last cause and its time."""
-        found = ((each, each.last_failure) for each in self.components)
-        return tuple((each, *failure) for each, failure in found if failure is not None)
+        found = [(each, each.last_failure) for each in self.components]
+        return tuple([(each, *failure) for each, failure in found if failure is not None])
 
     @cached_property
     def unhealthy(self) -> tuple[tuple[Component, PodProblem], ...]:

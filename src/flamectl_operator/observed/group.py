@@ -27,7 +27,7 @@ class ObservedGroup:
     @cached_property
     def live(self) -> tuple[Executor, ...]:
         """The executors that count: neither terminating, nor terminal, nor being drained."""
-        return tuple(executor for executor in self.executors if executor.live)
+        return tuple([executor for executor in self.executors if executor.live])
 
     @cached_property
     def by_revision(self) -> Mapping[str, tuple[Executor, ...]]:
@@ -40,12 +40,12 @@ class ObservedGroup:
     @cached_property
     def renderings(self) -> Mapping[tuple[str, str], int]:
         """The number of live executors by revision and by the hash of their manifest."""
-        return Counter((executor.revision, executor.rendered) for executor in self.live)
+        return Counter([(executor.revision, executor.rendered) for executor in self.live])
 
     @cached_property
     def ready(self) -> tuple[Executor, ...]:
         """The executors that are ready."""
-        return tuple(executor for executor in self.executors if executor.ready)
+        return tuple([executor for executor in self.executors if executor.ready])
 
     @cached_property
     def serving(self) -> tuple[Executor, ...]:
@@ -56,12 +56,12 @@ class ObservedGroup:
     @cached_property
     def draining(self) -> tuple[Executor, ...]:
         """The executors that are being drained and still run."""
-        return tuple(each for each in self.executors if each.draining and not each.terminating and not each.terminal)
+        return tuple([each for each in self.executors if each.draining and not each.terminating and not each.terminal])
 
     @cached_property
     def terminal(self) -> tuple[Executor, ...]:
         """The executors that have ended for good and are not deleted yet."""
-        return tuple(executor for executor in self.executors if executor.terminal and not executor.terminating)
+        return tuple([executor for executor in self.executors if executor.terminal and not executor.terminating])
 
     @cached_property
     def all_failed(self) -> bool:
@@ -72,12 +72,12 @@ class ObservedGroup:
     @cached_property
     def unbound(self) -> tuple[Executor, ...]:
         """The live executors that do not belong to the present incarnation of the session manager; see `Marks.follows`."""
-        return tuple(executor for executor in self.live if not self.marks.follows(executor))
+        return tuple([executor for executor in self.live if not self.marks.follows(executor)])
 
     @cached_property
     def with_invalid_marks(self) -> tuple[Executor, ...]:
         """The live executors whose marks are not valid, and that started before the present session manager."""
-        return tuple(each for each in self.unbound if each.started and self.marks.is_invalid(each))
+        return tuple([each for each in self.unbound if each.started and self.marks.is_invalid(each)])
 
     @cached_property
     def with_wrong_marks(self) -> tuple[Executor, ...]:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
+from operator import attrgetter
 
 from flamectl_operator.observed.cluster import ObservedCluster
 from flamectl_operator.planning.children import CHILDREN
@@ -40,9 +41,11 @@ class Needs:
     @property
     def work(self) -> bool:
         """Whether the operator has something to do."""
-        return any(seen for need, seen in vars(self).items() if need.startswith("needs_"))
+        return any(_WORK(self))
 
 
+#: Returns the flags that say that something has to be done.
+_WORK = attrgetter(*[each.name for each in fields(Needs) if each.name.startswith("needs_")])
 #: No work is left, or it is unknown because the spec is invalid.
 NO_NEEDS = Needs()
 

@@ -35,14 +35,16 @@ def plan_scale(group: PlannedGroup, limit: int) -> ScalePlan:
     """Decide how many executors to create, at most `limit`, or which ones to delete."""
     cluster, live, target = group.cluster, group.observed.live, _wanted_now(group)
     delete_terminal, waits = _terminal_to_delete(group)
-    plan = ScalePlan(target, delete_terminal=delete_terminal, waits=waits)
     if len(live) > target:
         if undecided(group):
-            return replace(plan, waits=(*waits, wait("AskingSessionManager", "", SNAPSHOT_RECHECK_SECONDS)))
+            waits = (*waits, wait("AskingSessionManager", "", SNAPSHOT_RECHECK_SECONDS))
+            return ScalePlan(target, delete_terminal=delete_terminal, waits=waits)
         surplus, deferrals = _surplus(group, len(live) - target)
         drain, delete = split_drainable(surplus, cluster, group.effective)
-        return replace(plan, drain=drain, delete=delete, waits=(*waits, *deferrals))
-    plan = replace(plan, delete_unregistered=cluster.deletable(unregistered_to_delete(group)))
+        waits = (*waits, *deferrals)
+        return ScalePlan(target, delete_terminal=delete_terminal, drain=drain, delete=delete, waits=waits)
+    unregistered = cluster.deletable(unregistered_to_delete(group))
+    plan = ScalePlan(target, delete_terminal=delete_terminal, delete_unregistered=unregistered, waits=waits)
     missing = target - occupied(group)
     if missing <= 0:
         return plan
