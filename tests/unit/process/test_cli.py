@@ -106,25 +106,6 @@ def test_missing_kubeconfig_is_reported_in_one_line(tmp_path: Path) -> None:
     assert str(tmp_path / "missing") in _said(_run("run", "--kubeconfig", tmp_path / "missing"))
 
 
-@pytest.mark.parametrize(
-    "content",
-    [
-        "",
-        "a: [",
-        "just text",
-        "[]",
-        "{}",
-        yaml.safe_dump(KUBECONFIG | {"current-context": ""}),
-        yaml.safe_dump(KUBECONFIG | {"clusters": []}),
-    ],
-    ids=["empty", "not YAML", "text", "a list", "nothing in it", "no current context", "no clusters"],
-)
-def test_invalid_kubeconfig_is_reported_in_one_line(kubeconfig: Path, content: str) -> None:
-    kubeconfig.write_text(content)
-
-    assert _said(_run("run", "--kubeconfig", kubeconfig))
-
-
 def test_invalid_settings_are_reported_in_one_line_with_the_field(kubeconfig: Path, tmp_path: Path) -> None:
     config = tmp_path / "config.yaml"
     config.write_text("flame: {podPolicy: {hostPath: [/]}}")
