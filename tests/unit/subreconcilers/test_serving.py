@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from flamectl_operator.flame.knowledge import OFF
-from tests.unit.builders import merged, replicas, rolling
+from tests.unit.builders import merged, rolling
 from tests.unit.subreconcilers.flame_harness import FlameHarness, converged
 from tests.unit.subreconcilers.harness import executor_name
 
@@ -90,64 +90,3 @@ async def test_change_of_the_spec_ends_the_stop() -> None:
 
     assert world.executor_ids == list(range(10, 18))
     assert world.status.reason == "Healthy"
-
-
-async def test_stale_executor_that_never_registered_is_superseded_without_a_budget() -> None:
-    world = await _broken_rollout(rolling(8, 1, 0), 20)
-    assert executor_name(8) not in world.model.nodes
-    world.cut_off = {executor_name(8)}
-    world.edit({"executorManager": {"image": "xflops/flame-executor-manager:good"}})
-    assert await _fewest(world, 9) >= 7
-    assert 8 not in world.executor_ids
-    await world.live(60)
-
-    assert world.status.reason == "Healthy"
-
-
-async def test_rollout_goes_on_by_ready_pods_when_the_session_manager_does_not_answer() -> None:
-    world = await converged(rolling(4, 1, 0))
-    world.asked.broken = "Network is unreachable"
-    await world.live(80)
-    world.cut_off = {executor_name(each) for each in range(4, 20)}
-    world.edit(_NEW_IMAGE)
-    await world.live(60)
-
-    assert world.executor_ids == [4, 5, 6, 7]
-
-
-async def test_lost_answer_during_a_broken_rollout_takes_no_registered_executor() -> None:
-    world = await _broken_rollout(rolling(8, 1, 0), 60)
-    for _ in range(20):
-        world.asked.broken = "no answer"
-        await world.tick()
-        world.asked.broken = None
-        await world.tick()
-    assert _registered(world) == 7
-
-
-async def test_scale_down_takes_the_executors_that_flame_does_not_know() -> None:
-    world = await converged(replicas(3))
-    world.cut_off = {executor_name(3), executor_name(4)}
-    world.edit(replicas(5))
-    await world.live(30)
-    # The one that costs least to delete is registered.
-    world.change(
-        "pods", executor_name(0), {"metadata": {"annotations": {"controller.kubernetes.io/pod-deletion-cost": "-9"}}}
-    )
-    world.edit(replicas(3))
-    await world.live(30)
-
-    assert world.executor_ids == [0, 1, 2]
-
-
-async def test_session_manager_that_restarted_costs_no_executor_of_a_rollout() -> None:
-    storage = "fs:///var/lib/flame/session"
-    persistent = {"sessionManager": {"storage": storage, "persistence": {"size": "1Gi"}}}
-    world = await converged(rolling(6, 1, 0) | persistent, storage=storage)
-    for name in world.model.managers:
-        world.model.managers[name].reachable = False
-    world.model.nodes.clear()
-    world.edit({"executorManager": {"image": "xflops/flame-executor-manager:next"}})
-    await world.live(10)
-
-    assert world.executor_ids == [0, 1, 2, 3, 4, 5]
