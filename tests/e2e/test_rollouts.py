@@ -21,7 +21,6 @@ from tests.e2e.namespace import (
 from tools.installation import OperatorProcess
 
 REVISION = "flame.xflops.io/revision"
-RESTARTED_AT = "flame.xflops.io/restarted-at"
 EXECUTOR_IMAGE = "xflops/flame-executor-manager:v0.6.0"
 
 

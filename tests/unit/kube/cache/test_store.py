@@ -133,23 +133,6 @@ def test_older_events_do_not_add_an_object_first_seen_out_of_sight(store: Store[
     assert names(store.all()) == ["a", "b"]
 
 
-def test_subscriber_to_responses_receives_them(store: Store[PodView], all_changes: list[Change[PodView]]) -> None:
-    store.absorb(pod("a", 101))
-    store.apply(added(pod("a", 101)))
-    store.absorb(pod("a", 102))
-    store.absorb(pod("a", 105, uid="new"))
-    store.absorb_deletion(pod("a", 105, uid="new"), pod("a", 106, uid="new", terminating=True))
-    store.absorb_deletion(pod("a", 106, uid="new"), None)
-    assert all_changes == [
-        Change(None, pod("a", 101)),
-        Change(pod("a", 101), pod("a", 102)),
-        Change(pod("a", 102), None),
-        Change(None, pod("a", 105, uid="new")),
-        Change(pod("a", 105, uid="new"), pod("a", 106, uid="new", terminating=True)),
-        Change(pod("a", 106, uid="new", terminating=True), None),
-    ]
-
-
 def test_response_without_changes_is_not_reported(store: Store[PodView], all_changes: list[Change[PodView]]) -> None:
     store.apply(added(pod("a", 101)))
     store.apply(deleted(pod("b", 102)))
@@ -263,45 +246,10 @@ def test_requested_list_older_than_the_reflector_is_ignored(store: Store[PodView
 # Our own deletions
 
 
-def test_a_graceful_deletion_shows_the_object_terminating(store: Store[PodView]) -> None:
-    store.apply(added(pod("a", 101)))
-    store.absorb_deletion(pod("a", 101), pod("a", 110, terminating=True))
-    store.apply(modified(pod("a", 105)))
-    assert store.get("default", "a") == pod("a", 110, terminating=True)
-
-
 def test_terminating_response_counts_with_an_unchanged_resource_version(store: Store[PodView]) -> None:
     store.apply(added(pod("a", 101)))
     store.absorb_deletion(pod("a", 101), pod("a", 101, terminating=True))
     assert store.get("default", "a") == pod("a", 101, terminating=True)
-
-
-def test_deletion_of_a_terminating_object_is_reported(store: Store[PodView], changes: list[Change[PodView]]) -> None:
-    store.apply(added(pod("a", 101)))
-    store.absorb_deletion(pod("a", 101), pod("a", 110, terminating=True))
-    changes.clear()
-    store.apply(deleted(pod("a", 120, terminating=True)))
-    assert changes == [Change(pod("a", 110, terminating=True), None)]
-
-
-def test_list_after_our_deletion_removes_the_tombstone(store: Store[PodView]) -> None:
-    store.apply(added(pod("a", 101)))
-    store.absorb_deletion(pod("a", 101), None)
-    store.replace([], "200")
-    assert not store._past.tombstones
-
-
-def test_deletion_of_an_object_before_its_watch_event_is_remembered(store: Store[PodView]) -> None:
-    store.absorb_deletion(pod("a", 105), None)
-    store.apply(added(pod("a", 105)))
-    assert len(store) == 0
-
-
-def test_deletion_after_its_watch_event_leaves_no_tombstone(store: Store[PodView]) -> None:
-    store.apply(added(pod("a", 101)))
-    store.apply(deleted(pod("a", 110)))
-    store.absorb_deletion(pod("a", 101), None)
-    assert not store._past.tombstones
 
 
 def test_leaving_the_selector_before_our_deletion_keeps_the_tombstone(store: Store[PodView]) -> None:
