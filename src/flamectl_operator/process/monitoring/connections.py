@@ -20,7 +20,8 @@ from collections.abc import Callable
 from aiohttp import web
 from aiohttp.typedefs import Handler, Middleware
 
-from flamectl_operator.process.monitoring.steering import MAX_ADDRESSES, Steering
+from flamectl_operator.process.monitoring.flood import TURNED_AWAY, Flood
+from flamectl_operator.process.monitoring.steering import Steering
 
 #: The most open connections to one listener: twice as many as the Pods of a tenant on a node may have addresses. So an address
 #: with two connections has room, such as the kubelet's when it probes liveness and readiness at once.
@@ -31,19 +32,6 @@ HEAD_TIMEOUT = 10.0
 MAX_UNREAD = 8
 #: Bytes that a client may send until its request is answered. Without this limit, each connection could hold a megabyte of head.
 MAX_REQUEST_SIZE = 16 * 1024
-#: The new connections that are accepted in a second, whatever their addresses. After them, only addresses that try less than half
-#: as often as the average are accepted.
-MAX_RATE = 64
-#: The tries within two seconds that are always accepted: those of an address that has sent a complete request before, more than
-#: a kubelet, Prometheus and a person make; and those of any other address, because a flood may come from hundreds of addresses.
-CALM = 12
-CALM_UNKNOWN = 2
-#: The most addresses whose tries are counted.
-MAX_COUNTED = 4096
-#: The refused tries within a second, of all addresses together, from which the kernel refuses the addresses that try most often;
-#: and for how many seconds it does.
-MAX_REFUSED = 64
-TURNED_AWAY = 20
 #: The new connections that the kernel keeps until they are accepted, and the most that are accepted in a row. After them, the
 #: event loop does other work.
 BACKLOG = 512
@@ -60,14 +48,7 @@ class Connections:
         self._connections: dict[_Connection, None] = {}  # the one that was not used for longest first
         self._unread: dict[_Connection, None] = {}  # the oldest first
         self._opening: set[asyncio.Task[None]] = set()
-        self._second = 0  # the second of the event loop's time in which tries are counted
-        self._accepted = 0  # in this second, whatever the address
-        self._total = self._total_before = 0  # tries of all addresses
-        self._tries: Counter[str] = Counter()  # by address
-        self._tries_before: Counter[str] = Counter()  # in the second before
-        self._served: dict[str, None] = {}  # addresses that have sent a complete request, the last one last
-        self._refused: Counter[str] = Counter()  # refused tries in this second, by address
-        self._turned_away: dict[str, int] = {}  # the second until which the kernel refuses an address
+        self._flood = Flood()
         self._steering: dict[socket.socket, Steering] = {}
 
     def listen(self, listener: socket.socket) -> None:
@@ -110,10 +91,7 @@ class Connections:
         """Record that a connection was just used, so that others of its address go before it."""
         if connection in self._connections:
             self._connections[connection] = self._connections.pop(connection)
-        self._served.pop(connection.address, None)
-        self._served[connection.address] = None
-        if len(self._served) > MAX_COUNTED:
-            del self._served[next(iter(self._served))]
+        self._flood.note_served(connection.address)
 
     def _accept(self, listener: socket.socket) -> None:
         loop = asyncio.get_running_loop()
@@ -126,9 +104,11 @@ class Connections:
                 loop.remove_reader(listener)
                 loop.call_later(RETRY_ACCEPT, self._accept_again, listener)
                 return
-            if self._floods(address[0], int(loop.time())):
+            if self._flood.refuses(address[0], int(loop.time())):
                 client.close()
-                self._note_refused(address[0])
+                if self._flood.too_many_refused():
+                    self._turn_away()
+                    loop.call_later(TURNED_AWAY + 1, self._turn_away)
                 continue
             self._make_room(address[0])
             connection = _Connection(self._handler(), self, address[0])
@@ -149,40 +129,11 @@ class Connections:
         if listener.fileno() != -1:
             asyncio.get_running_loop().add_reader(listener, self._accept, listener)
 
-    def _floods(self, address: str, second: int) -> bool:
-        """Count a try to connect; return whether to refuse it, because there are too many and the address tries often."""
-        if second != self._second:
-            follows = second == self._second + 1
-            self._tries_before, self._total_before = (self._tries, self._total) if follows else (Counter(), 0)
-            self._second, self._tries, self._total, self._accepted = second, Counter(), 0, 0
-            self._refused.clear()
-        if address in self._tries or len(self._tries) < MAX_COUNTED:
-            self._tries[address] += 1
-            self._total += 1
-        if self._accepted < MAX_RATE:
-            self._accepted += 1
-            return False
-        addresses = max(len(self._tries), len(self._tries_before))
-        own = self._tries[address] + self._tries_before[address]
-        calm = CALM if address in self._served else CALM_UNKNOWN
-        return own > calm and 2 * own * addresses >= self._total + self._total_before
-
-    def _note_refused(self, address: str) -> None:
-        """Count a refused try; let the kernel refuse further ones if there are too many in this second."""
-        self._refused[address] += 1
-        if self._refused.total() >= MAX_REFUSED:
-            until = self._second + TURNED_AWAY
-            self._turned_away |= {each: until for each, _ in self._refused.most_common(MAX_ADDRESSES)}
-            self._refused.clear()
-            self._turn_away()
-            asyncio.get_running_loop().call_later(TURNED_AWAY + 1, self._turn_away)
-
     def _turn_away(self) -> None:
         """Let the kernel refuse the addresses whose time is not over."""
-        now = int(asyncio.get_running_loop().time())
-        self._turned_away = {each: until for each, until in self._turned_away.items() if until > now}
+        addresses = self._flood.turned_away(int(asyncio.get_running_loop().time()))
         for steering in self._steering.values():
-            steering.turn_away(self._turned_away)
+            steering.turn_away(addresses)
 
     def _make_room(self, address: str) -> None:
         """Close another connection if there are too many with a new one of an address."""

@@ -12,7 +12,7 @@ import pytest
 from aiohttp import web
 from structlog.testing import capture_logs
 
-from flamectl_operator.process.monitoring import connections
+from flamectl_operator.process.monitoring import connections, flood
 from flamectl_operator.process.monitoring.http import serving
 
 REAL_TIME = True
@@ -114,7 +114,9 @@ class Limits:
 
     def __call__(self, **limits: float) -> None:
         for name, value in limits.items():
-            self._monkeypatch.setattr(connections, name, value)
+            for module in (connections, flood):
+                if hasattr(module, name):
+                    self._monkeypatch.setattr(module, name, value)
 
 
 @pytest.fixture
