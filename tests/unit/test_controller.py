@@ -22,7 +22,7 @@ from flamectl_operator.runtime.outcome import DONE, Outcome, stop, wait
 from flamectl_operator.runtime.workflow import If, InOrder, Stage
 from flamectl_operator.subreconcilers import PIPELINE
 from flamectl_operator.subreconcilers.update_status import OpenStatus
-from tests.unit.builders import NOW, OWNER, desired, executor_template, merged, raw_spec, replicas, session_template
+from tests.unit.builders import NOW, OWNER, desired, executor_template, merged, replicas, session_template
 from tests.unit.subreconcilers.errors import Failure, broken, conflict, forbidden, not_found, refusal_of
 from tests.unit.subreconcilers.harness import CACHE_NAME, KEY, SM_NAME, StepHarness, converged, edited
 
@@ -178,40 +178,6 @@ async def test_wait_of_a_step_is_logged_once() -> None:
 
     waits = [line["log_level"] for line in logs if line.get("reason") == "OnDelete"]
     assert waits == ["info"]
-
-
-# --- The whole of it ---------------------------------------------------------------------------------------------------
-
-
-# --- Being deleted, and made again -------------------------------------------------------------------------------------
-
-
-async def test_recreated_cluster_starts_with_new_state_and_does_not_touch_old_children() -> None:
-    world = StepHarness(replicas(3))
-    world.api.fail("create", "pods", forbidden(), name="my-flame-executor-manager-0")
-    await world.run_pass()
-    assert world.controller._states[KEY]._ids._reserved
-    await world.converge()
-    old = {pod["metadata"]["uid"] for pod in world.api.all("pods")}
-    world.api.remove("flameclusters", OWNER.name)
-    world.apply(raw_spec(replicas(2)), uid="another-uid")
-
-    await world.run_pass()
-
-    assert world.controller._states[KEY].owner.uid == "another-uid"
-    assert old <= {
-        pod["metadata"]["uid"] for pod in world.api.all("pods") if "deletionTimestamp" not in pod["metadata"]
-    }
-    assert "earlier FlameCluster" in (world.status.message or "")
-
-    for plural in ("pods", "services", "configmaps"):
-        for each in world.api.all(plural):
-            if each["metadata"]["ownerReferences"][0]["uid"] == OWNER.uid:
-                world.api.remove(plural, each["metadata"]["name"])
-    await world.converge()
-
-    assert world.status.message == "All components healthy"
-    assert len(world.executor_ids) == 2
 
 
 # --- Settings that change while it runs --------------------------------------------------------------------------------
