@@ -304,7 +304,7 @@ class Operator:
             changed = self._pod_changed if resource is PODS else partial(self._changed, resource.kind, keys_of_child)
             self.stores.of(resource).subscribe(changed, responses=True)
 
-    def _changed(self, kind: str, keys: Callable[[KubernetesObject], Iterator[Key]], change: Change[Any]) -> None:
+    def _changed(self, kind: str, keys: Callable[[KubernetesObject], list[Key]], change: Change[Any]) -> None:
         priority = Priority.LOW if change.initial else Priority.NORMAL
         for key in keys_of(change, keys):
             self._enqueue(key, kind, priority)

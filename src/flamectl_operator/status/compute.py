@@ -78,8 +78,7 @@ class StatusInput:
 def compute_status(given: StatusInput, now: datetime) -> FlameClusterStatus:
     """Compute the status. The time matters for conditions that change, and for Pods that have waited for long."""
     writer, effective = ConditionWriter(given.before.conditions, given.generation, now), given.effective
-    status = _with_invalid_spec(given, writer) if effective is None else _with_valid_spec(given, effective, writer)
-    return status.model_copy(update={"reason": summary(status)})
+    return _with_invalid_spec(given, writer) if effective is None else _with_valid_spec(given, effective, writer)
 
 
 def _with_invalid_spec(given: StatusInput, writer: ConditionWriter) -> FlameClusterStatus:
@@ -87,15 +86,17 @@ def _with_invalid_spec(given: StatusInput, writer: ConditionWriter) -> FlameClus
     before, observed = given.before, given.observed
     message = shortened(f"Invalid spec: {given.problem}")
     recorded = before.spec_hash is not None and before.spec_hash.startswith(f"{given.generation}-")
+    conditions = writer.merge(invalid_spec_conditions(writer, message))
     found: dict[str, Any] = {
         "observed_generation": given.generation,
         "state": State.FAILED,
+        "reason": summary(conditions),
         "message": message,
         "spec_hash": before.spec_hash if recorded else read_as_invalid(given.generation, given.spec_digest),
         "session_manager": _session_manager(given),
         "executor_manager": _executor_manager(given),
         "object_cache": object_cache_status(before.object_cache, observed, None),
-        "conditions": writer.merge(invalid_spec_conditions(writer, message)),
+        "conditions": conditions,
         "unhealthy_pods": _unhealthy_pods(group_problems(observed, before.unhealthy_pods, writer.now)),
     }
     return FlameClusterStatus(**vars(before) | found)
@@ -116,12 +117,12 @@ def _with_valid_spec(given: StatusInput, effective: EffectiveSpec, writer: Condi
         (*summaries(observed.owner.name, recent), *unheard, *paused_sessions(observed)),
         outcomes=outcomes,
     )
-    conditions = ValidSpecConditions(writer, observed, effective, given.needs, health, before, outcomes).compute(
-        midway=midway
-    )
+    own = ValidSpecConditions(writer, observed, effective, given.needs, health, before, outcomes).compute(midway=midway)
+    conditions = _merged(writer, effective, own, flame)
     return FlameClusterStatus(
         observed_generation=given.generation,
         state=health.state,
+        reason=summary(conditions),
         message=health.message,
         config_generation=effective.config_generation,
         config_hash=desired.config_hash,
@@ -129,7 +130,7 @@ def _with_valid_spec(given: StatusInput, effective: EffectiveSpec, writer: Condi
         session_manager=_session_manager(given),
         executor_manager=_executor_manager(given),
         object_cache=object_cache_status(before.object_cache, observed, effective),
-        conditions=_merged(writer, effective, conditions, flame),
+        conditions=conditions,
         generations=_generations(given, effective, health),
         unhealthy_pods=_unhealthy_pods(problems),
         recent_failures=recent,

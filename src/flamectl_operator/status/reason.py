@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from flamectl_operator.api.status import SUSPENDING, ConditionType, FlameClusterStatus, find
+from flamectl_operator.api.status import SUSPENDING, Condition, ConditionType
 
 INVALID_SPEC = "InvalidSpec"
 PAUSED = "Paused"
@@ -98,11 +98,10 @@ def most_important(reasons: Iterable[str]) -> str:
     return min(reasons, key=rank)
 
 
-def summary(status: FlameClusterStatus) -> str:
+def summary(conditions: Iterable[Condition]) -> str:
     """Return `status.reason` from the conditions of a status."""
-    ready, degraded, paused = (
-        find(status, kind) for kind in (ConditionType.READY, ConditionType.DEGRADED, ConditionType.PAUSED)
-    )
+    by_type = {each.type: each for each in conditions}
+    ready, degraded, paused = map(by_type.get, (ConditionType.READY, ConditionType.DEGRADED, ConditionType.PAUSED))
     found = [ready.reason] if ready is not None else []
     found += [each.reason for each in (degraded, paused) if each is not None and each.status == "True"]
     return most_important(found)
