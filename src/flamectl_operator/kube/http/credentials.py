@@ -19,6 +19,7 @@ from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass
 from datetime import MAXYEAR, MINYEAR, datetime
+from functools import lru_cache
 from logging.handlers import BufferingHandler
 from pathlib import Path
 from types import SimpleNamespace
@@ -182,8 +183,9 @@ def _check(configuration: Configuration, complaints: Sequence[logging.LogRecord]
         raise ConfigException("the user has a client certificate but no client key")
 
 
+@lru_cache(maxsize=1)
 def check_token(token: str) -> None:
-    """Reject a token that does not fit into a header.
+    """Reject a token that does not fit into a header. Each request has one, which may have a thousand characters.
 
     Raises:
         ConfigException: The token has line breaks or other control characters; the error does not quote it.
