@@ -82,8 +82,12 @@ class ComponentTemplate:
     @property
     def claim_names(self) -> set[str]:
         """The names of the claims that each of its Pods mounts, without the claim that each Pod has of its own."""
-        sources = (as_object(each.get("persistentVolumeClaim")) for each in entries(self.pod("")["spec"], "volumes"))
-        return {str(each.get("claimName", "")) for each in sources} - {""}
+        return _claims_of(self.pod("")["spec"])
+
+    @property
+    def asked_claims(self) -> set[str]:
+        """The names of the claims that the author's podTemplate mounts."""
+        return _claims_of(self.asked)
 
     @property
     def container_names(self) -> set[str]:
@@ -110,6 +114,11 @@ class ComponentTemplate:
             volumes = [own if each["name"] == self.claim_volume else each for each in pod["spec"]["volumes"]]
             pod["spec"] = pod["spec"] | {"volumes": volumes}
         return pod
+
+
+def _claims_of(spec: dict[str, Any]) -> set[str]:
+    sources = (as_object(each.get("persistentVolumeClaim")) for each in entries(spec, "volumes"))
+    return {str(each.get("claimName", "")) for each in sources} - {""}
 
 
 def template_of(

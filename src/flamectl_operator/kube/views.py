@@ -211,11 +211,12 @@ class PersistentVolumeClaimResources(View, frozen=True):
 
 
 class PersistentVolumeClaimSpec(View, frozen=True):
-    """The part of a claim's spec that the operator sets."""
+    """The part of a claim's spec that the operator sets, and the mode of its volume."""
 
     access_modes: tuple[str, ...] = ()
     storage_class_name: str | None = None
     resources: PersistentVolumeClaimResources = PersistentVolumeClaimResources()
+    volume_mode: str = ""
 
 
 class Storage(View, frozen=True):

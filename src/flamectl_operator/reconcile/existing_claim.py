@@ -48,7 +48,7 @@ async def reserve_existing_claim(
     if (obstacle := _obstacle(io, claim, label)) is not None:
         return obstacle
     assert claim is not None
-    return _reserve(io, claim, label) or claim
+    return _unusable(claim, label) or _reserve(io, claim, label) or claim
 
 
 def reserve_own_claim(io: ClusterIO, claim: PersistentVolumeClaimView, component: str) -> Outcome | None:
@@ -75,7 +75,10 @@ async def replacement_wait(
         if found is not None and (obstacle := in_use(io, found, _would_mount(own.name), therefore)) is not None:
             return obstacle
     for name in sorted(template.claim_names.difference(each.name for each in created)):
-        obstacle = _obstacle(io, await io.read(CLAIMS, name), _would_mount(name), therefore)
+        claim = await io.read(CLAIMS, name)
+        obstacle = _obstacle(io, claim, _would_mount(name), therefore)
+        if obstacle is None and claim is not None and name not in template.asked_claims:
+            obstacle = _unusable(claim, _would_mount(name), therefore)
         if obstacle is not None:
             return obstacle
     return None
@@ -104,6 +107,17 @@ def _obstacle(
     if claim.status.phase == LOST:
         return replace(lost_claim(claim), delay=TAKEN_NAME_RECHECK_SECONDS)
     return in_use(io, claim, label, therefore)
+
+
+def _unusable(claim: PersistentVolumeClaimView, label: str, therefore: str = "") -> Outcome | None:
+    """Return why the operator cannot mount a claim that a user made for the data of a component; None when it can."""
+    if claim.spec.volume_mode == "Block":
+        why = "has the volumeMode Block, and data needs Filesystem"
+    elif set(claim.spec.access_modes) == {"ReadOnlyMany"}:
+        why = "has the access mode ReadOnlyMany alone, and data is written"
+    else:
+        return None
+    return blocked("ClaimDiffers", f"{label} {why}{therefore}; name another claim", TAKEN_NAME_RECHECK_SECONDS)
 
 
 def in_use(io: ClusterIO, claim: PersistentVolumeClaimView, label: str = "", therefore: str = "") -> Outcome | None:

@@ -372,6 +372,44 @@ async def test_no_pod_is_created_for_an_existing_claim_that_has_lost_its_volume(
     assert world.status.reason == "Healthy"
 
 
+UNUSABLE = [
+    pytest.param({"volumeMode": "Block"}, "has the volumeMode Block", id="block"),
+    pytest.param({"accessModes": ["ReadOnlyMany"]}, "has the access mode ReadOnlyMany alone", id="read only"),
+]
+
+
+@pytest.mark.parametrize(("claim", "why"), UNUSABLE)
+@pytest.mark.parametrize(("changes", "pod"), [(EXISTING_SESSION, SM_NAME), (EXISTING_CACHE, cache_name(0))])
+async def test_no_pod_is_created_or_deleted_for_an_existing_claim_to_which_nothing_can_be_written(
+    changes: dict[str, Any], pod: str, claim: dict[str, Any], why: str
+) -> None:
+    fresh, running = StepHarness(changes), await edited(cached() if pod != SM_NAME else {}, changes)
+    before = running.uid(pod)
+    for world in (fresh, running):
+        _make_claim(world)
+        world.change(CLAIMS, "mine", {"spec": claim})
+
+        await world.run_passes(2)
+
+        status, reason, message = world.condition("Degraded")
+        assert (status, reason) == ("True", "ClaimDiffers")
+        assert why in message
+    assert fresh.api.find("pods", pod) is None
+    assert running.uid(pod) == before
+
+
+async def test_claim_of_a_pod_template_may_be_a_block_device() -> None:
+    spec = {"volumes": [{"name": "disk", "persistentVolumeClaim": {"claimName": "mine"}}]}
+    world = await edited({}, {"sessionManager": {"podTemplate": {"spec": spec}}})
+    before = world.uid(SM_NAME)
+    _make_claim(world)
+    world.change(CLAIMS, "mine", {"spec": {"volumeMode": "Block"}})
+
+    await world.converge()
+
+    assert world.uid(SM_NAME) != before
+
+
 @pytest.mark.parametrize(
     ("changes", "pod", "field"),
     [
