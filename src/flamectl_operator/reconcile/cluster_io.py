@@ -61,13 +61,12 @@ class ClusterIO(ClusterReads):
         self._events = context.events
         self._lock = lock
         #: The latest repairs of children.
-        self.repairs = Repairs(context.clock)
+        self.repairs = Repairs(context.clock, owner.name)
         self._renaming = Renaming(context.client, owner.namespace)
         #: uids of Pods that this process asked the API server to delete, as long as they are there.
         self.deleted: set[str] = set()
-        #: When the pass began, and how many objects it has created.
-        self._begun_at, self._creations = 0.0, 0
-        self._creation_seconds = 0.0
+        #: When the pass began, how many objects it has created, and the seconds that the last such pass took for each.
+        self._begun_at, self._creations, self._creation_seconds = 0.0, 0, 0.0
         #: Whether the namespace is being deleted, so that children that vanish need no warning.
         self.namespace_going = False
         #: The labels and annotations that all children have in common.
@@ -116,6 +115,7 @@ class ClusterIO(ClusterReads):
         store.absorb(created)
         if resource is PODS and names.executor_id(self.owner.name, name) is not None:
             self.detached.note_created(name)
+        self.repairs.churn.note(resource, name)
         return created
 
     async def patch(self, resource: Resource[T], name: str, changes: Mapping[str, Any]) -> T | None:
@@ -212,6 +212,7 @@ class ClusterIO(ClusterReads):
                 self.repairs.failed(resource, child.name)
             return await self._deleted_despite(error, resource, child, grace_period_seconds)
         self.stores.of(resource).absorb_deletion(child, response)
+        self.repairs.churn.note(resource, child.name, -1)
         return True
 
     async def check_namespace(self) -> None:

@@ -46,14 +46,13 @@ class NamedPod:
         io = self.pass_.io
         if io.superseded:
             return outcomes.changed(0)
-        if (held := io.repairs.churn.hold(f'Pods "{self.name}"', 1)) is not None:
+        if (held := io.repairs.churn.hold(self.name, 1)) is not None:
             return held
         manifest = template.pod(self.name, annotations)
         try:
             pod = await io.create(PODS, manifest, template)
         except AlreadyExistsError:
             return await self._find()
-        io.repairs.churn.note(f'Pods "{self.name}"')
         io.record_event(f"{self.event}Created", f'Created {self.what} Pod "{self.name}"')
         self.pass_.dry_runs.check_named(template, f"the {self.what} is", pod, manifest)
         # A webhook may have removed the label, and then the watch does not show the Pod.

@@ -63,10 +63,10 @@ class _Series:
 class Repairs:
     """The latest repairs of one FlameCluster's children. They may be lost without harm."""
 
-    def __init__(self, clock: Clock) -> None:
+    def __init__(self, clock: Clock, cluster: str) -> None:
         self._clock = clock
         #: The latest creations of Pods.
-        self.churn = Churn(clock)
+        self.churn = Churn(clock, cluster)
         self._series: dict[_Key, _Series] = {}
         self._swept = float("-inf")
         #: Whether somebody has kept changing a child lately.

@@ -26,8 +26,6 @@ _SPARES = (
     "lower spec.executorManager.replicas",
     "lower spec.executorManager.updateStrategy.rollingUpdate.maxSurge",
 )
-#: The Pods in words.
-_WHAT = "Executors"
 
 
 class ScaleExecutors(PlannedStep[ScalePlan]):
@@ -57,7 +55,8 @@ class ScaleExecutors(PlannedStep[ScalePlan]):
             pass_.slow_start.reset()
             blocked_for = pass_.ids_blocked_for if plan.missing else 0.0
             return wait("FirstAnswer", "", blocked_for) if blocked_for else DONE
-        if (held := pass_.io.repairs.churn.hold(_WHAT, pass_.effective.group.replicas)) is not None:
+        wanted, churn = pass_.effective.group.replicas, pass_.io.repairs.churn
+        if (held := churn.hold(names.executor(pass_.io.owner.name, 0), wanted)) is not None:
             return held
         await pass_.dry_runs.altered_executor(pass_.effective.desired.group.template, pass_.ids.trial_name_id)
         pass_.ids.hear(pass_.observe())
@@ -74,7 +73,6 @@ class ScaleExecutors(PlannedStep[ScalePlan]):
         )
         pass_.ids.give_back(set(ids) - creation.used)
         if creation.created:
-            pass_.io.repairs.churn.note(_WHAT, len(creation.created))
             pass_.io.record_event(
                 "ExecutorsCreated",
                 f"Created {span(pass_.io.owner.name, creation.created)} ({before} -> {before + len(creation.created)})",

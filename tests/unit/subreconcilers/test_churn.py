@@ -56,3 +56,13 @@ async def test_deletions_now_and_then_hold_nothing_back() -> None:
         world.clock.elapsed += 3
 
     assert world.condition("Degraded")[0] == "False"
+
+
+async def test_replacements_after_changes_of_the_spec_hold_nothing_back() -> None:
+    world = await converged(replicas(3, type="Recreate"))
+    for number in range(10):
+        world.edit({"executorManager": {"env": [{"name": "A", "value": str(number)}]}})
+        await world.converge()
+
+    assert max(world.executor_ids) >= 30
+    assert world.condition("Degraded")[0] == "False"
