@@ -44,7 +44,7 @@ from flamectl_operator.status.conditions import (
 from flamectl_operator.status.durable_fields import autoscaling_status
 from flamectl_operator.status.flame import KINDS, autoscaling_condition, flame_conditions, registered, sessions
 from flamectl_operator.status.health import Health, compute_health
-from flamectl_operator.status.notices import due_silence, paused_sessions
+from flamectl_operator.status.notices import due_silence, foreign_pods, paused_sessions
 from flamectl_operator.status.object_cache import object_cache_status
 from flamectl_operator.status.pod_problems import WAITING, ProblemGroup, group_problems
 from flamectl_operator.status.reason import summary
@@ -114,7 +114,7 @@ def _with_valid_spec(given: StatusInput, effective: EffectiveSpec, writer: Condi
         effective,
         given.needs,
         problems,
-        (*summaries(observed.owner.name, recent), *unheard, *paused_sessions(observed)),
+        (*summaries(observed.owner.name, recent), *foreign_pods(observed), *unheard, *paused_sessions(observed)),
         outcomes=outcomes,
     )
     own = ValidSpecConditions(writer, observed, effective, given.needs, health, before, outcomes).compute(midway=midway)

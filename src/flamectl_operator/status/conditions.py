@@ -21,6 +21,7 @@ from flamectl_operator.status.health import Health
 from flamectl_operator.status.notices import Notice
 from flamectl_operator.status.pod_problems import FAILING, MAX_GROUPS, NO_TROUBLE, ProblemGroup, has_begun, named_pods
 from flamectl_operator.status.reason import (
+    FOREIGN_PODS,
     HEALTHY,
     IDLE_SUSPENDED,
     INVALID_SPEC,
@@ -38,7 +39,9 @@ from flamectl_operator.status.recent_failures import FailureSummary
 
 #: Reasons for `Degraded` that follow from the spec, the Pods and the answers of Flame; all others were reported by a pass.
 COMPUTED = (
-    frozenset({INVALID_SPEC, NODE_NOT_REPORTING, UNSCHEDULABLE, SESSION_MANAGER_NOT_REACHABLE, SESSION_PAUSED})
+    frozenset(
+        {INVALID_SPEC, NODE_NOT_REPORTING, UNSCHEDULABLE, SESSION_MANAGER_NOT_REACHABLE, SESSION_PAUSED, FOREIGN_PODS}
+    )
     | FAILING
 )
 #: Reason of `Degraded` when nothing is wrong.

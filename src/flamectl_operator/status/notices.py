@@ -1,4 +1,4 @@
-"""What a person looks at although no Pod fails: paused sessions, and a session manager that has not answered for minutes."""
+"""What a person looks at although no Pod fails: paused sessions, a silent session manager, and Pods of others."""
 
 from __future__ import annotations
 
@@ -6,14 +6,18 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
+from flamectl_operator.api.constants import APP_LABEL, OBJECT_CACHE, SESSION_MANAGER
 from flamectl_operator.api.flamecluster import FlameClusterSpec
 from flamectl_operator.api.status import Condition, ConditionType
+from flamectl_operator.desired import names
+from flamectl_operator.kube.pod_views import PodView
 from flamectl_operator.observed.cluster import ObservedCluster
+from flamectl_operator.observed.pods import TERMINAL_PHASES
 from flamectl_operator.planning.autoscaling import LONGEST_SESSION_NAME
 from flamectl_operator.planning.effective_group import EffectiveGroup
 from flamectl_operator.planning.effective_spec import EffectiveSpec
 from flamectl_operator.runtime.text import joined, listing, one_line
-from flamectl_operator.status.reason import SESSION_MANAGER_NOT_REACHABLE, SESSION_PAUSED
+from flamectl_operator.status.reason import FOREIGN_PODS, SESSION_MANAGER_NOT_REACHABLE, SESSION_PAUSED
 
 #: Seconds after which the status reports a session manager that has answered before. The operator believes its last answer for
 #: longer, and one answer ends the silence, so that single requests that fail are not reported.
@@ -52,6 +56,37 @@ def paused_sessions(observed: ObservedCluster) -> tuple[Notice, ...]:
     return (
         Notice(SESSION_PAUSED, f"session {listing(names, 1)} {verb} paused: {first.paused.rstrip('.')} ({advice})"),
     )
+
+
+def foreign_pods(observed: ObservedCluster) -> tuple[Notice, ...]:
+    """Return the Pods that a Service finds beside those of the operator, as a copy of the session manager that somebody made."""
+    owner, manager = observed.owner, observed.session_manager_pod
+    others = [pod for pod in observed.other_pods if pod is not manager]
+    if not others:
+        return ()
+    services = {
+        SESSION_MANAGER: names.session_manager(owner.name),
+        OBJECT_CACHE: names.object_cache(owner.name),
+    }
+    return tuple(
+        Notice(
+            FOREIGN_PODS,
+            f'Pod "{pod.name}" is not the operator\'s and has the labels by which Service "{service}" finds its Pods, so clients'
+            f" may reach it (take off its label {APP_LABEL}, or delete it)",
+        )
+        for component, service in services.items()
+        for pod in others
+        if owner.selector(component).items() <= pod.labels.items() and _runs(pod) and not _has_our_name(pod, owner.name)
+    )[:1]
+
+
+def _has_our_name(pod: PodView, cluster: str) -> bool:
+    """Return whether a Pod has a name that the operator gives, so that another notice tells whose it is."""
+    return pod.name == names.session_manager(cluster) or names.object_cache_ordinal(cluster, pod.name) is not None
+
+
+def _runs(pod: PodView) -> bool:
+    return not pod.terminating and pod.status.phase not in TERMINAL_PHASES
 
 
 def silence(conditions: Iterable[Condition], effective: EffectiveSpec) -> Notice | None:

@@ -18,6 +18,7 @@ PODS_FAILING = "PodsFailing"
 UNSCHEDULABLE = "Unschedulable"
 SESSION_MANAGER_NOT_REACHABLE = "SessionManagerNotReachable"
 SESSION_PAUSED = "SessionPaused"
+FOREIGN_PODS = "ForeignPods"
 RECOVERING = "Recovering"
 UPDATING = "Updating"
 STARTING = "Starting"
@@ -66,7 +67,8 @@ PRECEDENCE: tuple[str, ...] = (
     PODS_FAILING,
     "NodeNotReporting",
     UNSCHEDULABLE,
-    # The Pods are as they should be, and do not serve Flame, or Flame does not answer.
+    # The Pods are as they should be, and others are beside them, or they do not serve Flame, or Flame does not answer.
+    FOREIGN_PODS,
     "ExecutorsNotRegistered",
     SESSION_MANAGER_NOT_REACHABLE,
     SESSION_PAUSED,
