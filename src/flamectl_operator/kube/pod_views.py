@@ -110,6 +110,12 @@ class SchedulingGate(View, frozen=True):
     name: str = ""
 
 
+class SchedulingGroup(View, frozen=True):
+    """A Pod's `spec.schedulingGroup`: the Pods that a scheduler places at once."""
+
+    pod_group_name: str = ""
+
+
 class PodResourceClaim(View, frozen=True):
     """An entry of a Pod's `spec.resourceClaims`, which names a ResourceClaim or a template of one."""
 
@@ -150,6 +156,7 @@ class PodSpec(View, frozen=True):
     scheduler_name: str = ""
     init_containers: tuple[InitContainer, ...] = ()
     scheduling_gates: tuple[SchedulingGate, ...] = ()
+    scheduling_group: SchedulingGroup | None = None
     resource_claims: tuple[PodResourceClaim, ...] = ()
     host_network: bool = False
     volumes: tuple[Volume, ...] = ()

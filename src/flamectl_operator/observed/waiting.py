@@ -57,6 +57,10 @@ def _without_scheduler(pod: PodView) -> tuple[PodProblem, datetime] | None:
         if (template := claim.resource_claim_template_name) and claim.name not in made:
             how = "it gave the Pod no ResourceClaim (does it exist?); the Pod has waited for a scheduler since"
             return _waits(NOT_SCHEDULED, f'ResourceClaimTemplate "{template}"', how, since)
+    if (group := pod.spec.scheduling_group) is not None:
+        how = "it has not enough Pods yet, or does not exist (see kubectl describe podgroup"
+        how += f" {group.pod_group_name}); the Pod has waited for a scheduler since"
+        return _waits(NOT_SCHEDULED, f'PodGroup "{group.pod_group_name}"', how, since)
     doubts = ["is it installed and running?"]
     if devices := [each.resource_claim_name for each in pod.spec.resource_claims if each.resource_claim_name]:
         doubts.append(f"does ResourceClaim {_quoted(devices)} exist?")

@@ -633,6 +633,12 @@ TEMPLATED = {"resourceClaims": [{"name": "gpu", "resourceClaimTemplateName": "on
             id="a template of claims",
         ),
         pytest.param(
+            {"schedulingGroup": {"podGroupName": "all"}},
+            'PodGroup "all": it has not enough Pods yet, or does not exist (see kubectl describe podgroup all); '
+            f"the Pod has waited for a scheduler since {BORN}",
+            id="a group of Pods",
+        ),
+        pytest.param(
             {"resourceClaims": [{"name": "gpu", "resourceClaimName": "shared"}]},
             'scheduler "default-scheduler": it has not looked at the Pod (is it installed and running? '
             f'does ResourceClaim "shared" exist?), which has waited since {BORN}',
