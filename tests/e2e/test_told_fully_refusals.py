@@ -86,15 +86,19 @@ def test_exhausted_quota_of_resources_names_the_quota_the_use_and_the_field(
 
 
 @pytest.mark.parametrize(
-    ("kind", "name"),
-    [("services", "my-flame-session-manager"), ("configmaps", "my-flame-config")],
+    ("kind", "name", "hard", "remedy"),
+    [
+        ("services", "my-flame-session-manager", "0", "(raise the quota)"),
+        ("configmaps", "my-flame-config", "1", "(raise the quota, or delete other configmaps)"),
+    ],
 )
 def test_exhausted_quota_of_other_objects_names_the_object(
-    world: E2ENamespace, operator: OperatorProcess, kind: str, name: str
+    world: E2ENamespace, operator: OperatorProcess, kind: str, name: str, hard: str, remedy: str
 ) -> None:
-    quota(world, "none", {f"count/{kind}": "0"})
+    world.apply({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "other"}})
+    quota(world, "few", {f"count/{kind}": hard})
     world.apply(flame_cluster(replicas=1))
-    words = (f'{kind} "{name}"', "exceeded quota: none", f"count/{kind}=1", f"raise the quota, or delete other {kind}")
+    words = (f'{kind} "{name}"', "exceeded quota: few", f"count/{kind}={hard}", remedy)
     world.wait("the quota to be told", partial(told, world, "QuotaExceeded", *words))
 
 
@@ -223,7 +227,9 @@ def test_foreign_object_is_named_with_its_owner_and_the_way_out(world: E2ENamesp
         words = (
             f'{kind} "{cluster}-{name}" does not belong to this FlameCluster',
             "it has no owner",
-            "delete it, or create this FlameCluster under another name",
+            "to use its data, name it in persistence.existingClaim; else create this FlameCluster under another name"
+            if kind == "PersistentVolumeClaim"
+            else "delete it, or create this FlameCluster under another name",
         )
         world.wait(f"the {case} to be told", partial(told, world, reason, *words, name=cluster))
 
