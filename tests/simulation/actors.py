@@ -14,6 +14,7 @@ from flamectl_operator.api.constants import (
 )
 from flamectl_operator.kube import errors
 from flamectl_operator.operator import RETRY_LIMIT
+from flamectl_operator.planning.scale import MAX_DETACHED
 from flamectl_operator.reconcile.status_writer import CRD_RECHECK_SECONDS
 from tests.simulation.admission import Denial
 from tests.simulation.client import TIMEOUT
@@ -372,14 +373,14 @@ class Actors:
     def remove_foreign(self, name: str = "") -> None:
         """Clear what stands in the way of one FlameCluster, or of all.
 
-        Executors without an owner stand in nobody's way, and neither does the Lease of the election.
+        Few executors without an owner stand in nobody's way, and neither does the Lease of the election.
         """
+        executors = [pod for pod in self._server.all(PODS) if _is_executor(pod)]
+        few = sum(not pod["metadata"].get("ownerReferences") for pod in executors) <= MAX_DETACHED
         for resource in (PODS, SERVICES, CONFIG_MAPS, NETWORK_POLICIES, LEASES):
             for obj in self._server.all(resource):
                 whose = annotations_of(obj).get(_FOREIGN)
-                component, _, number = name_of(obj).rpartition("-")
-                executor = component.endswith("-executor-manager") and number.isdecimal()
-                nobodys = executor or name_of(obj) == ELECTION
+                nobodys = (few and _is_executor(obj)) or name_of(obj) == ELECTION
                 orphan = not obj["metadata"].get("ownerReferences") and not nobodys
                 if (whose is not None and name in {"", whose}) or (not name and orphan):
                     # In the end by force: its node may be one that never comes back.
@@ -704,3 +705,8 @@ class Actors:
     @staticmethod
     def _pick(objects: list[Obj], pick: int) -> Obj | None:
         return objects[pick % len(objects)] if objects else None
+
+
+def _is_executor(obj: Obj) -> bool:
+    component, _, number = name_of(obj).rpartition("-")
+    return component.endswith("-executor-manager") and number.isdecimal()

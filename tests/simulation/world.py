@@ -540,6 +540,9 @@ class World:
                 self.server.delete(PODS, key, KUBELET, uid=uid_of(pod))
             elif before is not None:
                 self.server.replace(PODS, key, {**pod, "spec": before["spec"], "status": before["status"]}, KUBELET)
+                if before["metadata"].get("deletionGracePeriodSeconds") == 0:
+                    # The kubelet has ended the Pod, and says so again.
+                    self.server.delete(PODS, key, KUBELET, uid=uid_of(pod), grace=0)
 
     def _feed_watches(self, change: Change) -> None:
         if change.actor == ETCD:
