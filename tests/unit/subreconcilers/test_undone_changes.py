@@ -174,6 +174,11 @@ async def test_objects_are_created_after_a_webhook_stops_to_rename_them() -> Non
     world.api.webhook = lambda _plural, _manifest: None
     await world.converge()
     assert world.status.executor_manager.ready == 3
+    # The Service finds the renamed session manager as well.
+    assert world.condition("Degraded")[1] == "ForeignPods"
+
+    world.api.remove("pods", f"{SM_NAME}-0")
+    await world.converge()
     assert world.condition("Degraded")[0] == "False"
 
 
