@@ -38,7 +38,7 @@ from flamectl_operator.reconcile.cluster_reads import ClusterReads
 from flamectl_operator.reconcile.controller_context import ControllerContext
 from flamectl_operator.reconcile.delete_guard import NotSentError, delete_guard
 from flamectl_operator.reconcile.outcomes import undone
-from flamectl_operator.reconcile.refusals import REFUSALS, RefusedError, never_admits
+from flamectl_operator.reconcile.refusals import REFUSALS, RefusedError, already_exists, never_admits
 from flamectl_operator.reconcile.renaming import Renaming
 from flamectl_operator.reconcile.repairs import Repairs
 from flamectl_operator.reconcile.write_count import WRITES
@@ -208,10 +208,10 @@ class ClusterIO(ClusterReads):
                 guard=delete_guard(self, resource, child, still_due, self._lock),
             )
         except KubernetesError as error:
-            if not isinstance(error, ConflictError | NotFoundError):
-                self.repairs.failed(resource, child.name)
-            return await self._deleted_despite(error, resource, child, grace_period_seconds)
-        self.stores.of(resource).absorb_deletion(child, response)
+            if not await self._deleted_despite(error, resource, child, grace_period_seconds):
+                return False
+        else:
+            self.stores.of(resource).absorb_deletion(child, response)
         self.repairs.churn.note(resource, child.name, -1)
         return True
 
@@ -263,7 +263,7 @@ class ClusterIO(ClusterReads):
         """Return the error for a child that was refused, and record the refusal."""
         # Admission answers before the API server checks the name, and an existing object may only need its label.
         if await self._exists(resource, name):
-            return _already_exists(resource, name)
+            return already_exists(resource.plural, name)
         self.repairs.failed(resource, name)
         # More room does not help a Pod that lacks a limit that the quota asks for.
         if isinstance(error, ForbiddenError) and error.quota and names.executor_id(self.owner.name, name) is None:
@@ -286,7 +286,7 @@ class ClusterIO(ClusterReads):
             raise error
         if CLUSTER_LABEL not in found.labels:
             # Another request created it, a user removed its label, and so the watch does not show it.
-            raise _already_exists(resource, name) from error
+            raise already_exists(resource.plural, name) from error
         return found
 
     async def _read_after_failure(self, resource: Resource[T], name: str, error: KubernetesError) -> T | None:
@@ -305,6 +305,8 @@ class ClusterIO(ClusterReads):
     ) -> bool:
         """Return whether a request deleted a child although it failed, or raise the error, and record the child's state."""
         store = self.stores.of(resource)
+        if not isinstance(error, ConflictError | NotFoundError):
+            self.repairs.failed(resource, child.name)
         if isinstance(error, REFUSALS):
             raise RefusedError.of(error) from error
         if isinstance(error, ConflictError):
@@ -329,7 +331,3 @@ class ClusterIO(ClusterReads):
             raise error
         store.absorb_deletion(child, response)
         return True
-
-
-def _already_exists(resource: Resource[Any], name: str) -> AlreadyExistsError:
-    return AlreadyExistsError(409, "AlreadyExists", f'{resource.plural} "{name}" already exists')

@@ -46,8 +46,8 @@ class NamedPod:
         io = self.pass_.io
         if io.superseded:
             return outcomes.changed(0)
-        if (held := io.repairs.churn.hold(self.name, 1)) is not None:
-            return held
+        if (deferral := io.repairs.churn.hold(self.name, 1)) is not None:
+            return deferral
         manifest = template.pod(self.name, annotations)
         try:
             pod = await io.create(PODS, manifest, template)

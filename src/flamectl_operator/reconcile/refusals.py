@@ -9,7 +9,14 @@ from collections.abc import Awaitable, Callable, Sequence
 from flamectl_operator.api.quantity import amount
 from flamectl_operator.desired.field_paths import as_manifested, authored_metadata
 from flamectl_operator.desired.pod_template import ComponentTemplate
-from flamectl_operator.kube.errors import ApiError, BadRequestError, ForbiddenError, InvalidError, KubernetesError
+from flamectl_operator.kube.errors import (
+    AlreadyExistsError,
+    ApiError,
+    BadRequestError,
+    ForbiddenError,
+    InvalidError,
+    KubernetesError,
+)
 from flamectl_operator.reconcile.refusal_remedies import (
     ADMISSION_DENIED,
     MISSING,
@@ -157,3 +164,8 @@ async def collect_in_parallel(*works: Callable[[], Awaitable[Outcome]]) -> tuple
 def primary_error(errors: Sequence[Exception]) -> Exception:
     """Return the error that a step with several errors raises: the first refusal, which users must see, else the first error."""
     return next((error for error in errors if isinstance(error, RefusedError)), errors[0])
+
+
+def already_exists(plural: str, name: str) -> AlreadyExistsError:
+    """Return the error of a creation whose name is taken, for one that the API server answered otherwise."""
+    return AlreadyExistsError(409, "AlreadyExists", f'{plural} "{name}" already exists')

@@ -56,8 +56,8 @@ class ScaleExecutors(PlannedStep[ScalePlan]):
             blocked_for = pass_.ids_blocked_for if plan.missing else 0.0
             return wait("FirstAnswer", "", blocked_for) if blocked_for else DONE
         wanted, churn = pass_.effective.group.replicas, pass_.io.repairs.churn
-        if (held := churn.hold(names.executor(pass_.io.owner.name, 0), wanted)) is not None:
-            return held
+        if (deferral := churn.hold(names.executor(pass_.io.owner.name, 0), wanted)) is not None:
+            return deferral
         await pass_.dry_runs.altered_executor(pass_.effective.desired.group.template, pass_.ids.trial_name_id)
         pass_.ids.hear(pass_.observe())
         if pass_.ids.exhausted:

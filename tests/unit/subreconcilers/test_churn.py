@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from tests.unit.builders import cached, replicas
+from tests.unit.subreconcilers.errors import lost
 from tests.unit.subreconcilers.harness import SM_NAME, StepHarness, cache_name, converged
 
 
@@ -58,8 +59,11 @@ async def test_deletions_now_and_then_hold_nothing_back() -> None:
     assert world.condition("Degraded")[0] == "False"
 
 
-async def test_replacements_after_changes_of_the_spec_hold_nothing_back() -> None:
+@pytest.mark.parametrize("answered", [True, False], ids=["answered", "answers lost"])
+async def test_replacements_after_changes_of_the_spec_hold_nothing_back(*, answered: bool) -> None:
     world = await converged(replicas(3, type="Recreate"))
+    if not answered:
+        world.api.fail("delete", "pods", lost(), applied=True, times=1000)
     for number in range(10):
         world.edit({"executorManager": {"env": [{"name": "A", "value": str(number)}]}})
         await world.converge()
