@@ -71,8 +71,8 @@ def foreign_pods(observed: ObservedCluster) -> tuple[Notice, ...]:
     return tuple(
         Notice(
             FOREIGN_PODS,
-            f'Pod "{pod.name}" is not the operator\'s and has the labels by which Service "{service}" finds its Pods, so clients'
-            f" may reach it (take off its label {APP_LABEL}, or delete it)",
+            f'Pod "{pod.name}" has the labels by which Service "{service}" finds its Pods, and no name that the operator gives,'
+            f" so clients may reach it (take off its label {APP_LABEL}, or delete it)",
         )
         for component, service in services.items()
         for pod in others

@@ -28,9 +28,7 @@ async def test_copy_of_a_pod_that_a_service_finds_is_told_until_it_has_other_lab
 
     status, reason, message = world.condition("Degraded")
     assert (status, reason, world.status.reason) == ("True", "ForeignPods", "ForeignPods")
-    assert message.startswith(
-        f'Pod "copy" is not the operator\'s and has the labels by which Service "{service}" finds'
-    )
+    assert message.startswith(f'Pod "copy" has the labels by which Service "{service}" finds its Pods')
     assert world.condition("Ready")[0] == "True"
     assert world.deleted == []
 
