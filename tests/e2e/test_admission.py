@@ -526,6 +526,7 @@ def test_container_with_another_name_is_accepted_without_a_warning(lenient: E2EN
             "Flame 0.5 opens only SQLite databases",
             id="0.5",
         ),
+        pytest.param({"sessionManager": {"storage": "fs://var/lib/flame"}}, "has no slash before", id="two slashes"),
     ],
 )
 def test_field_that_the_version_ignores_and_missing_limits_are_accepted_with_the_warning_of_the_operator(
