@@ -14,22 +14,21 @@ from flamectl_operator.runtime.text import one_line
 UNSCHEDULABLE = "Unschedulable"
 #: The scheduler's words about preemption, which say nothing that a person could change.
 _PREEMPTION = re.compile(r"(?: no new claims to deallocate,)? preemption: .*", re.DOTALL)
-#: Words of the scheduler for what other Pods take, or keep away, and for what only another node or volume can give.
+#: Devices that ResourceClaims hold are no matter of preemption.
+_DEVICES = re.compile(r"allocate|cannot fit resource|extended resource claim")
+#: Words of the scheduler, and of known plugins of it, for what other Pods take or keep away.
 _LACKS_ROOM = re.compile(
-    r"Insufficient |Too many pods|free ports|anti-affinity|topology spread|max volume count|allocate"
+    r"Insufficient |Too many pods|free ports|anti-affinity|topology spread constraints(?! \(missing)|max volume count"
+    rf"|ElasticQuota|cannot align|{_DEVICES.pattern}"
 )
-_LACKS_NODE = re.compile(
-    r"untolerated taint|node affinity|were unschedulable|PersistentVolumeClaims|persistentvolumeclaim |persistent volumes to bind"
-    r"|no nodes available|ReadWriteOncePod|available disk|CSI driver|available volume zone|free storage|non-existent"
-    r"|required features|requested node name|unknown conditions|match pod affinity rules|resourceclaim"
-)
+#: The form in which kube-scheduler and Volcano say what nodes lack. Whatever else they say in it is no matter of room.
+_OF_NODES = re.compile(r"nodes are (?:un)?available: |no nodes available")
 #: Words of schedulers that place a group of Pods at once (Volcano, the plugins Coscheduling and GangScheduling) for a Pod that
 #: waits for the others of its group.
-OF_GROUP = r"(?i:\bgang\b|\bpod ?group\b|sibling pods)"
+OF_GROUP = r"(?i:\bgang\b|\bpod ?group\b|sibling pods|\bminCount\b)"
 #: The scheduler's words for a Pod that no node can take, whatever other Pods leave: since 1.31 also for one that asks for more
-#: than each node has. Devices that ResourceClaims hold are no matter of preemption.
+#: than each node has.
 _NO_ROOM_HELPS = re.compile(r"preemption: 0/(\d+) nodes are available: \1 Preemption is not helpful for scheduling")
-_DEVICES = re.compile(r"allocate|cannot fit resource|extended resource claim")
 #: Reason of the scheduler for a Pod whose scheduling failed by an error, such as a volume that was not made in time.
 SCHEDULER_ERROR = "SchedulerError"
 #: Reason of the API server for a Pod with scheduling gates.
@@ -72,7 +71,8 @@ def unschedulable_since(pod: PodView) -> datetime | None:
 def room_may_help(pod: PodView) -> bool:
     """Return whether the end of other Pods may give an unschedulable Pod a node, as far as the scheduler's words tell.
 
-    A scheduler that has nominated a node ends the Pods that are in the way there itself, and waits for their grace periods.
+    A scheduler that has nominated a node ends the Pods that are in the way there itself, and waits for their grace periods. The
+    words of a scheduler that nobody knows may mean anything.
     """
     if pod.status.nominated_node_name:
         return False
@@ -80,7 +80,7 @@ def room_may_help(pod: PodView) -> bool:
     message, words = scheduled.message if scheduled is not None else "", schedulers_words(pod)
     if _NO_ROOM_HELPS.search(message) and not _DEVICES.search(words):
         return False
-    return _LACKS_ROOM.search(words) is not None or not (_LACKS_NODE.search(words) or re.search(OF_GROUP, words))
+    return _LACKS_ROOM.search(words) is not None or not (_OF_NODES.search(words) or re.search(OF_GROUP, words))
 
 
 def waits_for_group(pod: PodView) -> bool:

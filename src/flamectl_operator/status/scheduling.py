@@ -40,7 +40,7 @@ _OTHERS = (
     ("untolerated taint", "{taint}"),
     ("existing pods anti-affinity", "add a node, or change the anti-affinity of the Pods that run there"),
     ("match pod anti-affinity", "{affinity}, or add a node"),
-    ("match pod affinity", "{affinity}"),
+    ("match pod affinity|affinity terms conflict", "{affinity}"),
     ("free ports", "{host_port}, or add a node"),
     ("volume node affinity", _OTHER_PLACE),
     ("PersistentVolume's node affinity", _OTHER_PLACE),

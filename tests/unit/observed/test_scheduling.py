@@ -71,6 +71,7 @@ def test_since_when_no_node_was_found(scheduled: Any, since: Any) -> None:
             id="other Pods hold the devices",
         ),
         pytest.param("", True, id="nothing said"),
+        pytest.param("request does not fit in queue root.default", True, id="another scheduler, whose words nobody knows"),
     ],
 )  # fmt: skip
 def test_end_of_other_pods_may_help_where_the_scheduler_lacks_room(said: str, *, helps: bool) -> None:

@@ -205,6 +205,11 @@ def _pod(resources: dict[str, Any] | None = None, **pod_spec: Any) -> dict[str, 
             f"change {TEMPLATE}.affinity, or add a node",
         ),
         (
+            "0/3 nodes are available: pod affinity terms conflict. not found",
+            _pod(affinity={"nodeAffinity": {}}),
+            f"change {TEMPLATE}.affinity",
+        ),
+        (
             "0/3 nodes are available: 3 node(s) didn't match pod affinity rules.",
             _pod(affinity={"podAffinity": {}}),
             f"change {TEMPLATE}.affinity",
