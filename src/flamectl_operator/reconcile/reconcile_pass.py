@@ -171,4 +171,5 @@ class Pass:
             outcomes=self.status.wording.kept(outcomes) if self.report.acting_steps_ran else None,
             registration=DONE if plan is None else plan.registration,
             requests_failed=self.report.requests_failed,
+            annotations=self.status.cluster.annotations,
         )

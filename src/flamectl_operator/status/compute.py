@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
@@ -40,6 +40,7 @@ from flamectl_operator.status.conditions import (
     ValidSpecConditions,
     carried_over,
     invalid_spec_conditions,
+    misplaced,
 )
 from flamectl_operator.status.durable_fields import autoscaling_status
 from flamectl_operator.status.flame import KINDS, autoscaling_condition, flame_conditions, registered, sessions
@@ -60,6 +61,7 @@ class StatusInput:
         problem: Why the spec is invalid; empty when it is valid.
         outcomes: Outcomes of the steps of this pass; None before the acting steps have run.
         requests_failed: Whether failed requests kept the pass from finding out all that the status should say.
+        annotations: Those of the FlameCluster itself.
     """
 
     before: FlameClusterStatus
@@ -73,6 +75,7 @@ class StatusInput:
     registration: Outcome = DONE
     requests_failed: bool = False
     needs: Needs = NO_NEEDS
+    annotations: Mapping[str, str] = field(default_factory=dict)
 
 
 def compute_status(given: StatusInput, now: datetime) -> FlameClusterStatus:
@@ -117,7 +120,9 @@ def _with_valid_spec(given: StatusInput, effective: EffectiveSpec, writer: Condi
         (*summaries(observed.owner.name, recent), *foreign_pods(observed), *unheard, *paused_sessions(observed)),
         outcomes=outcomes,
     )
-    own = ValidSpecConditions(writer, observed, effective, given.needs, health, before, outcomes).compute(midway=midway)
+    warnings = (*misplaced(given.annotations), *desired.warnings)
+    facts = ValidSpecConditions(writer, observed, effective, given.needs, health, before, outcomes, warnings)
+    own = facts.compute(midway=midway)
     conditions = _merged(writer, effective, own, flame)
     return FlameClusterStatus(
         observed_generation=given.generation,

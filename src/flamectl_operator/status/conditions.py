@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal
 
+from flamectl_operator.api.constants import RESTARTED_AT_ANNOTATION
 from flamectl_operator.api.status import SUSPENDING, Condition, ConditionType, FlameClusterStatus, find
 from flamectl_operator.observed.cluster import ObservedCluster
 from flamectl_operator.observed.pods import NODE_NOT_REPORTING
@@ -122,7 +123,11 @@ class ConditionWriter:
 
 @dataclass(frozen=True)
 class ValidSpecConditions:
-    """The conditions that are known of a valid spec, and the facts from which they follow."""
+    """The conditions that are known of a valid spec, and the facts from which they follow.
+
+    Args:
+        warnings: Probable mistakes, and what has no effect, each with its path.
+    """
 
     writer: ConditionWriter
     observed: ObservedCluster
@@ -131,6 +136,7 @@ class ValidSpecConditions:
     health: Health
     before: FlameClusterStatus
     outcomes: Sequence[Outcome]
+    warnings: Sequence[str]
 
     def compute(self, *, midway: bool = False) -> tuple[Condition, ...]:
         """Compute the conditions.
@@ -216,10 +222,9 @@ class ValidSpecConditions:
 
     def _config_valid(self) -> Condition:
         """Return the condition of a valid spec; its message lists probable mistakes and fields without effect."""
-        warnings = self.effective.desired.warnings
-        if not warnings:
+        if not self.warnings:
             return self.writer.make(ConditionType.CONFIG_VALID, "Valid", "The spec is valid", status=True)
-        message = f"The spec is valid, with warnings: {'; '.join(warnings)}"
+        message = f"The spec is valid, with warnings: {'; '.join(self.warnings)}"
         return self.writer.make(ConditionType.CONFIG_VALID, "ValidWithWarnings", message, status=True)
 
     def _suspended(self) -> Condition:
@@ -237,6 +242,13 @@ class ValidSpecConditions:
         if not self.effective.desired.spec.paused:
             return self.writer.make(ConditionType.PAUSED, "NotPaused", "The operator follows the spec", status=False)
         return self.writer.make(ConditionType.PAUSED, PAUSED, _CHANGES_NOTHING, status=True)
+
+
+def misplaced(annotations: Mapping[str, str]) -> Iterator[str]:
+    """Yield what is wrong with annotations of a FlameCluster that belong elsewhere."""
+    if RESTARTED_AT_ANNOTATION in annotations:
+        path, place = f"metadata.annotations[{RESTARTED_AT_ANNOTATION}]", "podTemplate.metadata.annotations"
+        yield f"{path}: has no effect; to restart the Pods of a component, set it in its {place}"
 
 
 def invalid_spec_conditions(writer: ConditionWriter, message: str) -> tuple[Condition, ...]:

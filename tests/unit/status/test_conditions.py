@@ -73,7 +73,8 @@ def _judge(
     outstanding = cluster_plan(seen, wanted).needs
     problems = group_problems(seen, (), NOW)
     health = compute_health(seen, wanted, outstanding, problems, outcomes=issues)
-    conditions = ValidSpecConditions(WRITER, seen, wanted, outstanding, health, before, issues).compute()
+    facts = ValidSpecConditions(WRITER, seen, wanted, outstanding, health, before, issues, wanted.desired.warnings)
+    conditions = facts.compute()
     return {each.type: Said(each.status == "True", each.reason, each.message) for each in conditions}
 
 

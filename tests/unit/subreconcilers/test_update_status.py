@@ -7,12 +7,13 @@ from typing import Any
 import pytest
 from pytest_mock import MockerFixture
 
+from flamectl_operator.api.constants import RESTARTED_AT_ANNOTATION
 from flamectl_operator.kube.cache.changes import Change
 from flamectl_operator.kube.resources import PODS
 from flamectl_operator.reconcile.refusals import RefusedError
 from flamectl_operator.runtime.outcome import Result
 from flamectl_operator.subreconcilers.update_status import UpdateStatus
-from tests.unit.builders import desired, replicas
+from tests.unit.builders import desired, merged, replicas
 from tests.unit.subreconcilers.errors import Failure, broken, conflict, forbidden, lost, quota, refusal_of
 from tests.unit.subreconcilers.harness import KEY, SM_NAME, StepHarness, converged, edited, executor_name
 
@@ -393,3 +394,19 @@ async def test_refusal_stays_reported_while_passes_end_earlier() -> None:
 
     await world.run_pass()
     assert world.condition("Degraded")[0] == "False"
+
+
+async def test_wish_for_a_restart_that_stands_at_the_flame_cluster_itself_is_told() -> None:
+    world = await converged(replicas(1))
+    world.api.put("flameclusters", merged(world.api.objects["flameclusters", *KEY], {
+        "metadata": {"annotations": {RESTARTED_AT_ANNOTATION: "now"}},
+    }))  # fmt: skip
+    await world.run_pass()
+
+    assert world.deleted == []
+    status, reason, message = world.condition("ConfigValid")
+    assert (status, reason) == ("True", "ValidWithWarnings")
+    assert (
+        "annotations[flame.xflops.io/restarted-at]: has no effect; to restart the Pods of a component, set it in"
+        in message
+    )
