@@ -34,13 +34,13 @@ def asked(template: ComponentTemplate, kind: Kind, resource: str) -> tuple[str, 
     return max(found, key=_value)[0], tuple(quantity for _, quantity in found)
 
 
-def limit_field(template: ComponentTemplate | None, container: str, resource: str) -> str:
-    """Return the field that limits a container: its own, else that of its whole Pod; empty where the template has none."""
+def limit(template: ComponentTemplate | None, container: str, resource: str) -> tuple[str, str]:
+    """Return the field that limits a container, its own or else that of its whole Pod, and the limit; empty without one."""
     if template is None:
-        return ""
+        return "", ""
     spec = template.manifest["spec"]
     own = entry(spec, "containers", container) or entry(spec, "initContainers", container)
-    return next((field for field, _ in _asks(template, [own, spec], "limits", resource)), "")
+    return next(_asks(template, [own, spec], "limits", resource), ("", ""))
 
 
 def _value(ask: tuple[str, str]) -> Decimal:

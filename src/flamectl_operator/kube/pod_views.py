@@ -55,8 +55,19 @@ class ContainerState(View, frozen=True):
     terminated: ContainerStateTerminated | None = None
 
 
+class ContainerResources(View, frozen=True):
+    """The requests and limits of a container or a whole Pod; a limit is also the request where there is none."""
+
+    requests: dict[str, str] | None = None
+    limits: dict[str, str] | None = None
+
+
 class ContainerStatus(View, frozen=True):
-    """An entry of `containerStatuses` or `initContainerStatuses`."""
+    """An entry of `containerStatuses` or `initContainerStatuses`.
+
+    Its resources are those that the node gives the container, since Kubernetes 1.33; they are kept of a container that was killed
+    for its memory.
+    """
 
     name: str = ""
     restart_count: int = 0
@@ -66,6 +77,7 @@ class ContainerStatus(View, frozen=True):
     container_id: str = msgspec.field(default="", name="containerID")
     ready: bool = False
     started: bool | None = None
+    resources: ContainerResources | None = None
 
 
 class PodCondition(View, frozen=True):
@@ -81,13 +93,6 @@ class PodCondition(View, frozen=True):
     def last_transition_time(self) -> datetime | None:
         """The time of the condition's last change, if known."""
         return parse_time(self.since)
-
-
-class ContainerResources(View, frozen=True):
-    """The requests and limits of a container or a whole Pod; a limit is also the request where there is none."""
-
-    requests: dict[str, str] | None = None
-    limits: dict[str, str] | None = None
 
 
 class PodContainer(View, frozen=True):

@@ -28,7 +28,7 @@ from flamectl_operator.api.constants import CLUSTER_LABEL, KIND, SESSION_MANAGER
 from flamectl_operator.api.pod_template_rules import OWN_LABELS
 from flamectl_operator.desired import names
 from flamectl_operator.desired.digests import BINARY, NO_POLICY, TOO_LARGE, digested_data, digested_policy
-from flamectl_operator.kube.pod_views import PodView, Volume
+from flamectl_operator.kube.pod_views import ContainerStatus, PodView, Volume
 from flamectl_operator.kube.views import (
     REDUCED,
     TOO_LARGE_OWNER,
@@ -42,6 +42,7 @@ from flamectl_operator.kube.views import (
     ServiceView,
     View,
 )
+from flamectl_operator.observed.pod_problem import OOM_KILLED
 from flamectl_operator.runtime.lru_cache import LRUCache
 
 T = TypeVar("T", bound=KubernetesObject)
@@ -203,7 +204,25 @@ def bounded_pod(obj: PodView) -> PodView:
     """Return a Pod that shares with other Pods what many have in common. Only the address of a session manager is kept."""
     if obj.status.pod_ip and not obj.name.endswith(f"-{SESSION_MANAGER}"):
         obj = replace(obj, status=replace(obj.status, pod_ip=""))
-    return _sharing(bounded(_asking(obj)))
+    return _sharing(bounded(_with_few_resources(_asking(obj))))
+
+
+def _with_few_resources(pod: PodView) -> PodView:
+    """Return a Pod whose containers tell their resources only where they were killed for their memory."""
+    status = pod.status
+    inits, containers = map(_few_resources, (status.init_container_statuses, status.container_statuses))
+    return replace(pod, status=replace(status, init_container_statuses=inits, container_statuses=containers))
+
+
+def _few_resources(statuses: tuple[ContainerStatus, ...]) -> tuple[ContainerStatus, ...]:
+    return tuple(
+        each if each.resources is None or _killed(each) else replace(each, resources=None) for each in statuses
+    )
+
+
+def _killed(status: ContainerStatus) -> bool:
+    ends = (status.state.terminated, status.last_state.terminated)
+    return any(each is not None and each.reason == OOM_KILLED for each in ends)
 
 
 def _asking(pod: PodView) -> PodView:

@@ -6,14 +6,15 @@ import re
 from collections.abc import Iterable
 
 from flamectl_operator.api.constants import EXECUTOR_MANAGER, OBJECT_CACHE, SESSION_MANAGER, WAIT_CONTAINER
+from flamectl_operator.api.quantity import amount
 from flamectl_operator.desired.pod_template import ComponentTemplate
-from flamectl_operator.desired.resource_asks import limit_field
+from flamectl_operator.desired.resource_asks import limit
 from flamectl_operator.desired.unvalidated import entries
 from flamectl_operator.kube.pod_views import ContainerStatus
 from flamectl_operator.observed.component import Component
 from flamectl_operator.observed.executor import Executor
 from flamectl_operator.observed.object_cache import ObjectCache
-from flamectl_operator.observed.pod_problem import IMAGE_PULL_FAILED, REGISTRY, PodProblem, gist
+from flamectl_operator.observed.pod_problem import IMAGE_PULL_FAILED, OOM_KILLED, REGISTRY, PodProblem, gist
 from flamectl_operator.observed.scheduling import SCHEDULER_ERROR, UNSCHEDULABLE, schedulers_words
 from flamectl_operator.status import scheduling
 
@@ -40,6 +41,11 @@ _RUNTIME_STORAGE = "raise spec.executorManager.runtimeStorage.sizeLimit"
 _ADDED_LIMIT = "a webhook sets this limit, so raise it there"
 #: For an image of another registry than the template's, such as a mirror.
 _OTHER_IMAGE = "a webhook sets this image in place of {asked}, so correct it there"
+#: For a limit of memory that the template does not set, and for one in place of the template's.
+_FOREIGN_LIMIT = "a LimitRange or a webhook limits it to {had}: set {field}"
+_CHANGED_LIMIT = "a webhook or a resize of the Pod made its limit {had} in place of {asked}: raise it there"
+#: Bytes by which a limit may differ, because runtimes round it to pages.
+_PAGES = 2**16
 #: The words of a remedy before `imagePullSecrets`.
 _ADD_PULL = "add a Secret to"
 #: A field of the FlameCluster in a remedy.
@@ -79,6 +85,8 @@ def _tail(component: Component, problem: PodProblem, template: ComponentTemplate
         added = bool(problem.container) and problem.container not in template.container_names
         asked = _replaced_image(component, problem, template)
         advice = _ADDED if added else _OTHER_IMAGE.format(asked=asked) if asked else advice
+        if problem.reason == OOM_KILLED and not added:
+            advice = _other_limit(component, problem.container, template) or advice
     if problem.reason in (UNSCHEDULABLE, SCHEDULER_ERROR) and template is not None:
         words = schedulers_words(component.pod)
         if template.revision == component.revision:
@@ -112,7 +120,7 @@ def _names(component: Component, container: str, template: ComponentTemplate | N
             image = _INIT_IMAGE
     return {
         "container": place,
-        "memory_limit": limit_field(template, container or main, "memory") or f"{place}.resources.limits.memory",
+        "memory_limit": limit(template, container or main, "memory")[0] or f"{place}.resources.limits.memory",
         "image": image,
         "command": command,
         "template": f"{field}.podTemplate.spec",
@@ -136,6 +144,20 @@ def _replaced_image(component: Component, problem: PodProblem, template: Compone
     found = _image(statuses, problem.container)
     moved = bool(asked) and found != asked and found.partition("@")[0].endswith(f"/{REGISTRY.sub('', asked)}")
     return asked if moved else ""
+
+
+def _other_limit(component: Component, name: str, template: ComponentTemplate) -> str:
+    """Return what to do about a limit of memory that is not the template's; empty where it is, or where it is not known."""
+    status = component.pod.status
+    statuses = (each for each in (*status.init_container_statuses, *status.container_statuses) if each.name == name)
+    resources = next(statuses, ContainerStatus()).resources
+    had = (resources.limits or {}).get("memory") if resources is not None else None
+    field, asked = limit(template, name, "memory")
+    if not had or abs(amount(had) - amount(asked or 0)) < _PAGES:
+        return ""
+    if not field:
+        return _FOREIGN_LIMIT.format(had=had, field=f"{template.container_field(name)}.resources.limits.memory")
+    return _CHANGED_LIMIT.format(had=had, asked=asked)
 
 
 def _image(statuses: Iterable[ContainerStatus], name: str) -> str:

@@ -2,11 +2,20 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 
 from flamectl_operator.api.constants import EXECUTOR_MANAGER
 from flamectl_operator.api.status import FlameClusterStatus
-from flamectl_operator.kube.pod_views import ContainerResources, ContainerStatus, PodContainer, PodSpec
+from flamectl_operator.kube.pod_views import (
+    ContainerResources,
+    ContainerState,
+    ContainerStateWaiting,
+    ContainerStatus,
+    PodContainer,
+    PodSpec,
+)
+from flamectl_operator.reconcile.transform import bounded_pod
 from flamectl_operator.status.compute import StatusInput, compute_status
 from flamectl_operator.status.scheduling import remedy
 from tests.unit.builders import (
@@ -104,3 +113,47 @@ def test_failing_container_that_a_webhook_added_is_told_without_a_field_of_the_f
 
     assert str(found.message).endswith(advice)
     assert "spec." not in str(found.message)
+
+
+@pytest.mark.parametrize(
+    ("asked", "had", "advice"),
+    [
+        pytest.param("1Gi", "256Mi", "a webhook or a resize of the Pod made its limit 256Mi in place of 1Gi: raise it there",
+                     id="less"),
+        pytest.param("1Gi", "4Gi", "a webhook or a resize of the Pod made its limit 4Gi in place of 1Gi: raise it there",
+                     id="more"),
+        pytest.param("1Gi", "1073741824", f"raise {EM}.resources.limits.memory", id="the same"),
+        pytest.param("1500M", "1499996160", f"raise {EM}.resources.limits.memory", id="rounded to pages"),
+        pytest.param("1Gi", "", f"raise {EM}.resources.limits.memory", id="an older kubelet tells none"),
+        pytest.param("", "256Mi", f"a LimitRange or a webhook limits it to 256Mi: set {EM}.resources.limits.memory", id="none"),
+        pytest.param("", "", f"raise {EM}.resources.limits.memory", id="nothing known"),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("restarts", [False, True])
+def test_limit_at_which_a_container_was_killed_is_told_as_that_of_the_container(
+    asked: str, had: str, advice: str, *, restarts: bool
+) -> None:
+    changes = {"executorManager": {"resources": {"limits": {"memory": asked} if asked else {}}}}
+    resources = ContainerResources(limits={"memory": had}) if had else None
+    killed = msgspec.structs.replace(ended(EXECUTOR_MANAGER, 137, "OOMKilled"), resources=resources)
+    if restarts:
+        waits = ContainerState(waiting=ContainerStateWaiting("CrashLoopBackOff"))
+        killed = msgspec.structs.replace(killed, state=waits, last_state=killed.state, restart_count=1)
+    wanted = effective(changes)
+    pod = bounded_pod(
+        executor_pod(0, "failed" if not restarts else "starting", wanted=wanted.desired, containers=[killed])
+    )
+    seen = observed(session_manager(wanted=wanted.desired), pod, wanted=wanted)
+
+    [found] = compute_status(
+        StatusInput(FlameClusterStatus(), 1, seen, wanted, next_id=9, outcomes=()), NOW
+    ).unhealthy_pods
+
+    assert found.message == f'container "executor-manager": it was killed at its memory limit ({advice})'
+
+
+def test_resources_of_a_container_that_has_memory_left_are_not_kept() -> None:
+    resources = ContainerResources(limits={"memory": "1Gi"})
+    pod = executor_pod(0, containers=[msgspec.structs.replace(running(EXECUTOR_MANAGER), resources=resources)])
+
+    assert [each.resources for each in bounded_pod(pod).status.container_statuses] == [None]
