@@ -18,6 +18,10 @@ from flamectl_operator.runtime.text import one_line
 IMAGE_PULL_FAILED = "ImagePullFailed"
 CRASH_LOOP = "CrashLoopBackOff"
 OOM_KILLED = "OOMKilled"
+#: The kubelet's reason for a container that it cannot find.
+CONTAINER_LOST = "ContainerStatusUnknown"
+#: What containerd says of a container that it finds without a process when it starts, as after a restart of the node.
+_FOUND_ENDED = ("Unknown", 255)
 
 #: Reasons with which a container waits for an image that the kubelet cannot get, with the cause where the reason says it.
 IMAGE_REASONS = {
@@ -177,9 +181,9 @@ class PodProblem:
         cause: The cause in few words; may be empty.
         subject: The subject of the cause, such as an image; may be empty.
         container: The name of the container; empty where the whole Pod is concerned.
-        remedy: The advice for a person, with `{image}`, `{command}`, `{container}`, `{memory_limit}`, `{template}`, `{pod}`
-            and `{runtime_storage}` for the fields of the FlameCluster and the name of the Pod, which `status/remedies.py` knows;
-            may be empty.
+        remedy: The advice for a person, with `{image}`, `{command}`, `{container}`, `{memory_limit}`, `{template}`, `{pod}`,
+            `{node}` and `{runtime_storage}` for fields of the FlameCluster and for names, which `status/remedies.py` knows; may
+            be empty.
     """
 
     reason: str
@@ -242,6 +246,8 @@ def ended_problem(status: ContainerStatus, otherwise: str) -> PodProblem | None:
         return crash_loop(status.name, ended)
     if _ran_out_of_memory(ended):
         return _out_of_memory(status.name)
+    if _was_lost(ended):
+        return _lost(status.name)
     remedy = _REMEDIES.get(ended.reason, "see kubectl logs {pod}{of}")
     if ended.reason in _NEVER_BEGAN:
         return PodProblem(ended.reason, _start_cause(ended.message), f'container "{status.name}"', status.name, remedy)
@@ -271,6 +277,8 @@ def crash_loop(name: str, last: ContainerStateTerminated | None) -> PodProblem:
     """Return the problem of a container that the kubelet starts again and again."""
     if last is not None and _ran_out_of_memory(last):
         return _out_of_memory(name)
+    if last is not None and _was_lost(last):
+        return _lost(name)
     if last is not None and last.reason in _NEVER_BEGAN:
         return PodProblem(CRASH_LOOP, _start_cause(last.message), f'container "{name}"', name, _REMEDIES[last.reason])
     how = [f"it ended with exit code {last.exit_code}", one_line(last.message, MAX_CAUSE)] if last is not None else []
@@ -286,6 +294,15 @@ def _ran_out_of_memory(ended: ContainerStateTerminated) -> bool:
 def _out_of_memory(name: str) -> PodProblem:
     remedy = "raise {memory_limit}"
     return PodProblem(OOM_KILLED, "it was killed at its memory limit", f'container "{name}"', name, remedy)
+
+
+def _was_lost(ended: ContainerStateTerminated) -> bool:
+    return ended.reason == CONTAINER_LOST or (ended.reason, ended.exit_code) == _FOUND_ENDED
+
+
+def _lost(name: str) -> PodProblem:
+    cause, remedy = "its node lost it, as by a restart of the node", "see kubectl describe node {node}"
+    return PodProblem(CONTAINER_LOST, cause, f'container "{name}"', name, remedy)
 
 
 def _start_cause(message: str) -> str:

@@ -11,6 +11,7 @@ from ipaddress import IPv6Address, ip_address
 from flamectl_operator.api.constants import GRACE_ANNOTATION
 from flamectl_operator.kube.pod_views import ContainerStatus, PodCondition, PodView
 from flamectl_operator.observed.pod_problem import (
+    CONTAINER_LOST,
     OOM_KILLED,
     PodProblem,
     crash_loop,
@@ -260,7 +261,7 @@ def last_restart(pod: PodView) -> tuple[PodProblem, datetime] | None:
         return None
     at, status, ended = max(known, key=lambda each: each[0])
     problem = crash_loop(status.name, ended)
-    return replace(problem, reason=ended.reason or "Error"), at
+    return (problem if problem.reason == CONTAINER_LOST else replace(problem, reason=ended.reason or "Error")), at
 
 
 def failed_at(pod: PodView) -> datetime | None:

@@ -126,6 +126,7 @@ def _names(component: Component, container: str, template: ComponentTemplate | N
         "template": f"{field}.podTemplate.spec",
         "runtime_storage": _RUNTIME_STORAGE if isinstance(component, Executor) else _ADDED_LIMIT,
         "pod": component.name,
+        "node": component.pod.spec.node_name,
         "of": f" -c {container}" if place != field else "",
     }
 

@@ -207,6 +207,29 @@ def test_repeated_exit_keeps_the_reason_crash_loop(ended: ContainerStateTerminat
     assert ended_problem(again, "Terminated") == problem == waiting_problem(_waiting("CrashLoopBackOff", "", ended))
 
 
+@pytest.mark.parametrize(
+    "ended",
+    [
+        pytest.param(ContainerStateTerminated(255, "Unknown"), id="containerd after a restart of the node"),
+        pytest.param(ContainerStateTerminated(137, "ContainerStatusUnknown", "The container could not be located when the Pod "
+            "was terminated"), id="the kubelet cannot find it"),
+    ],
+)  # fmt: skip
+def test_container_that_its_node_lost_is_told_as_such(ended: ContainerStateTerminated) -> None:
+    at_once = ended_problem(ContainerStatus("main", state=ContainerState(terminated=ended)), "-")
+    again = waiting_problem(_waiting("CrashLoopBackOff", "", ended))
+    lost = PodProblem("ContainerStatusUnknown", "its node lost it, as by a restart of the node", 'container "main"')
+
+    assert [at_once, again] == [lost, lost]
+    assert {each and each.remedy for each in (at_once, again)} == {"see kubectl describe node {node}"}
+
+
+def test_exit_code_255_alone_is_that_of_the_program() -> None:
+    ended = ContainerStatus("main", state=ContainerState(terminated=ContainerStateTerminated(255, "Error")))
+
+    assert ended_problem(ended, "-") == PodProblem("Error", 'container "main" ended with exit code 255')
+
+
 def test_a_long_cause_is_cut() -> None:
     problem = waiting_problem(_waiting("CreateContainerError", "x" * 5000))
 

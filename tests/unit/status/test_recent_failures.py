@@ -117,6 +117,18 @@ def test_log_of_a_session_manager_that_was_replaced_is_not_advised() -> None:
     assert "it ended with exit code 137 (its log is gone with the Pod)" in str(status.message)
 
 
+def test_session_manager_whose_node_restarted_is_told_as_such() -> None:
+    last = ContainerState(terminated=ContainerStateTerminated(255, "Unknown", finished=text(NOW)))
+    restarted = msgspec.structs.replace(running(SESSION_MANAGER, restarts=1), last_state=last)
+
+    status = _status(session_manager(containers=[restarted]), executor_pod(0))
+
+    assert status.message == (
+        'Session manager failed at 12:00:00 UTC: ContainerStatusUnknown: container "session-manager": its node lost it, as by a '
+        "restart of the node (see kubectl describe node node-1)"
+    )
+
+
 def test_failure_that_is_seen_again_is_counted_once_and_changes_nothing() -> None:
     pods = (_killed(0), executor_pod(1))
     first = _status(*pods)
