@@ -38,7 +38,7 @@ from flamectl_operator.reconcile.cluster_reads import ClusterReads
 from flamectl_operator.reconcile.controller_context import ControllerContext
 from flamectl_operator.reconcile.delete_guard import NotSentError, delete_guard
 from flamectl_operator.reconcile.outcomes import undone
-from flamectl_operator.reconcile.refusals import REFUSALS, RefusedError, already_exists, never_admits
+from flamectl_operator.reconcile.refusals import REFUSALS, RefusedError, already_exists, room_helps
 from flamectl_operator.reconcile.renaming import Renaming
 from flamectl_operator.reconcile.repairs import Repairs
 from flamectl_operator.reconcile.write_count import WRITES
@@ -267,7 +267,7 @@ class ClusterIO(ClusterReads):
         self.repairs.failed(resource, name)
         # More room does not help a Pod that lacks a limit that the quota asks for.
         if isinstance(error, ForbiddenError) and error.quota and names.executor_id(self.owner.name, name) is None:
-            self._quota_refusals.add(name, helps=not never_admits(error))
+            self._quota_refusals.add(name, helps=room_helps(error, len(self.observe().group.live)))
         return RefusedError.of(error, template)
 
     async def _exists(self, resource: Resource[T], name: str) -> bool:

@@ -46,8 +46,9 @@ _BEFORE_CAUSE = re.compile(
 #: A field of an object as Kyverno names it: `/spec/containers/0/resources/`.
 _POINTER = re.compile(r"(?<=at path )/(spec|metadata)/([\w./~-]+?)/?(?=['\s]|$)")
 _INDEX, _BRACKETS = re.compile(r"(?<=/)\d+(?=/|$)"), r"[\g<0>]"
-#: The requests of a Pod and the bounds of a quota, as far as it lacks them: `requested: pods=1, used: pods=3, limited: pods=3`.
-_AMOUNTS = re.compile(r"requested: (\S+), used: \S+, limited: (\S+)")
+#: The requests of a Pod, what others use, and the bounds of a quota, as far as it lacks them: `requested: pods=1, used: pods=3,
+#: limited: pods=3`.
+_AMOUNTS = re.compile(r"requested: (\S+), used: (\S+), limited: (\S+)")
 _AMOUNT = re.compile(r"([\w./-]+)=([\w.]+)")
 #: Several complaints about one object, and the begin of each but the first. Kubernetes tells those about resources in any order.
 _COMPLAINTS = re.compile(r"((?:forbidden|invalid): \[)(.*)(\])$", re.DOTALL)
@@ -120,9 +121,23 @@ def _reason(error: ApiError, words: str) -> str:
 
 def never_admits(error: ApiError) -> bool:
     """Return whether a quota refuses a Pod that asks for more than the quota has, whatever else ends."""
-    found = _AMOUNTS.search(str(error))
-    asked, most = (dict(_AMOUNT.findall(part)) for part in found.groups()) if found is not None else ({}, {})
+    asked, _, most = _amounts(error)
     return any(amount(quantity) > amount(most[name]) for name, quantity in asked.items() if name in most)
+
+
+def room_helps(error: ApiError, executors: int) -> bool:
+    """Return whether the end of executors may help against the refusal by a quota.
+
+    A quota with scopes, such as a PriorityClass, may count other Pods alone. Then fewer Pods use it than there are executors.
+    """
+    _, used, _ = _amounts(error)
+    counted = next((amount(used[name]) for name in ("pods", "count/pods") if name in used), executors)
+    return counted >= executors and not never_admits(error)
+
+
+def _amounts(error: ApiError) -> list[dict[str, str]]:
+    found = _AMOUNTS.search(str(error))
+    return [dict(_AMOUNT.findall(part)) for part in (found.groups() if found is not None else ("", "", ""))]
 
 
 Failure = RefusedError | KubernetesError

@@ -456,6 +456,28 @@ async def test_pods_that_lose_identifying_metadata_are_not_created_without_end(
     assert world.condition("Degraded")[0] == "True"
 
 
+@pytest.mark.parametrize(
+    ("used", "stay"),
+    [
+        pytest.param("pods=1, limited: pods=1", True, id="a quota of a PriorityClass that executors do not have"),
+        pytest.param("count/pods=2, limited: count/pods=2", True, id="at least one executor does not count"),
+        pytest.param("pods=3, limited: pods=3", False, id="all executors may count"),
+        pytest.param("requests.cpu=1, limited: requests.cpu=1", False, id="of another resource"),
+    ],
+)
+async def test_executors_make_room_only_in_a_quota_that_may_count_them(used: str, *, stay: bool) -> None:
+    world = await converged(replicas(3))
+    world.api.remove("pods", SM_NAME)
+    asked = used.partition("=")[0]
+    words = f'pods "{SM_NAME}" is forbidden: exceeded quota: q, requested: {asked}=1, used: {used}'
+    world.api.fail("create", "pods", ForbiddenError(403, "Forbidden", words), name=SM_NAME, times=100)
+
+    await world.run_passes(5, seconds=60)
+
+    assert (world.deleted == []) is stay
+    assert world.condition("Degraded")[1] == "QuotaExceeded"
+
+
 async def test_unschedulable_session_manager_gets_the_room_of_idle_executors() -> None:
     """Its node was lost, and executors of the earlier session manager fill the other nodes."""
     world = await converged(replicas(3))
