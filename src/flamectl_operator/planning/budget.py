@@ -27,11 +27,6 @@ class Budget:
         return cls(1 if unavailable == surge == 0 else min(unavailable, replicas), surge)
 
 
-def surge(strategy: UpdateStrategy, replicas: int) -> int:
-    """Return how many executors may exist beyond the wanted number while stale ones are replaced."""
-    return Budget.of(strategy, replicas).surge if strategy.type == "RollingUpdate" else 0
-
-
 def floor(strategy: UpdateStrategy, replicas: int) -> int:
     """Return how many of the wanted executors must serve, whatever the operator deletes."""
     return replicas - Budget.of(strategy, replicas).unavailable

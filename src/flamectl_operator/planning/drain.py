@@ -17,7 +17,6 @@ from flamectl_operator.flame.knowledge import RECENT_SNAPSHOT_SECONDS, Phase
 from flamectl_operator.flame.snapshot import Load
 from flamectl_operator.observed.cluster import ObservedCluster
 from flamectl_operator.observed.executor import Executor
-from flamectl_operator.planning.budget import surge
 from flamectl_operator.planning.effective_group import EffectiveGroup
 from flamectl_operator.planning.group_comparison import GroupComparison
 from flamectl_operator.planning.parts import Deletion, DrainPlan, DrainReason
@@ -80,7 +79,7 @@ def undecided(group: PlannedGroup) -> bool:
 def occupied(group: GroupComparison) -> int:
     """Return how many places of executors are taken, also by stale ones that drain, unless the surge has room for them."""
     keep = sum(executor.drain_reason == DrainReason.STALE for executor in group.observed.draining)
-    room = surge(group.effective.update_strategy, group.effective.replicas) - len(group.to_replace)
+    room = group.effective.surge - len(group.to_replace)
     return len(group.observed.live) + max(0, keep - max(0, room))
 
 

@@ -8,7 +8,7 @@ from flamectl_operator.api.update_strategy import UpdateStrategy
 from flamectl_operator.desired.cluster import DesiredGroup
 from flamectl_operator.observed.executor import Executor
 from flamectl_operator.planning.autoscaling import Scaling
-from flamectl_operator.planning.budget import surge
+from flamectl_operator.planning.budget import Budget
 from flamectl_operator.planning.replacement_backoff import ReplacementBackoff
 from flamectl_operator.settings.model import FlameSettings
 
@@ -40,7 +40,8 @@ class EffectiveGroup:
     @property
     def surge(self) -> int:
         """The most executors beyond the number asked for while stale ones are replaced."""
-        return surge(self.update_strategy, self.wanted_replicas)
+        strategy = self.update_strategy
+        return Budget.of(strategy, self.wanted_replicas).surge if strategy.type == "RollingUpdate" else 0
 
     @property
     def drain_timeout(self) -> float:

@@ -14,7 +14,7 @@ from flamectl_operator.observed import scheduling
 from flamectl_operator.observed.detached import DETACHED_RECHECK_SECONDS, lost_metadata
 from flamectl_operator.observed.executor import Executor
 from flamectl_operator.observed.working_time import terminal_since
-from flamectl_operator.planning.budget import floor, surge
+from flamectl_operator.planning.budget import floor
 from flamectl_operator.planning.deletion import deletion_order, given_up_at
 from flamectl_operator.planning.drain import occupied, split_drainable, undecided
 from flamectl_operator.planning.effective_group import EffectiveGroup
@@ -82,7 +82,7 @@ def _wanted_now(group: PlannedGroup) -> int:
     stale = group.cluster.deletable(group.to_replace)
     if replicas == 0:
         return replicas
-    most = replicas + (min(surge(group.effective.update_strategy, replicas), len(stale)) if stale else 0)
+    most = replicas + min(group.effective.surge, len(stale))
     if not prerequisites.session_manager_first and not prerequisites.object_caches_first:
         return most
     return max(replicas, min(len(group.observed.live), most))
