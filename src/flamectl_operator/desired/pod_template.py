@@ -59,6 +59,7 @@ class ComponentTemplate:
         rendered: The hash of the manifest, which also changes with the operator's version and settings.
         asked: The spec of the author's podTemplate.
         claim_volume: Name of the volume for which each Pod has a claim of its own, named like the Pod; empty without one.
+        number: The field of the component that says how many of its Pods there are.
     """
 
     manifest: dict[str, Any]
@@ -67,6 +68,7 @@ class ComponentTemplate:
     component: str
     asked: dict[str, Any]
     claim_volume: str = ""
+    number: str = "replicas"
 
     def explain(self, message: str) -> str:
         """Return what the API server says about a Pod, with the component and the paths of the FlameCluster."""

@@ -106,7 +106,7 @@ def _quota(words: str, template: ComponentTemplate | None) -> str:
             return "raise the quota; kubectl describe quota tells its scopes, by which it may count only some Pods"
         if template.component == SESSION_MANAGER:
             return "raise the quota, or delete other Pods"
-        return f"lower {template.field}.replicas, or raise the quota"
+        return f"lower {template.field}.{template.number}, or raise the quota"
     return f"{_to_change(name, requested[2] if requested is not None else '', template)}, or raise the quota"
 
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from flamectl_operator.desired import names
+from flamectl_operator.desired.pod_template import ComponentTemplate
 from flamectl_operator.desired.pods import executor_annotations
 from flamectl_operator.kube.errors import AlreadyExistsError, KubernetesError
 from flamectl_operator.kube.resources import PODS
@@ -16,16 +17,13 @@ from flamectl_operator.reconcile.base import PlannedStep
 from flamectl_operator.reconcile.batch import time_limit
 from flamectl_operator.reconcile.executor_removal import ExecutorRemoval
 from flamectl_operator.reconcile.reconcile_pass import Pass
-from flamectl_operator.reconcile.refusals import RefusedError, primary_error
+from flamectl_operator.reconcile.refusals import primary_error
 from flamectl_operator.runtime.outcome import DONE, Outcome, combine, wait
 
 #: The most ranges of ids in an event.
 MAX_RANGES = 5
-#: The field that lets fewer executors exist, in an advice, and the one that does so for an executor of the surge.
-_SPARES = (
-    "lower spec.executorManager.replicas",
-    "lower spec.executorManager.updateStrategy.rollingUpdate.maxSurge",
-)
+#: The field of `spec.executorManager` that says how many executors there are beyond the wanted number.
+_SURGE = "updateStrategy.rollingUpdate.maxSurge"
 
 
 class ScaleExecutors(PlannedStep[ScalePlan]):
@@ -58,13 +56,14 @@ class ScaleExecutors(PlannedStep[ScalePlan]):
         wanted, churn = pass_.effective.group.replicas, pass_.io.repairs.churn
         if (deferral := churn.hold(names.executor(pass_.io.owner.name, 0), wanted)) is not None:
             return deferral
-        await pass_.dry_runs.altered_executor(pass_.effective.desired.group.template, pass_.ids.trial_name_id)
+        template = pass_.effective.desired.group.template
+        await pass_.dry_runs.altered_executor(template, pass_.ids.trial_name_id)
         pass_.ids.hear(pass_.observe())
         if pass_.ids.exhausted:
             return outcomes.no_ids_left()
         ids = pass_.ids.take(plan.create)
         before = len(pass_.observe().group.live)
-        creation = _Creation(pass_)
+        creation = _Creation(pass_, template if before < wanted else replace(template, number=_SURGE))
         accepted, owner = pass_.io.stores.executors_accepted, pass_.io.owner
         if accepted.by_another(owner.namespace, owner.uid, pass_.clock.monotonic()):
             pass_.slow_start.expect_success()
@@ -79,8 +78,7 @@ class ScaleExecutors(PlannedStep[ScalePlan]):
             )
         if result.errors:
             accepted.note_refusal(owner.namespace)
-            error = primary_error(result.errors)
-            raise _of_surge(error) if before >= pass_.effective.group.replicas else error
+            raise primary_error(result.errors)
         if creation.created:
             accepted.note(owner.namespace, owner.uid, pass_.clock.monotonic())
         if creation.taken:
@@ -98,6 +96,7 @@ class _Creation:
     """
 
     pass_: Pass
+    template: ComponentTemplate
     created: set[int] = field(default_factory=set)
     taken: set[int] = field(default_factory=set)
     lost: set[int] = field(default_factory=set)
@@ -114,10 +113,10 @@ class _Creation:
             RefusedError: The API server rejects the executor.
             KubernetesError: The executor was not created, or the outcome is unknown.
         """
-        pass_ = self.pass_
+        pass_, template = self.pass_, self.template
         if pass_.io.superseded:
             return
-        template, name = pass_.effective.desired.group.template, names.executor(pass_.io.owner.name, executor_id)
+        name = names.executor(pass_.io.owner.name, executor_id)
         manifest = template.pod(name, executor_annotations(pass_.io.session_manager_incarnation))
         try:
             pod = await pass_.io.create(PODS, manifest, template)
@@ -130,13 +129,6 @@ class _Creation:
         else:
             self.created.add(executor_id)
             pass_.dry_runs.check_executor(template, pod, manifest)
-
-
-def _of_surge(error: Exception) -> Exception:
-    """Return the error of an executor beyond the wanted number, which a smaller surge spares in place of fewer replicas."""
-    if not isinstance(error, RefusedError):
-        return error
-    return RefusedError(error.reason, str(error).replace(*_SPARES))
 
 
 def span(cluster: str, ids: set[int]) -> str:
