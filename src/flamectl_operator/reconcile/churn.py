@@ -7,23 +7,22 @@ after changes of the spec, do not count.
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
 from flamectl_operator.desired import names
-from flamectl_operator.kube.resources import PODS, Resource
 from flamectl_operator.runtime.clock import Clock
 from flamectl_operator.runtime.outcome import Outcome, blocked, wait
 
-#: The reason for Pods that something keeps deleting.
+#: The reason for objects that somebody keeps changing, and for Pods that something keeps deleting.
 CONTENTION: Final = "Contention"
+#: The shortest wait, in seconds, because rounding may leave a wait so short that it does not move the clock.
+SHORTEST_WAIT = 0.001
 #: Seconds for which a creation counts.
 WINDOW = 10.0
-#: Creations within `WINDOW` that hold back the next one, for each wanted Pod and at least.
-TIMES, AT_LEAST = 3, 10
-#: Seconds for which the status tells of a creation that was held back.
-TOLD_FOR = 60.0
-#: The shortest wait, in seconds, because rounding may leave a wait so short that it does not move the clock.
-_SHORTEST_WAIT = 0.001
+#: The creations within `WINDOW` after which the next one is held back: for each wanted Pod, and at least.
+PER_WANTED_POD, AT_LEAST = 3, 10
+#: Seconds for which the status reports a creation that was held back.
+REPORTED_SECONDS = 60.0
 
 _MESSAGE = (
     "{} vanish again and again soon after their creation, so the operator creates others only a few times in 10 s. Stop the"
@@ -32,13 +31,16 @@ _MESSAGE = (
 
 
 class Churn:
-    """The latest creations of one FlameCluster's Pods, by component. They may be lost without harm."""
+    """The latest creations of one FlameCluster's Pods. They may be lost without harm.
+
+    The executors count together, because each has a name of its own. A Pod with a fixed name counts alone.
+    """
 
     def __init__(self, clock: Clock, cluster: str) -> None:
         self._clock = clock
         self._cluster = cluster
-        #: When Pods were created, and how many; deletions by the operator count as less than none.
-        self._created: dict[str, list[tuple[float, int]]] = {}
+        #: When Pods were created, each as 1, and when the operator deleted some, each as -1; by their words in the message.
+        self._counts: dict[str, list[tuple[float, int]]] = {}
         #: When a creation was held back for the last time.
         self._held: dict[str, float] = {}
 
@@ -46,29 +48,35 @@ class Churn:
         """Return the wait before a Pod may be created; None when it may be created now.
 
         Args:
-            pod: Its name. All executors count together, because each has a name of its own.
+            pod: Its name; that of any executor stands for all executors.
             wanted: How many such Pods are wanted.
         """
-        what, now, most = self._what(pod), self._clock.monotonic(), max(AT_LEAST, TIMES * wanted)
-        recent = self._created[what] = [each for each in self._created.get(what, ()) if each[0] > now - WINDOW]
+        words, now, most = self._words(pod), self._clock.monotonic(), max(AT_LEAST, PER_WANTED_POD * wanted)
+        recent = self._counts[words] = [each for each in self._counts.get(words, ()) if each[0] > now - WINDOW]
         if sum(count for _, count in recent) < most:
             return None
-        self._held[what] = now
-        return wait(CONTENTION, "", max(recent[0][0] + WINDOW - now, _SHORTEST_WAIT))
+        self._held[words] = now
+        return wait(CONTENTION, "", max(recent[0][0] + WINDOW - now, SHORTEST_WAIT))
 
-    def note(self, resource: Resource[Any], name: str, count: int = 1) -> None:
-        """Count an object if it is a Pod: one that the operator created, or with -1 one that it deleted."""
-        if resource is PODS:
-            self._created.setdefault(self._what(name), []).append((self._clock.monotonic(), count))
+    def note_created(self, pod: str) -> None:
+        """Count a Pod that the operator created."""
+        self._note(pod, 1)
+
+    def note_deleted(self, pod: str) -> None:
+        """Count a Pod that the operator deleted, so that its replacement does not count."""
+        self._note(pod, -1)
 
     def contentions(self) -> tuple[Outcome, ...]:
-        """Return the outcomes for components whose creations were held back lately."""
+        """Return the outcomes for Pods whose creation was held back lately."""
         now = self._clock.monotonic()
-        self._held = {what: at for what, at in self._held.items() if at + TOLD_FOR > now}
+        self._held = {words: at for words, at in self._held.items() if at + REPORTED_SECONDS > now}
         return tuple(
-            blocked(CONTENTION, _MESSAGE.format(what), max(at + TOLD_FOR - now, _SHORTEST_WAIT))
-            for what, at in sorted(self._held.items())
+            blocked(CONTENTION, _MESSAGE.format(words), max(at + REPORTED_SECONDS - now, SHORTEST_WAIT))
+            for words, at in sorted(self._held.items())
         )
 
-    def _what(self, pod: str) -> str:
+    def _note(self, pod: str, count: int) -> None:
+        self._counts.setdefault(self._words(pod), []).append((self._clock.monotonic(), count))
+
+    def _words(self, pod: str) -> str:
         return f'Pods "{pod}"' if names.executor_id(self._cluster, pod) is None else "Executors"

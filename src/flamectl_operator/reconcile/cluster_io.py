@@ -113,9 +113,10 @@ class ClusterIO(ClusterReads):
             self.check_age(resource, before, created, created=True)
         self._creations += 1
         store.absorb(created)
-        if resource is PODS and names.executor_id(self.owner.name, name) is not None:
-            self.detached.note_created(name)
-        self.repairs.churn.note(resource, name)
+        if resource is PODS:
+            self.repairs.churn.note_created(name)
+            if names.executor_id(self.owner.name, name) is not None:
+                self.detached.note_created(name)
         return created
 
     async def patch(self, resource: Resource[T], name: str, changes: Mapping[str, Any]) -> T | None:
@@ -212,7 +213,8 @@ class ClusterIO(ClusterReads):
                 return False
         else:
             self.stores.of(resource).absorb_deletion(child, response)
-        self.repairs.churn.note(resource, child.name, -1)
+        if resource is PODS:
+            self.repairs.churn.note_deleted(child.name)
         return True
 
     async def check_namespace(self) -> None:

@@ -14,7 +14,7 @@ import msgspec
 
 from flamectl_operator.kube.resources import Resource
 from flamectl_operator.kube.views import KubernetesObject
-from flamectl_operator.reconcile.churn import CONTENTION, Churn
+from flamectl_operator.reconcile.churn import CONTENTION, SHORTEST_WAIT, Churn
 from flamectl_operator.reconcile.outcomes import undone
 from flamectl_operator.runtime.bucket import Bucket
 from flamectl_operator.runtime.clock import Clock
@@ -27,8 +27,6 @@ RATE, BURST = 1.0, 2
 CONTENDED_AFTER = 6
 #: Seconds without a repair that end a series.
 PAUSE = 60.0
-#: The shortest wait, in seconds, because rounding may leave a wait so short that it does not move the clock.
-SHORTEST_WAIT = 0.001
 #: The field manager of this operator, which the API server takes from the User-Agent.
 _OURS = "flamectl-operator"
 #: The most characters of a field manager that are shown, as many as Kubernetes allows.
