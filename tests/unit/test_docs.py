@@ -379,7 +379,7 @@ _REASONED = {
     "blocked": 0,
     "stop": 0,
     "wait_until": 0,
-    "record_event": 0,
+    "record_normal": 0,
     "record_warning": 0,
     "RefusedError": 0,
     "PodProblem": 0,

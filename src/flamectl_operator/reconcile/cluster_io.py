@@ -9,9 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
-import structlog
-
-from flamectl_operator.api.constants import API_VERSION, CLUSTER_LABEL, KIND
+from flamectl_operator.api.constants import CLUSTER_LABEL
 from flamectl_operator.desired import names
 from flamectl_operator.desired.common_metadata import CommonMetadata
 from flamectl_operator.desired.metadata import Identity
@@ -22,18 +20,17 @@ from flamectl_operator.kube.errors import (
     ConflictError,
     ForbiddenError,
     KubernetesError,
-    NamespaceTerminatingError,
     NotFoundError,
     UndecodableError,
 )
-from flamectl_operator.kube.events import ObjectReference
 from flamectl_operator.kube.http.request import Guard
 from flamectl_operator.kube.pod_views import PodView
-from flamectl_operator.kube.resources import CONFIG_MAPS, PODS, Resource
+from flamectl_operator.kube.resources import PODS, Resource
 from flamectl_operator.kube.views import KubernetesObject
 from flamectl_operator.observed import pods
 from flamectl_operator.observed.cluster import ObservedCluster
 from flamectl_operator.planning.deletion import terminates_as_asked
+from flamectl_operator.reconcile.cluster_events import ClusterEvents
 from flamectl_operator.reconcile.cluster_reads import ClusterReads
 from flamectl_operator.reconcile.controller_context import ControllerContext
 from flamectl_operator.reconcile.delete_guard import NotSentError, delete_guard
@@ -42,9 +39,6 @@ from flamectl_operator.reconcile.refusals import REFUSALS, RefusedError, already
 from flamectl_operator.reconcile.renaming import Renaming
 from flamectl_operator.reconcile.repairs import Repairs
 from flamectl_operator.reconcile.write_count import WRITES
-from flamectl_operator.runtime.turns import in_turn
-
-_LOG = structlog.get_logger(component="controller")
 
 T = TypeVar("T", bound=KubernetesObject)
 
@@ -58,8 +52,9 @@ class ClusterIO(ClusterReads):
 
     def __init__(self, owner: Identity, context: ControllerContext, lock: Guard) -> None:
         super().__init__(owner, context)
-        self._events = context.events
         self._lock = lock
+        #: The events about the FlameCluster.
+        self.events = ClusterEvents(owner, context)
         #: The latest repairs of children.
         self.repairs = Repairs(context.clock, owner.name)
         self._renaming = Renaming(context.client, owner.namespace)
@@ -67,8 +62,6 @@ class ClusterIO(ClusterReads):
         self.deleted: set[str] = set()
         #: When the pass began, how many objects it has created, and the seconds that the last such pass took for each.
         self._begun_at, self._creations, self._creation_seconds = 0.0, 0, 0.0
-        #: Whether the namespace is being deleted, so that children that vanish need no warning.
-        self.namespace_going = False
         #: The labels and annotations that all children have in common.
         self.common = CommonMetadata()
 
@@ -217,47 +210,10 @@ class ClusterIO(ClusterReads):
             self.repairs.churn.note_deleted(child.name)
         return True
 
-    async def check_namespace(self) -> None:
-        """Find out by a dry run whether the namespace is being deleted, because the operator may not read namespaces.
-
-        Kubernetes refuses each creation in such a namespace before it looks at the object. Another refusal says that it is not.
-        """
-        metadata = {"name": names.config_map(self.owner.name), "namespace": self.owner.namespace}
-        manifest = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata}
-        try:
-            await self.client.dry_run_create(CONFIG_MAPS, self.owner.namespace, manifest)
-        except NamespaceTerminatingError:
-            self.namespace_going = True
-        except KubernetesError:
-            return
-
-    def record_event(self, reason: str, message: str) -> None:
-        """Record a Normal event about the FlameCluster, and log it."""
-
-        def record() -> None:
-            _LOG.info(message, reason=reason)
-            self._events.event(self.reference, "Normal", reason, message)
-
-        in_turn(record)
-
-    def record_warning(self, reason: str, message: str) -> None:
-        """Record a Warning event about the FlameCluster, and log it; in a namespace that is being deleted it is no warning."""
-
-        def record() -> None:
-            (_LOG.info if self.namespace_going else _LOG.warning)(message, reason=reason)
-            self._events.event(self.reference, "Warning", reason, message)
-
-        in_turn(record)
-
     def forget_deleted(self, observed: ObservedCluster) -> None:
         """Forget deletions of Pods that are gone."""
         if self.deleted:
             self.deleted &= {component.pod.uid for component in observed.components}
-
-    @property
-    def reference(self) -> ObjectReference:
-        """The reference to the FlameCluster in events."""
-        return ObjectReference(API_VERSION, KIND, self.owner.namespace, self.owner.name, self.owner.uid)
 
     async def _refused(
         self, error: ApiError, resource: Resource[Any], name: str, template: ComponentTemplate | None

@@ -145,10 +145,10 @@ class ClusterState:
     async def _record_losses(self, observed: ObservedCluster) -> None:
         if self._seen is not None and self._seen is not observed:
             losses = list(loss_events(self._seen, observed, self._io.deleted))
-            if (losses or observed.must_stay - self._seen.must_stay) and not self._io.namespace_going:
-                await self._io.check_namespace()
+            if (losses or observed.must_stay - self._seen.must_stay) and not self._io.events.namespace_going:
+                await self._io.events.check_namespace()
             for loss in losses:
-                self._io.record_warning(loss.reason, loss.message)
+                self._io.events.record_warning(loss.reason, loss.message)
         self._seen = observed
         self._io.forget_deleted(observed)
 

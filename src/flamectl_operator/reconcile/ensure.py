@@ -65,7 +65,7 @@ async def ensure(io: ClusterIO, child: Child[T], effective: EffectiveSpec) -> Ou
             existing = await io.refresh(resource, name)
         else:
             if not io.repairs.record(resource, name, None):
-                io.record_event(f"{resource.kind}Created", f'Created {resource.kind} "{name}"')
+                io.events.record_normal(f"{resource.kind}Created", f'Created {resource.kind} "{name}"')
             if not created.controlled_by(io.owner.uid):
                 return io.repairs.undone(resource, name, {"metadata": {"ownerReferences": None}})
             left = child.patch(created, manifest)
@@ -82,7 +82,7 @@ async def _ensure_absent(io: ClusterIO, resource: Resource[T], name: str) -> Out
         return wait("Terminating", awaited_end(resource.kind, existing))
     if not await io.delete(resource, existing):
         return changed()
-    io.record_event(
+    io.events.record_normal(
         f"{resource.kind}Deleted", f'Deleted {resource.kind} "{name}", because the FlameCluster asks for none'
     )
     return DONE
@@ -118,15 +118,15 @@ def _record_update(
     fields = fields_of(changes)
     if by_hand:
         message = f'Restored {resource.kind} "{name}", because somebody edited {fields}'
-        io.record_warning(f"{resource.kind}Updated", message)
+        io.events.record_warning(f"{resource.kind}Updated", message)
     else:
         message = f'Updated {resource.kind} "{name}" to match the FlameCluster: {fields}'
-        io.record_event(f"{resource.kind}Updated", message)
+        io.events.record_normal(f"{resource.kind}Updated", message)
 
 
 async def _recreate(io: ClusterIO, resource: Resource[T], child: T, cause: str) -> Outcome:
     """Delete a child that cannot be patched; the next pass creates it again."""
     if not await io.delete(resource, child):
         return changed()
-    io.record_event(f"{resource.kind}Deleted", f'Deleted {resource.kind} "{child.name}", because {cause}')
+    io.events.record_normal(f"{resource.kind}Deleted", f'Deleted {resource.kind} "{child.name}", because {cause}')
     return wait("Terminating", "", 0)  # the watch may not show it, so there may be no event

@@ -69,7 +69,7 @@ class ExecutorRemoval:
 
         result = await in_parallel(executors, self._io.writes_in_flight, mark, self._in_time)
         if marked:
-            self._io.record_event("ExecutorsDraining", f"Draining {listed(marked)}: {why}")
+            self._io.events.record_normal("ExecutorsDraining", f"Draining {listed(marked)}: {why}")
         return batch_end(result, len(marked))
 
     def _still_due(self, executor: Executor) -> bool:

@@ -53,7 +53,7 @@ class NamedPod:
             pod = await io.create(PODS, manifest, template)
         except AlreadyExistsError:
             return await self._find()
-        io.record_event(f"{self.event}Created", f'Created {self.what} Pod "{self.name}"')
+        io.events.record_normal(f"{self.event}Created", f'Created {self.what} Pod "{self.name}"')
         self.pass_.dry_runs.check_named(template, f"the {self.what} is", pod, manifest)
         # A webhook may have removed the label, and then the watch does not show the Pod.
         return DONE if CLUSTER_LABEL in pod.labels else await self._recover(pod)
@@ -72,7 +72,7 @@ class NamedPod:
         if not await io.delete(PODS, pod, grace_period_seconds=grace, unchanged=unchanged, still_due=still_due):
             return outcomes.changed()
         how = "Force-deleted" if forced else "Deleted"
-        io.record_event(f"{self.event}Deleted", f'{how} {self.what} Pod "{pod.name}": {why}')
+        io.events.record_normal(f"{self.event}Deleted", f'{how} {self.what} Pod "{pod.name}": {why}')
         return DONE
 
     async def find_unlabelled(self, otherwise: Outcome) -> Outcome:
@@ -95,7 +95,7 @@ class NamedPod:
         if (left := self.repair(repaired)) is not None:
             return io.repairs.undone(PODS, pod.name, left)
         if "labels" in changes["metadata"] and not io.repairs.record(PODS, pod.name, pod):
-            io.record_event(f"{self.event}Repaired", f'Restored labels of Pod "{pod.name}"')
+            io.events.record_normal(f"{self.event}Repaired", f'Restored labels of Pod "{pod.name}"')
         return DONE
 
     async def _find(self) -> Outcome:

@@ -123,13 +123,13 @@ def _ends_with_its_namespace(pass_: Pass, result: Result) -> bool:
     """Return whether all errors come from the deletion of the namespace, which may take the permissions before the rest."""
     io = pass_.io
     if any(isinstance(error, NamespaceTerminatingError) for error in result.errors):
-        io.namespace_going = True
+        io.events.namespace_going = True
     return all(isinstance(error, NamespaceTerminatingError) or _is_of_rbac(error, io) for error in result.errors)
 
 
 def _is_of_rbac(error: Exception, io: ClusterIO) -> bool:
     reason = error.reason if isinstance(error, RefusedError) else ""
-    return io.namespace_going and (isinstance(error, ForbiddenError) or reason == PERMISSION_DENIED)
+    return io.events.namespace_going and (isinstance(error, ForbiddenError) or reason == PERMISSION_DENIED)
 
 
 def _how_ended(result: Result) -> str:

@@ -151,7 +151,9 @@ class StoredStatus:
         if stored.metadata.resource_version != version:
             self._log_turn(earlier, status)
             for kind, reason, message in condition_events(earlier, status):
-                (self._io.record_warning if kind == "Warning" else self._io.record_event)(reason, message)
+                (self._io.events.record_warning if kind == "Warning" else self._io.events.record_normal)(
+                    reason, message
+                )
 
     def _postponement(self, before: dict[str, Any], wire: dict[str, Any], now: float) -> Outcome | None:
         """Return the reason why this status is not written now; None if it is."""

@@ -60,8 +60,8 @@ class DrainExecutors(PlannedStep[DrainPlan]):
         for reason, executors in by_reason(plan.delete, gone).items():
             text = f"Removed {listed(executors)}: {reason}"
             if reason is Deletion.TIMED_OUT:
-                pass_.io.record_warning("DrainTimedOut", text)
+                pass_.io.events.record_warning("DrainTimedOut", text)
             else:
-                pass_.io.record_event("ExecutorsRemoved", text)
+                pass_.io.events.record_normal("ExecutorsRemoved", text)
         raise_failure(result)
         return DONE

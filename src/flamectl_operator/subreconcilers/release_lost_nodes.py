@@ -51,7 +51,7 @@ class ReleaseLostNodes(Subreconciler):
         if not (found := pass_.ids.incredible):
             return
         pass_.ids.incredible = ()
-        pass_.io.record_warning(
+        pass_.io.events.record_warning(
             "ForeignNodes",
             f"Flame lists the node {listing(found, 1)}, but the next executor gets the id {pass_.ids.next_id}. The operator "
             "leaves these nodes alone. If no such executor runs, release them with Flame's ReleaseNode",

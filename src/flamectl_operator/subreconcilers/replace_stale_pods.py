@@ -70,7 +70,7 @@ class ReplaceStalePods(PlannedStep[RolloutPlan]):
         revision, changes = pass_.effective.desired.group.template.revision, pass_.spec_changes.executors
         for reason, chosen in by_reason(plan.delete, result.deleted).items():
             why = why_replaced(chosen, revision, changes) if reason == STALE else reason
-            pass_.io.record_event("ExecutorsReplaced", f"Deleted {listed(chosen)} for replacement: {why}")
+            pass_.io.events.record_normal("ExecutorsReplaced", f"Deleted {listed(chosen)} for replacement: {why}")
         why = why_replaced(plan.drain, revision, changes)
         return combine([result.outcome(), await removal.mark(plan.drain, DrainReason.STALE, why)])
 

@@ -43,7 +43,7 @@ class ScaleExecutors(PlannedStep[ScalePlan]):
         result = await removal.delete([executor for executor, _ in plan.deletes])
         for why, removed in by_reason(plan.deletes, result.deleted).items():
             count = f" ({before} -> {before - len(removed)})" if why == plan.surplus else ""
-            pass_.io.record_event("ExecutorsRemoved", f"Removed {listed(removed)}: {why}{count}")
+            pass_.io.events.record_normal("ExecutorsRemoved", f"Removed {listed(removed)}: {why}{count}")
         drained = await removal.mark(plan.drain, DrainReason.SURPLUS, plan.surplus)
         return combine([result.outcome(), drained])
 
@@ -72,7 +72,7 @@ class ScaleExecutors(PlannedStep[ScalePlan]):
         )
         pass_.ids.give_back(set(ids) - creation.used)
         if creation.created:
-            pass_.io.record_event(
+            pass_.io.events.record_normal(
                 "ExecutorsCreated",
                 f"Created {span(pass_.io.owner.name, creation.created)} ({before} -> {before + len(creation.created)})",
             )

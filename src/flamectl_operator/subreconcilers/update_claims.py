@@ -58,9 +58,9 @@ class UpdateClaims(PlannedStep[ClaimPlan]):
             message = (
                 f'Created PersistentVolumeClaim "{desired.name}" in place of a claim that vanished; it holds no data'
             )
-            pass_.io.record_warning("ClaimReplaced", message)
+            pass_.io.events.record_warning("ClaimReplaced", message)
         else:
-            pass_.io.record_event("ClaimCreated", f'Created PersistentVolumeClaim "{desired.name}"')
+            pass_.io.events.record_normal("ClaimCreated", f'Created PersistentVolumeClaim "{desired.name}"')
         return DONE
 
     async def _find(self, pass_: Pass, desired: DesiredClaim) -> Outcome:
@@ -95,7 +95,7 @@ class UpdateClaims(PlannedStep[ClaimPlan]):
         if left is not None:
             return pass_.io.repairs.undone(CLAIMS, claim.name, left)
         if not pass_.io.repairs.record(CLAIMS, claim.name, claim):
-            pass_.io.record_event("ClaimUpdated", f'Updated PersistentVolumeClaim "{claim.name}"')
+            pass_.io.events.record_normal("ClaimUpdated", f'Updated PersistentVolumeClaim "{claim.name}"')
         return DONE
 
     async def _remove(self, pass_: Pass, claim: PersistentVolumeClaimView) -> Outcome:
@@ -106,7 +106,9 @@ class UpdateClaims(PlannedStep[ClaimPlan]):
             return obstacle
         if not await pass_.io.delete(CLAIMS, claim, unchanged=True, still_due=partial(_surplus, pass_, claim)):
             return outcomes.changed()
-        pass_.io.record_event("ClaimDeleted", f'Deleted PersistentVolumeClaim "{claim.name}": no object cache needs it')
+        pass_.io.events.record_normal(
+            "ClaimDeleted", f'Deleted PersistentVolumeClaim "{claim.name}": no object cache needs it'
+        )
         return DONE
 
 

@@ -49,7 +49,9 @@ class UpdateMetadata(Subreconciler):
 
         result = await run_batch(io, due, write)
         if changed:
-            io.record_event("MetadataUpdated", f"Updated common labels and annotations of {len(changed)} objects")
+            io.events.record_normal(
+                "MetadataUpdated", f"Updated common labels and annotations of {len(changed)} objects"
+            )
         raise_failure(result)
         if result.skipped:
             return outcomes.next_batch()
