@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping
+from math import inf
 
 from flamectl_operator.api.constants import CLUSTER_LABEL, CONFIRM_CLAIM_LOSS_ANNOTATION
 from flamectl_operator.kube.pod_views import PodView
@@ -71,16 +72,12 @@ class ClaimReads:
         self.error = None
         if not observed.claim_users and not self.found:
             return
-        unseen, now = (
-            sorted(observed.claim_users.keys() - observed.claims.keys())[:MAX_CLAIMS_READ],
-            self._clock.monotonic(),
-        )
+        unseen = sorted(observed.claim_users.keys() - observed.claims.keys())[:MAX_CLAIMS_READ]
         if self.found.keys() - set(unseen):
             self.found = {name: claim for name, claim in self.found.items() if name in unseen}
             self._read_at = {name: at for name, at in self._read_at.items() if name in unseen}
-        due = [
-            name for name in unseen if self._read_at.get(name, -CLAIMS_RECHECK_SECONDS) + CLAIMS_RECHECK_SECONDS <= now
-        ]
+        now = self._clock.monotonic()
+        due = [name for name in unseen if self._read_at.get(name, -inf) + CLAIMS_RECHECK_SECONDS <= now]
         result = await in_parallel(due, limit, self._read_again)
         self.error = next(iter(result.errors), None)
 

@@ -29,6 +29,9 @@ from flamectl_operator.reconcile.outcomes import TAKEN_NAME_RECHECK_SECONDS
 from flamectl_operator.reconcile.refusals import RefusedError
 from flamectl_operator.runtime.outcome import Outcome, blocked
 
+#: The end of a message about a claim of a new Pod, for which a present Pod would be deleted.
+_NOT_DELETED = "; no Pod is deleted for one that could not start"
+
 
 async def reserve_existing_claim(
     io: ClusterIO, persistence: Persistence | None, component: str
@@ -40,14 +43,10 @@ async def reserve_existing_claim(
     """
     if persistence is None or persistence.existing_claim is None:
         return None
-    name = persistence.existing_claim
-    claim, label = (
-        await io.read(CLAIMS, name),
-        f'PersistentVolumeClaim "{name}" of {component}.persistence.existingClaim',
-    )
-    if (obstacle := _obstacle(io, claim, label)) is not None:
-        return obstacle
-    assert claim is not None
+    label = f'PersistentVolumeClaim "{persistence.existing_claim}" of {component}.persistence.existingClaim'
+    claim = await _mountable(io, persistence.existing_claim, label)
+    if isinstance(claim, Outcome):
+        return claim
     return _unusable(claim, label) or _reserve(io, claim, label) or claim
 
 
@@ -69,18 +68,16 @@ async def replacement_wait(
     Args:
         created: The claims that the operator creates, which need not exist yet.
     """
-    therefore = "; no Pod is deleted for one that could not start"
     for own in (each for each in created if each.component == template.component):
-        found = io.stores.claims.get(io.owner.namespace, own.name)
-        if found is not None and (obstacle := in_use(io, found, _would_mount(own.name), therefore)) is not None:
+        claim = io.stores.claims.get(io.owner.namespace, own.name)
+        if claim is not None and (obstacle := in_use(io, claim, _would_mount(own.name), _NOT_DELETED)) is not None:
             return obstacle
     for name in sorted(template.claim_names.difference(each.name for each in created)):
-        claim = await io.read(CLAIMS, name)
-        obstacle = _obstacle(io, claim, _would_mount(name), therefore)
-        if obstacle is None and claim is not None and name not in template.asked_claims:
-            obstacle = _unusable(claim, _would_mount(name), therefore)
-        if obstacle is not None:
-            return obstacle
+        found = await _mountable(io, name, _would_mount(name), _NOT_DELETED)
+        if not isinstance(found, Outcome) and name not in template.asked_claims:
+            found = _unusable(found, _would_mount(name), _NOT_DELETED) or found
+        if isinstance(found, Outcome):
+            return found
     return None
 
 
@@ -97,19 +94,20 @@ def mount_reserved(io: ClusterIO, claim: PersistentVolumeClaimView | None) -> It
         io.stores.claim_reservations.end(claim.uid, io.owner.uid)
 
 
-def _obstacle(
-    io: ClusterIO, claim: PersistentVolumeClaimView | None, label: str, therefore: str = ""
-) -> Outcome | None:
-    """Return why no new Pod could mount a claim; None when one could."""
+async def _mountable(
+    io: ClusterIO, name: str, label: str, consequence: str = ""
+) -> PersistentVolumeClaimView | Outcome:
+    """Read a claim; return it, or why no new Pod could mount it."""
+    claim = await io.read(CLAIMS, name)
     if claim is None or claim.terminating:
         how = "does not exist" if claim is None else f"is being deleted{finalizers_in_brackets(claim)}"
-        return blocked("ClaimNotFound", f"{label} {how}{therefore}", TAKEN_NAME_RECHECK_SECONDS)
+        return blocked("ClaimNotFound", f"{label} {how}{consequence}", TAKEN_NAME_RECHECK_SECONDS)
     if claim.status.phase == LOST:
         return replace(lost_claim(claim), delay=TAKEN_NAME_RECHECK_SECONDS)
-    return in_use(io, claim, label, therefore)
+    return in_use(io, claim, label, consequence) or claim
 
 
-def _unusable(claim: PersistentVolumeClaimView, label: str, therefore: str = "") -> Outcome | None:
+def _unusable(claim: PersistentVolumeClaimView, label: str, consequence: str = "") -> Outcome | None:
     """Return why the operator cannot mount a claim that a user made for the data of a component; None when it can."""
     if claim.spec.volume_mode == "Block":
         why = "has the volumeMode Block, and data needs Filesystem"
@@ -117,13 +115,21 @@ def _unusable(claim: PersistentVolumeClaimView, label: str, therefore: str = "")
         why = "has the access mode ReadOnlyMany alone, and data is written"
     else:
         return None
-    return blocked("ClaimDiffers", f"{label} {why}{therefore}; name another claim", TAKEN_NAME_RECHECK_SECONDS)
+    return blocked("ClaimDiffers", f"{label} {why}{consequence}; name another claim", TAKEN_NAME_RECHECK_SECONDS)
 
 
-def in_use(io: ClusterIO, claim: PersistentVolumeClaimView, label: str = "", therefore: str = "") -> Outcome | None:
-    """Return the outcome for a claim that a Pod of another FlameCluster mounts; None when none does."""
-    use = _use(io, claim)
-    return None if use is None else _used(label or f'PersistentVolumeClaim "{claim.name}"', f"{use}{therefore}")
+def in_use(io: ClusterIO, claim: PersistentVolumeClaimView, label: str = "", consequence: str = "") -> Outcome | None:
+    """Return the outcome for a claim that a Pod of another FlameCluster mounts; None when none does.
+
+    A Pod that has ended mounts its claim no longer.
+    """
+    for pod in io.stores.pods.all():
+        if pod.annotations.get(CLAIM_ANNOTATION) != claim.uid or pod.namespace != io.owner.namespace:
+            continue
+        if not pod.controlled_by(io.owner.uid) and pod.status.phase not in TERMINAL_PHASES:
+            use = f'is used by Pod "{pod.name}" of FlameCluster "{pod.labels[CLUSTER_LABEL]}"{consequence}'
+            return _used(label or f'PersistentVolumeClaim "{claim.name}"', use)
+    return None
 
 
 def _reserve(io: ClusterIO, claim: PersistentVolumeClaimView, label: str) -> Outcome | None:
@@ -140,13 +146,3 @@ def _would_mount(name: str) -> str:
 def _used(label: str, use: str) -> Outcome:
     message = f"{label} {use}; give each FlameCluster a claim of its own"
     return blocked("ClaimInUse", message, TAKEN_NAME_RECHECK_SECONDS)
-
-
-def _use(io: ClusterIO, claim: PersistentVolumeClaimView) -> str | None:
-    """Return which Pod of another FlameCluster mounts the claim, if one does. A Pod that is over has given it back."""
-    for pod in io.stores.pods.all():
-        if pod.annotations.get(CLAIM_ANNOTATION) != claim.uid or pod.namespace != io.owner.namespace:
-            continue
-        if not pod.controlled_by(io.owner.uid) and pod.status.phase not in TERMINAL_PHASES:
-            return f'is used by Pod "{pod.name}" of FlameCluster "{pod.labels[CLUSTER_LABEL]}"'
-    return None
