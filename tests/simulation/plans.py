@@ -112,7 +112,7 @@ class Comparison:
         self._flame = controller._context.stores.flame
         self._knowledge = (self._flame.knowledge(key), flame.knowledge(key))
         self._stores = controller._context.stores
-        self._changes_before = self._stores.changes
+        self._changes_before = self._stores.changes.total
         self._pass_ended_at = client.loop.now
         self._standstills = client.standstills
         self._admission = copy.deepcopy(client.server.admission)
@@ -128,7 +128,7 @@ class Comparison:
             self.end("the operator waited")
         if not self.over and controller._config is not self._config:
             self.end("the settings changed")
-        self._changes_before = self._stores.changes
+        self._changes_before = self._stores.changes.total
         return not self.over
 
     def finish(self, result: Result) -> None:
@@ -139,7 +139,7 @@ class Comparison:
         if result.errors:
             self.end("the pass failed")
         self._check_disturbances()
-        if not self.over and self._stores.changes == self._changes_before and result.delay != 0:
+        if not self.over and self._stores.changes.total == self._changes_before and result.delay != 0:
             self.end("all of it is done")
             if self._left:
                 self._blame(f"does not {' '.join(self._left[0])}, which the plan says", _Frozen(self._client.clock))

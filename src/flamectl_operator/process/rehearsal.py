@@ -90,9 +90,9 @@ class Rehearsal:
         """
         plan = self._plan
         for _ in range(MAX_PASSES):
-            before = self.stores.changes
+            before = self.stores.changes.total
             result = await controller.reconcile(self._key)
-            if result.errors or (self.stores.changes == before and result.delay != 0):
+            if result.errors or (self.stores.changes.total == before and result.delay != 0):
                 break
         plan.errors = list(dict.fromkeys(map(str, result.errors)))
         plan.waits = list(dict.fromkeys(each.message for each in result.outcomes if each.message))

@@ -73,7 +73,7 @@ class ClusterReads:
         observed, flame = self._observed, self.stores.flame.knowledge(self._key)
         # Each step takes a snapshot, and few of them change anything.
         present = (
-            self.stores.children_changes.total,
+            self.stores.changes.total,
             self._quota_refusals.names,
             self.claims.found,
             self.detached.pods,

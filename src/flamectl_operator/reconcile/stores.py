@@ -52,7 +52,8 @@ class Stores:
 
     flame_clusters: Store[FlameClusterView]
     children: Mapping[str, Store[Any]]
-    children_changes: ChangeCount
+    #: The changes of all stores with child objects: while their number is the same, all children are.
+    changes: ChangeCount
     flame: Flame
     claim_reservations: ClaimReservations = field(default_factory=ClaimReservations)
     doubts: Doubts = field(default_factory=Doubts)
@@ -78,14 +79,9 @@ class Stores:
                 )
                 for each in CHILDREN
             },
-            children_changes=changes,
+            changes=changes,
             flame=flame or Flame(),
         )
-
-    @property
-    def changes(self) -> int:
-        """The number of changes of all stores with child objects. While it is unchanged, all children are unchanged."""
-        return self.children_changes.total
 
     def of(self, resource: Resource[T]) -> Store[T]:
         """Return the store of a resource.
