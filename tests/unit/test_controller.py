@@ -298,12 +298,12 @@ async def test_bug_in_planning_is_reported_in_the_status_and_stops_nothing_else(
 
     assert (result.errors, again.errors) == ((), ())
     message = world.status.message or ""
-    assert "the operator cannot process this spec, because the operator has a bug: AttributeError('a bug')" in message
+    assert "the operator cannot process this spec because of a bug: AttributeError('a bug')" in message
     assert world.condition("ConfigValid")[0] == "False"
     assert world.executor_ids == [0]
     assert world.notes.crashes == 1
     [line] = [line for line in logs if line["log_level"] == "error"]
-    assert (line["event"], line["exc_info"]) == ("planning failed", True)
+    assert (line["event"], line["exc_info"]) == ("rendering failed", True)
 
 
 @pytest.mark.parametrize("where", ["configOverrides", "podTemplate"])

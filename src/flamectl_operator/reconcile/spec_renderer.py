@@ -133,10 +133,8 @@ class SpecRenderer:
         except InvalidSpecError as error:
             return result(None, str(error))
         except Exception as error:  # noqa: BLE001 - no step has run yet, so nothing else would tell users of it
-            _LOG.exception("planning failed")
+            _LOG.exception("rendering failed")
             telemetry.pass_crashed()
             return result(
-                None,
-                f"the operator cannot process this spec, because the operator has a bug: {error!r}; "
-                "the operator's log has the details",
+                None, f"the operator cannot process this spec because of a bug: {error!r}; its log has the details"
             )
