@@ -14,7 +14,7 @@ from flamectl_operator.desired.resource_asks import Kind, asked
 from flamectl_operator.reconcile.limit_range import claim_size, defaults_remedy, limit_range_remedy
 from flamectl_operator.reconcile.undecodable import undecodable_fields
 
-#: The reason of a refusal by a ResourceQuota.
+#: The reasons of refusals.
 QUOTA_EXCEEDED = "QuotaExceeded"
 POD_SECURITY = "PodSecurity"
 PERMISSION_DENIED = "PermissionDenied"
@@ -33,9 +33,8 @@ _NO_PODS = re.compile(r"limited: (?:\S+,)?(?:count/)?pods=0(?:,|$)")
 #: The words of a webhook or of an admission policy, which may be any.
 POLICY = re.compile(r"admission webhook|ValidatingAdmissionPolicy|MutatingAdmissionPolicy|admission plugin")
 _NO_ADDRESS = "an administrator widens the range of addresses of Services, or other Services are deleted"
-_OBJECTS = re.compile(r"^([\w.]+) \"[^\"]*\" is forbidden: ")
-
-
+#: The kind of a refused object, in the plural.
+_KIND = re.compile(r"^([\w.]+) \"[^\"]*\" is forbidden: ")
 #: The API server's configuration demands a quota of these scopes, or for these resources, and the namespace has none.
 NO_QUOTA = re.compile(r"insufficient quota to (?:match these scopes|consume)")
 #: The words of admission plugins of Kubernetes and OpenShift about a field of a Pod, each with the remedy.
@@ -113,12 +112,12 @@ def _quota(words: str, template: ComponentTemplate | None) -> str:
 def _quota_of_objects(words: str, name: str) -> str:
     if name.endswith("requests.storage"):
         return f"lower {claim_size(words)}, or raise the quota"
-    objects = _OBJECTS.match(words)
-    if objects is None or _ADMITS_NONE.search(words):
+    kind = _KIND.match(words)
+    if kind is None or _ADMITS_NONE.search(words):
         return "raise the quota"
-    if objects[1] == "persistentvolumeclaims":
+    if kind[1] == "persistentvolumeclaims":
         return "raise the quota, or delete claims whose data nobody needs"
-    return f"raise the quota, or delete other {objects[1]}"
+    return f"raise the quota, or delete other {kind[1]}"
 
 
 def _to_change(name: str, quantity: str, template: ComponentTemplate) -> str:

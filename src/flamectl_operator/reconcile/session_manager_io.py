@@ -96,9 +96,9 @@ class SessionManagerIO:
         Returns:
             Why the pass must be repeated; None when all calls succeeded.
         """
-        released_at = dict(self.released_at)
-        deferral = await self._call_each(nodes, lambda manager, node: manager.release_node(node), released_at)
-        self.released_at = released_at if released_at != self.released_at else self.released_at
+        deferral, self.released_at = await self._call_each(
+            nodes, lambda manager, node: manager.release_node(node), self.released_at
+        )
         return deferral
 
     async def report_lost(self, nodes: Iterable[str]) -> Outcome | None:
@@ -107,22 +107,26 @@ class SessionManagerIO:
         Returns:
             Why the pass must be repeated; None when all calls succeeded.
         """
-        reported_at = dict(self.reported_at)
-        deferral = await self._call_each(nodes, lambda manager, node: manager.report_lost(node), reported_at)
-        self.reported_at = reported_at if reported_at != self.reported_at else self.reported_at
+        deferral, self.reported_at = await self._call_each(
+            nodes, lambda manager, node: manager.report_lost(node), self.reported_at
+        )
         return deferral
 
     async def _call_each(
-        self, nodes: Iterable[str], call: Callable[[SessionManager, str], Awaitable[None]], called_at: dict[str, float]
-    ) -> Outcome | None:
-        """Call the session manager once for each node, and record when each call succeeded."""
+        self, nodes: Iterable[str], call: Callable[[SessionManager, str], Awaitable[None]], before: Mapping[str, float]
+    ) -> tuple[Outcome | None, Mapping[str, float]]:
+        """Call the session manager once for each node; return why the pass must be repeated, and when each call succeeded.
+
+        Args:
+            before: When earlier calls succeeded.
+        """
         manager, waiting = self._flame.session_manager(self._key), tuple(nodes)
         if manager is None or not waiting:
-            return None
+            return None, before
         if (deferral := self.deferral) is not None:
-            return deferral
+            return deferral, before
         begun = self._clock.monotonic()
-        chosen = self.turn(waiting)
+        chosen, called_at = self.turn(waiting), dict(before)
         failed: list[Exception] = []
 
         async def call_about(node: str) -> None:
@@ -149,9 +153,10 @@ class SessionManagerIO:
         self._left -= self._clock.monotonic() - begun
         record_progress()
         self._flame.ask_now(self._key)
+        deferral = outcomes.changed(0) if len(chosen) < len(waiting) else None
         if failed:
-            return self.deferral or wait(NOT_REACHED, "", RETRY)
-        return outcomes.changed(0) if len(chosen) < len(waiting) else None
+            deferral = self.deferral or wait(NOT_REACHED, "", RETRY)
+        return deferral, called_at
 
 
 def _remember(times: dict[str, float], node: str, now: float) -> None:

@@ -50,7 +50,7 @@ class StoredStatus:
         self._computed: FlameClusterStatus | None = None
         #: The status that the last pass found stored as it is, and what was stored.
         self._agreed: tuple[msgspec.Raw, FlameClusterStatus] | None = None
-        #: `specHash` of the last status that was to be written.
+        #: `specHash` of the last computed status, whether it is stored or not.
         self.spec_hash: str | None = None
         self._contention = Contention()
         self._throttle = Throttle()
@@ -149,7 +149,7 @@ class StoredStatus:
         self._cluster = stored
         self._parsed = (stored.raw_status, status) if same else None
         if stored.metadata.resource_version != version:
-            self._log_turn(earlier, status)
+            self._log_state(earlier, status)
             for kind, reason, message in condition_events(earlier, status):
                 (self._io.events.record_warning if kind == "Warning" else self._io.events.record_normal)(
                     reason, message
@@ -174,8 +174,8 @@ class StoredStatus:
         return doubled(CHANGED_RECHECK_SECONDS, LONGEST_CONFLICT_RECHECK_SECONDS, self._conflicts)
 
     @staticmethod
-    def _log_turn(before: FlameClusterStatus, after: FlameClusterStatus) -> None:
-        """Log a turn of state or reason, which is what a status says in two words."""
+    def _log_state(before: FlameClusterStatus, after: FlameClusterStatus) -> None:
+        """Log a change of the state or of its reason."""
         old, new = (f"{status.state or 'New'} ({status.reason or '-'})" for status in (before, after))
         if old != new:
             _LOG.info(f"state {old} -> {new}", message=after.message)

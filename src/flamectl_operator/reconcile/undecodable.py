@@ -30,7 +30,7 @@ def undecodable_fields(words: str, template: ComponentTemplate) -> str:
     if (found := _OF_A_TYPE.search(words)) is not None:
         paths = _of_type(template.asked, found[2].split("."), found[1])
     elif _NO_QUANTITY.search(words):
-        paths = _no_quantities(template.asked)
+        paths = _invalid_quantities(template.asked)
     else:
         return ""
     return " and ".join(f"{template.field}.podTemplate.spec{path}" for path in list(paths)[:_NAMED])
@@ -49,19 +49,19 @@ def _of_type(value: Any, names: list[str], kind: str) -> Iterator[str]:
         yield from (f".{key}{path}" for key, each in value.items() for path in _of_type(each, [], kind))
 
 
-def _no_quantities(value: Any) -> Iterator[str]:
-    """Yield the places of quantities that are none."""
+def _invalid_quantities(value: Any) -> Iterator[str]:
+    """Yield the places of values that should be quantities and are not."""
     if isinstance(value, list):
         for index, each in enumerate(value):
-            yield from (f"[{index}]{path}" for path in _no_quantities(each))
+            yield from (f"[{index}]{path}" for path in _invalid_quantities(each))
     elif isinstance(value, dict):
         for key, each in value.items():
             quantities = each if key in _OF_QUANTITIES and isinstance(each, dict) else {}
-            yield from (f".{key}.{name}" for name, amount in quantities.items() if _is_none(amount))
-            if key in _QUANTITIES and _is_none(each):
+            yield from (f".{key}.{name}" for name, amount in quantities.items() if _is_invalid(amount))
+            if key in _QUANTITIES and _is_invalid(each):
                 yield f".{key}"
-            yield from (f".{key}{path}" for path in _no_quantities(each))
+            yield from (f".{key}{path}" for path in _invalid_quantities(each))
 
 
-def _is_none(quantity: Any) -> bool:
+def _is_invalid(quantity: Any) -> bool:
     return quantity is not None and quantity_or_none(quantity) is None
