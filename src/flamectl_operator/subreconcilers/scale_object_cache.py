@@ -18,8 +18,6 @@ from flamectl_operator.reconcile.reconcile_pass import Pass
 from flamectl_operator.reconcile.refusals import collect
 from flamectl_operator.runtime.outcome import DONE, Outcome, combine
 
-_FIELD = "spec.objectCache"
-
 
 class ScaleObjectCache(PlannedStep[ObjectCachePlan]):
     """Create missing Pods `<name>-object-cache-<ordinal>`, and delete surplus and terminal ones.
@@ -46,27 +44,27 @@ class ScaleObjectCache(PlannedStep[ObjectCachePlan]):
         return await pod.delete(removal.cache.pod, removal.why, forced=removal.forced)
 
     async def _repair(self, pass_: Pass, plan: ObjectCachePlan) -> Outcome:
-        pods = {cache.name: cache.pod for cache in plan.repair}
-        owner = pass_.io.owner
-        repairs = [partial(named_object_cache(pass_, name).restore_labels, pod) for name, pod in pods.items()]
-        unseen = [names.object_cache_replica(owner.name, ordinal) for ordinal in plan.read]
+        unseen = (names.object_cache_replica(pass_.io.owner.name, ordinal) for ordinal in plan.read)
         ends = await collect(
-            *repairs, *(partial(named_object_cache(pass_, name).find_unlabelled, DONE) for name in unseen)
+            *(partial(named_object_cache(pass_, cache.name).restore_labels, cache.pod) for cache in plan.repair),
+            *(partial(named_object_cache(pass_, name).find_unlabelled, DONE) for name in unseen),
         )
         return combine(ends)
 
     async def _create(self, pass_: Pass, plan: ObjectCachePlan) -> Outcome:
         """Create the missing Pods one after the other, and stop at the first refusal, because the others would fail as well."""
         template, in_time = pass_.effective.desired.object_cache, time_limit(pass_.clock)
+        if template is None or not plan.create:
+            return DONE
         persistence = pass_.effective.desired.spec.object_cache.persistence
-        shared = await reserve_existing_claim(pass_.io, persistence, _FIELD) if plan.create else None
+        shared = await reserve_existing_claim(pass_.io, persistence, template.field)
         if isinstance(shared, Outcome):
             return shared
         own_claims = pass_.observe().claims if persistence is not None and shared is None else {}
         ends: list[Outcome] = []
         with mount_reserved(pass_.io, shared):
             for ordinal in plan.create:
-                if template is None or not in_time():
+                if not in_time():
                     return combine([*ends, outcomes.next_batch()])
                 name = names.object_cache_replica(pass_.io.owner.name, ordinal)
                 own = own_claims.get(name)

@@ -113,7 +113,10 @@ class UpdateClaims(PlannedStep[ClaimPlan]):
 
 
 def _of_size(error: RefusedError, claim: PersistentVolumeClaimView, changes: dict[str, Any]) -> RefusedError | None:
-    """Return the refusal of another size; None for another one. Kubernetes' plugin for resizing says so in its message alone."""
+    """Return a refusal of the size with its own reason; None where Kubernetes refuses something else.
+
+    Its plugin for resizing tells that in its message alone.
+    """
     if "spec" not in changes:
         return None
     has = f'PersistentVolumeClaim "{claim.name}" has {claim.size} and cannot'
@@ -125,7 +128,7 @@ def _of_size(error: RefusedError, claim: PersistentVolumeClaimView, changes: dic
 
 
 async def _recheck(pass_: Pass) -> Outcome:
-    """Return when claims that the watch does not show are read again."""
+    """Return when claims that the watch does not show are read again, or raise the error of the last read."""
     if pass_.io.claims.error is not None:
         raise pass_.io.claims.error
     observed = pass_.observe()
