@@ -575,7 +575,7 @@ def waiting_executors_are_deleted_instead_of_rebound() -> None:
 
     def plan(*args: Any, **options: Any) -> Any:
         found = original(*args, **options)
-        waiting = tuple((executor, parts.LOST) for executor in found.rebind)
+        waiting = tuple((executor, parts.EARLIER_SESSION_MANAGER) for executor in found.rebind)
         return replace(found, delete=(*found.delete, *waiting), rebind=())
 
     _set(cluster_plan, "plan_rollout", plan)

@@ -16,8 +16,10 @@ from flamectl_operator.kube.pod_views import PodView
 from flamectl_operator.kube.views import PersistentVolumeClaimView
 from flamectl_operator.observed.pods import condition
 
-#: The phase of a claim whose volume is gone.
-LOST = "Lost"
+#: The phases of a claim: without a volume so far, with one, and with one that is gone.
+PHASE_PENDING = "Pending"
+PHASE_BOUND = "Bound"
+PHASE_LOST = "Lost"
 
 
 @dataclass(frozen=True)
@@ -47,7 +49,7 @@ class KnownClaims:
         claim = self.find(name)
         if claim is None or claim.uid in self.confirmed:
             return False
-        return claim.terminating or claim.status.phase == LOST
+        return claim.terminating or claim.status.phase == PHASE_LOST
 
     def made_anew(self, pod: PodView) -> PersistentVolumeClaimView | None:
         """Return the claim that has the name of the one that a Pod mounts, and is another one; None when its loss is confirmed.

@@ -14,18 +14,16 @@ from flamectl_operator.api.quantity import amount, parse_quantity
 from flamectl_operator.desired import names
 from flamectl_operator.desired.claims import DesiredClaim
 from flamectl_operator.kube.views import PersistentVolumeClaimView
-from flamectl_operator.observed.claims import LOST
+from flamectl_operator.observed.claims import PHASE_BOUND, PHASE_LOST, PHASE_PENDING
 from flamectl_operator.observed.cluster import ObservedCluster
 from flamectl_operator.observed.ownership import is_ours
 from flamectl_operator.planning.effective_spec import EffectiveSpec
 from flamectl_operator.planning.finalizers import awaited_end
 from flamectl_operator.planning.kept_claims import FILE_SYSTEM_RESIZE_PENDING, claims_in_danger, lost_claim
 from flamectl_operator.planning.parts import ClaimPlan
-from flamectl_operator.planning.patches import BOUND, claim_patch, may_take_back, owners_patch, without_instance
+from flamectl_operator.planning.patches import claim_patch, may_take_back, owners_patch, without_instance
 from flamectl_operator.runtime.outcome import Outcome, blocked, wait
 
-#: The phase of a claim that has never had a volume.
-PENDING = "Pending"
 #: The ends of what Kubernetes says of a growth that its storage or its node refuses: since 1.31, and before.
 _REFUSED = ("ResizeInfeasible", "ResizeFailed")
 #: The conditions of a claim whose growth fails, and is tried again.
@@ -59,7 +57,7 @@ def plan_claims(observed: ObservedCluster, effective: EffectiveSpec) -> ClaimPla
                 outcomes.append(wait(FILE_SYSTEM_RESIZE_PENDING, f"{what} starts again ({FILE_SYSTEM_RESIZE_PENDING})"))
             if (changes := claim_patch(claim, desired)) is not None:
                 patch.append((claim, changes))
-        if claim is not None and claim.status.phase == LOST:
+        if claim is not None and claim.status.phase == PHASE_LOST:
             outcomes.append(lost_claim(claim))
     outcomes += claims_in_danger(observed) if observed.claim_users else ()
     surplus = _surplus(observed, effective)
@@ -74,7 +72,7 @@ def plan_claims(observed: ObservedCluster, effective: EffectiveSpec) -> ClaimPla
 
 def differences(claim: PersistentVolumeClaimView, desired: DesiredClaim) -> list[Outcome]:
     """Return the outcomes for changes that a claim cannot take, or cannot take yet."""
-    unbound = claim.status.phase == PENDING
+    unbound = claim.status.phase == PHASE_PENDING
     advice = f"; it has no volume yet, so delete it for a new one: kubectl delete pvc {claim.name}" if unbound else ""
     return [
         replace(each, message=f"{each.message}{advice}") if each.attention else each
@@ -92,10 +90,10 @@ def _differences(claim: PersistentVolumeClaimView, desired: DesiredClaim) -> lis
             how = f"asks for {claim.size}, its volume has {capacity}, and it cannot shrink to {desired.size}"
             how += f"; set {field} to more than {capacity}"
         found.append(blocked("ClaimCannotShrink", f"{name} {how}"))
-    elif wanted > asked_for and claim.status.phase != BOUND:
+    elif wanted > asked_for and claim.status.phase != PHASE_BOUND:
         how = f"asks for {claim.size} and has no volume yet, so it grows to {desired.size} ({field}) once it has one"
         # A lost claim is told as such.
-        found.append(wait("ClaimNotBound", f"{name} {how}" if claim.status.phase == PENDING else ""))
+        found.append(wait("ClaimNotBound", f"{name} {how}" if claim.status.phase == PHASE_PENDING else ""))
     elif wanted == asked_for and (status := _refused_growth(claim)):
         how = f"asks for {claim.size}, and its storage refuses to grow so far ({status}): its volume has {capacity}"
         advice = f"set a size between the two, and see kubectl describe pvc {claim.name}"

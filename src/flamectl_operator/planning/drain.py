@@ -34,7 +34,7 @@ CONFIRM_AFTER = 1.0
 RETURN_SECONDS = 30.0
 
 #: Reasons for deletions that remove no serving executor.
-_NO_LOSS = frozenset({Deletion.LOST, Deletion.SUSPENDED})
+_NO_LOSS = frozenset({Deletion.EARLIER_SESSION_MANAGER, Deletion.SUSPENDED})
 
 
 def drainable(executor: Executor, observed: ObservedCluster, group: EffectiveGroup) -> bool:
@@ -141,7 +141,7 @@ def _deletion(
         return Deletion.SUSPENDED
     lost = executor.started and not observed.marks.follows(executor) and not observed.marks.is_invalid(executor)
     if observed.session_manager_ready and lost:
-        return Deletion.LOST
+        return Deletion.EARLIER_SESSION_MANAGER
     flame = observed.flame
     if flame.snapshot is None and _give_up_at(observed, now) <= now.wall:
         return Deletion.NOT_REACHABLE

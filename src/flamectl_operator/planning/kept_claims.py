@@ -5,7 +5,7 @@ from __future__ import annotations
 from flamectl_operator.api.constants import CLUSTER_LABEL, CONFIRM_CLAIM_LOSS_ANNOTATION
 from flamectl_operator.kube.pod_views import PodView
 from flamectl_operator.kube.views import PersistentVolumeClaimView
-from flamectl_operator.observed.claims import LOST
+from flamectl_operator.observed.claims import PHASE_LOST
 from flamectl_operator.observed.cluster import ObservedCluster
 from flamectl_operator.planning.effective_spec import EffectiveSpec
 from flamectl_operator.runtime.outcome import Outcome, blocked, wait
@@ -27,7 +27,7 @@ def claims_in_danger(observed: ObservedCluster) -> list[Outcome]:
     """Return the outcomes for claims that are being deleted while Pods keep them, users' lost claims, and claims made anew."""
     users, known = observed.claim_users, observed.known_claims
     claims = [claim for name in sorted(users) if (claim := known.find(name)) is not None]
-    lost = [each for each in claims if each.status.phase == LOST and CLUSTER_LABEL not in each.labels]
+    lost = [each for each in claims if each.status.phase == PHASE_LOST and CLUSTER_LABEL not in each.labels]
     going = [each for each in claims if each.terminating and each.uid not in known.confirmed]
     anew = [(each.pod, claim) for each in observed.components if (claim := known.made_anew(each.pod)) is not None]
     return [

@@ -19,7 +19,7 @@ from flamectl_operator.planning.part import Part, removing
 from flamectl_operator.runtime.outcome import Outcome
 
 #: The reasons for replacing an executor, as text for an event.
-LOST = "started under an earlier session manager"
+EARLIER_SESSION_MANAGER = "started under an earlier session manager"
 STALE = "no longer as specified"
 MAKE_ROOM = "the session manager needs their room"
 
@@ -189,7 +189,7 @@ class Deletion(StrEnum):
     DRAINED = "drained"
     TIMED_OUT = "the drain timed out"
     NOT_REACHABLE = "the session manager does not answer"
-    LOST = "started under an earlier session manager"
+    EARLIER_SESSION_MANAGER = EARLIER_SESSION_MANAGER
     SUSPENDED = "the cluster is suspended"
 
 

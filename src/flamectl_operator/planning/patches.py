@@ -22,14 +22,12 @@ from flamectl_operator.desired.claims import DesiredClaim
 from flamectl_operator.desired.metadata import Identity
 from flamectl_operator.kube.pod_views import PodView
 from flamectl_operator.kube.views import PersistentVolumeClaimView
+from flamectl_operator.observed.claims import PHASE_BOUND
 from flamectl_operator.observed.cluster import ObservedCluster
 from flamectl_operator.observed.component import Component
 from flamectl_operator.observed.incarnation import first_container, is_identity
 from flamectl_operator.planning import drift
 from flamectl_operator.planning.effective_spec import EffectiveSpec
-
-#: Phase of a claim that has a volume. Only such a claim can grow.
-BOUND = "Bound"
 
 
 def session_manager_repair(pod: PodView, observed: ObservedCluster, effective: EffectiveSpec) -> dict[str, Any] | None:
@@ -79,7 +77,8 @@ def claim_patch(claim: PersistentVolumeClaimView, desired: DesiredClaim) -> dict
     if claim.controlled_by(desired.owner.uid) == desired.retained:
         owners = owners_patch(claim, keep=not desired.retained, owner=desired.owner)
         changes = {**changes, "metadata": {**changes.get("metadata", {}), **owners["metadata"]}}
-    grows = claim.status.phase == BOUND and amount(claim.size) < parse_quantity(desired.size)
+    # Only a claim that has a volume can grow.
+    grows = claim.status.phase == PHASE_BOUND and amount(claim.size) < parse_quantity(desired.size)
     if grows or may_take_back(claim, desired):
         version = {"resourceVersion": claim.metadata.resource_version}
         changes = {

@@ -13,7 +13,7 @@ from flamectl_operator.observed.executor import Executor
 from flamectl_operator.planning.budget import replacement_floor
 from flamectl_operator.planning.deletion import deletion_order
 from flamectl_operator.planning.drain import split_drainable, undecided
-from flamectl_operator.planning.parts import LOST, MAKE_ROOM, STALE, RolloutPlan
+from flamectl_operator.planning.parts import EARLIER_SESSION_MANAGER, MAKE_ROOM, STALE, RolloutPlan
 from flamectl_operator.planning.planned_group import PlannedGroup
 from flamectl_operator.planning.registration import holds_rollout, of_no_use, stale_of_no_use
 from flamectl_operator.runtime.clock_reading import ClockReading
@@ -64,7 +64,10 @@ def plan_rollout(group: PlannedGroup, *, keep_stale: bool) -> RolloutPlan:
         deferral = _rollout_wait(group, len(left), len(stale) - len(due))
     ask = (wait("AskingSessionManager", "", SNAPSHOT_RECHECK_SECONDS),) if asking else ()
     return RolloutPlan(
-        delete=(*((executor, LOST) for executor in lost), *((executor, STALE) for executor in delete)),
+        delete=(
+            *((executor, EARLIER_SESSION_MANAGER) for executor in lost),
+            *((executor, STALE) for executor in delete),
+        ),
         drain=drain,
         rebind=tuple(executor for executor in others if not executor.started and executor.name not in leaving),
         mend=tuple(executor for executor in existing.with_wrong_marks if executor.name not in leaving),

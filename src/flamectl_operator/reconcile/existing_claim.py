@@ -20,7 +20,7 @@ from flamectl_operator.desired.pod_template import ComponentTemplate
 from flamectl_operator.kube.errors import KubernetesError
 from flamectl_operator.kube.resources import CLAIMS
 from flamectl_operator.kube.views import PersistentVolumeClaimView
-from flamectl_operator.observed.claims import LOST
+from flamectl_operator.observed.claims import PHASE_LOST
 from flamectl_operator.observed.pods import TERMINAL_PHASES
 from flamectl_operator.planning.finalizers import finalizers_in_brackets
 from flamectl_operator.planning.kept_claims import lost_claim
@@ -102,7 +102,7 @@ async def _mountable(
     if claim is None or claim.terminating:
         how = "does not exist" if claim is None else f"is being deleted{finalizers_in_brackets(claim)}"
         return blocked("ClaimNotFound", f"{label} {how}{consequence}", TAKEN_NAME_RECHECK_SECONDS)
-    if claim.status.phase == LOST:
+    if claim.status.phase == PHASE_LOST:
         return replace(lost_claim(claim), delay=TAKEN_NAME_RECHECK_SECONDS)
     return in_use(io, claim, label, consequence) or claim
 

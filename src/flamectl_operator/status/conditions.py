@@ -11,6 +11,7 @@ from flamectl_operator.api.constants import RESTARTED_AT_ANNOTATION
 from flamectl_operator.api.status import SUSPENDING, Condition, ConditionType, FlameClusterStatus, find
 from flamectl_operator.observed.cluster import ObservedCluster
 from flamectl_operator.observed.pods import NODE_NOT_REPORTING
+from flamectl_operator.observed.scheduling import UNSCHEDULABLE
 from flamectl_operator.planning.children import CHILDREN
 from flamectl_operator.planning.comparison import Comparison
 from flamectl_operator.planning.effective_spec import EffectiveSpec
@@ -33,7 +34,6 @@ from flamectl_operator.status.reason import (
     SESSION_PAUSED,
     STARTING,
     SUSPENDED,
-    UNSCHEDULABLE,
     UPDATING,
 )
 from flamectl_operator.status.recent_failures import FailureSummary

@@ -14,6 +14,7 @@ from flamectl_operator.api.status import State
 from flamectl_operator.observed.cluster import ObservedCluster
 from flamectl_operator.observed.component import Component
 from flamectl_operator.observed.pods import NODE_NOT_REPORTING, clock
+from flamectl_operator.observed.scheduling import UNSCHEDULABLE
 from flamectl_operator.planning.effective_group import EffectiveGroup
 from flamectl_operator.planning.effective_spec import EffectiveSpec
 from flamectl_operator.planning.finalizers import held_by_finalizers
@@ -26,10 +27,9 @@ from flamectl_operator.runtime.text import joined, listing, shortened
 from flamectl_operator.status.notices import Notice
 from flamectl_operator.status.object_cache import object_cache_line
 from flamectl_operator.status.pod_problems import FAILING, MAX_GROUPS, MAX_NAMES, ProblemGroup
-from flamectl_operator.status.reason import UNSCHEDULABLE
 from flamectl_operator.status.recent_failures import FailureSummary
 
-HEALTHY = "All components healthy"
+ALL_HEALTHY = "All components healthy"
 #: Seconds that a Pod may terminate before a suspension names it: Kubernetes' default grace period.
 LONG_GRACE_SECONDS = 30
 
@@ -137,7 +137,7 @@ def _unsuspended(
     if not (any(lines) or outstanding.work or ailing or blocked):
         warnings = [f"warning: {warning}" for warning in near_names(effective.desired.spec)]
         warnings += [outcome.message for outcome in outcomes if outcome.reason == FILE_SYSTEM_RESIZE_PENDING]
-        message = shortened(joined([*(map(str, reported) if reported else [HEALTHY]), *warnings]))
+        message = shortened(joined([*(map(str, reported) if reported else [ALL_HEALTHY]), *warnings]))
         return Health(state, message, healthy=True, recent=reported)
     # Advice comes first, because a long message is cut at its end. The most important problems come first.
     parts = [outcome.message for outcome in outcomes if outcome.attention]

@@ -20,6 +20,7 @@ from flamectl_operator.observed.component import Component
 from flamectl_operator.observed.executor import Executor
 from flamectl_operator.observed.object_cache import ObjectCache
 from flamectl_operator.observed.pod_problem import IMAGE_PULL_FAILED, OOM_KILLED, PodProblem, gist
+from flamectl_operator.observed.scheduling import UNSCHEDULABLE
 from flamectl_operator.observed.waiting import (
     CONTAINER_CREATING,
     INIT_CONTAINER_WAITING,
@@ -27,7 +28,7 @@ from flamectl_operator.observed.waiting import (
     POD_NOT_READY,
     READY_TIMEOUT_SECONDS,
 )
-from flamectl_operator.status.reason import PODS_FAILING, RECOVERING, UNSCHEDULABLE, rank
+from flamectl_operator.status.reason import PODS_FAILING, RECOVERING, rank
 from flamectl_operator.status.remedies import explained, still_explains
 
 #: Reasons of Pods that may recover by themselves, so that they do not degrade the FlameCluster.

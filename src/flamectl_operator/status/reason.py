@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from flamectl_operator.api.status import SUSPENDING, Condition, ConditionType
+from flamectl_operator.observed.scheduling import UNSCHEDULABLE
 
 INVALID_SPEC = "InvalidSpec"
 PAUSED = "Paused"
 SUSPENDED = "Suspended"
 IDLE_SUSPENDED = "IdleSuspended"
 PODS_FAILING = "PodsFailing"
-UNSCHEDULABLE = "Unschedulable"
 SESSION_MANAGER_NOT_REACHABLE = "SessionManagerNotReachable"
 SESSION_PAUSED = "SessionPaused"
 FOREIGN_PODS = "ForeignPods"

@@ -15,7 +15,7 @@ from flamectl_operator.planning.effective_spec import EffectiveSpec
 from flamectl_operator.runtime.outcome import Outcome, blocked, wait
 from flamectl_operator.runtime.text import LONGEST_MESSAGE
 from flamectl_operator.status.compute import StatusInput, compute_status
-from flamectl_operator.status.health import HEALTHY, Health, compute_health, present_state
+from flamectl_operator.status.health import ALL_HEALTHY, Health, compute_health, present_state
 from flamectl_operator.status.pod_problems import group_problems
 from tests.unit.builders import (
     NOW,
@@ -99,8 +99,8 @@ def test_state_follows_from_the_pods(count: int, pods: list[PodView], state: str
 @pytest.mark.parametrize(
     ("count", "pods", "message"),
     [
-        pytest.param(2, [SM, *TWO_READY], HEALTHY, id="all is well"),
-        pytest.param(0, [SM], HEALTHY, id="none wanted"),
+        pytest.param(2, [SM, *TWO_READY], ALL_HEALTHY, id="all is well"),
+        pytest.param(0, [SM], ALL_HEALTHY, id="none wanted"),
         pytest.param(
             3, [SM, *TWO_READY, executor_pod(2, "crashing")],
             f"2 of 3 executors ready; my-flame-executor-manager-2: {pull_failed()}", id="example of the documentation",
@@ -117,7 +117,7 @@ def test_state_follows_from_the_pods(count: int, pods: list[PodView], state: str
             2, [SM, executor_pod(0, "unschedulable"), executor_pod(1)],
             f"1 of 2 executors ready; my-flame-executor-manager-0: Unschedulable: {NO_NODE}", id="no node",
         ),
-        pytest.param(2, [SM, *TWO_READY, executor_pod(2, "failed")], HEALTHY, id="one that failed is only kept for its logs"),
+        pytest.param(2, [SM, *TWO_READY, executor_pod(2, "failed")], ALL_HEALTHY, id="one that failed is only kept for its logs"),
         pytest.param(1, [SM, *TWO_READY], "Waiting for changes to take effect", id="one too many"),
         pytest.param(1, [SM, executor_pod(0, revision="old")], "Waiting for changes to take effect", id="stale"),
         pytest.param(
@@ -146,7 +146,7 @@ def test_cluster_with_work_left_is_not_healthy(pods: list[PodView], changes: dic
     health = _assess(2, *pods, **changes)
 
     assert not health.healthy
-    assert health.message != HEALTHY
+    assert health.message != ALL_HEALTHY
 
 
 def test_cluster_without_services_or_config_map_is_not_healthy() -> None:
@@ -240,7 +240,7 @@ def test_invalid_spec_comes_before_everything_else() -> None:
 @pytest.mark.parametrize(
     ("pods", "suspended", "state", "words"),
     [
-        pytest.param([SM, executor_pod(0)], False, "Running", HEALTHY, id="healthy"),
+        pytest.param([SM, executor_pod(0)], False, "Running", ALL_HEALTHY, id="healthy"),
         pytest.param([], False, "Pending", "Session manager Pod does not exist yet", id="nothing there"),
         pytest.param([session_manager("crashing")], False, "Failed", "Session manager failed", id="failed"),
         pytest.param([], True, "Pending", "Suspended", id="suspended"),
