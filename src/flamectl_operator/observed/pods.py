@@ -19,6 +19,7 @@ from flamectl_operator.observed.pod_problem import (
     phase_problem,
     waiting_problem,
 )
+from flamectl_operator.runtime.text import date_and_time
 
 #: Reason for a Pod whose node does not report.
 NODE_NOT_REPORTING = "NodeNotReporting"
@@ -240,12 +241,9 @@ def not_reporting(pod: PodView) -> PodProblem | None:
     since = ready.last_transition_time if silent else None
     if since is None:
         return None
-    return PodProblem(NODE_NOT_REPORTING, f"it has not reported since {clock(since)}", f'node "{pod.spec.node_name}"')
-
-
-def clock(time: datetime) -> str:
-    """Return a time for messages."""
-    return f"{time:%Y-%m-%d %H:%M:%S} UTC"
+    return PodProblem(
+        NODE_NOT_REPORTING, f"it has not reported since {date_and_time(since)}", f'node "{pod.spec.node_name}"'
+    )
 
 
 def last_restart(pod: PodView) -> tuple[PodProblem, datetime] | None:

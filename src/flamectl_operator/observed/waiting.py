@@ -11,8 +11,9 @@ from datetime import datetime
 
 from flamectl_operator.kube.pod_views import ContainerStatus, PodView
 from flamectl_operator.observed.pod_problem import PodProblem
-from flamectl_operator.observed.pods import TERMINAL_PHASES, clock, condition, failure, unreported
+from flamectl_operator.observed.pods import TERMINAL_PHASES, condition, failure, unreported
 from flamectl_operator.observed.scheduling import gates_lifted
+from flamectl_operator.runtime.text import date_and_time
 
 #: Reasons for a Pod that has waited for long.
 NOT_SCHEDULED = "NotScheduled"
@@ -170,4 +171,4 @@ def _is_sidecar(pod: PodView, status: ContainerStatus) -> bool:
 
 
 def _waits(reason: str, subject: str, how: str, since: datetime | None) -> tuple[PodProblem, datetime] | None:
-    return None if since is None else (PodProblem(reason, f"{how} {clock(since)}", subject), since)
+    return None if since is None else (PodProblem(reason, f"{how} {date_and_time(since)}", subject), since)

@@ -20,7 +20,7 @@ from flamectl_operator.flame.snapshot import Load, Resources
 from flamectl_operator.observed.cluster import ObservedCluster
 from flamectl_operator.planning.demand import Offer, compute_demand
 from flamectl_operator.runtime.clock_reading import ClockReading
-from flamectl_operator.runtime.text import one_line
+from flamectl_operator.runtime.text import one_line, time_of_day
 
 #: The most characters of a session's name in a message, because the author of a session chooses its name.
 LONGEST_SESSION_NAME = 60
@@ -115,7 +115,7 @@ def _up(
     due = since + timedelta(seconds=autoscaling.behavior.scale_up.stabilization_window_seconds)
     if due > now.wall:
         waiting = AutoscalingStatus(desired=current, scale_up_since=since, scale_up_to=least)
-        message = f"{least} executors will be wanted at {due:%H:%M:%S} UTC if the demand lasts"
+        message = f"{least} executors will be wanted at {time_of_day(due)} if the demand lasts"
         return Scaling(waiting, active=True, reason="Stabilizing", message=message, due=due)
     desired = max(current, min(least, placed + autoscaling.max_pending))
     if desired < least:
@@ -140,7 +140,7 @@ def _down(autoscaling: Autoscaling, before: AutoscalingStatus, current: int, wan
     warm = AutoscalingStatus(desired=current, scale_down_since=since, scale_down_to=most)
     spare = current - most
     executors = "1 executor without demand stays" if spare == 1 else f"{spare} executors without demand stay"
-    message = f"{executors} until {due:%H:%M:%S} UTC"
+    message = f"{executors} until {time_of_day(due)}"
     return Scaling(warm, active=True, reason="KeepingWarm", message=message, due=due)
 
 

@@ -23,7 +23,7 @@ from flamectl_operator.planning.parts import Deletion, DrainPlan, DrainReason
 from flamectl_operator.planning.planned_group import PlannedGroup
 from flamectl_operator.runtime.clock_reading import CLOCKS_DIFFER, ClockReading
 from flamectl_operator.runtime.outcome import wait_until
-from flamectl_operator.runtime.text import listing
+from flamectl_operator.runtime.text import listing, time_of_day
 
 #: Seconds without an answer of the session manager after which marked executors are deleted, as if there were no drains.
 GIVE_UP_AFTER = 60.0
@@ -170,4 +170,4 @@ def _message(left: Iterable[Executor], observed: ObservedCluster, end: datetime)
     who = listing(sorted(names, key=lambda name: name not in busy), 1)
     if snapshot is None:
         return f"draining {who}: waiting for the answer of the session manager"
-    return f"draining {who}, {len(busy)} with work, until {end:%H:%M:%S} UTC at the latest"
+    return f"draining {who}, {len(busy)} with work, until {time_of_day(end)} at the latest"

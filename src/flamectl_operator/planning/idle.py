@@ -14,13 +14,9 @@ from flamectl_operator.api.flamecluster import FlameClusterSpec
 from flamectl_operator.flame.knowledge import RECENT_SNAPSHOT_SECONDS, Phase
 from flamectl_operator.observed.cluster import ObservedCluster
 from flamectl_operator.runtime.clock_reading import ClockReading
+from flamectl_operator.runtime.text import date_and_time
 
 _NOT_IDLE = IdleStatus()
-#: The message in the status of a cluster that has suspended itself.
-SUSPENDED_ITSELF = (
-    "no session has been open since {since:%Y-%m-%d %H:%M:%S} UTC. Any change of the spec starts the cluster again, such as "
-    "suspend: false"
-)
 
 
 @dataclass(frozen=True)
@@ -46,9 +42,9 @@ class Idleness:
 
 def suspended_itself(remembered: IdleStatus) -> str:
     """Return why a cluster has suspended itself, as a sentence."""
-    if remembered.since is None:  # somebody edited the status
-        return "no session was open. Any change of the spec starts the cluster again, such as suspend: false"
-    return SUSPENDED_ITSELF.format(since=remembered.since)
+    # Without the time if somebody edited the status.
+    how = "was open" if remembered.since is None else f"has been open since {date_and_time(remembered.since)}"
+    return f"no session {how}. Any change of the spec starts the cluster again, such as suspend: false"
 
 
 def plan_idle(

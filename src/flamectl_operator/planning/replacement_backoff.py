@@ -14,6 +14,7 @@ from flamectl_operator.api.model import INT32_MAX
 from flamectl_operator.api.status import FlameClusterStatus
 from flamectl_operator.runtime.doubling import doubled
 from flamectl_operator.runtime.outcome import Outcome, wait_until
+from flamectl_operator.runtime.text import time_of_day
 from flamectl_operator.settings.model import FlameSettings
 
 
@@ -44,7 +45,7 @@ class ReplacementBackoff:
         """Return why no Pod of the component, named in the message, is created yet; None when one may be created."""
         if self.next_attempt is None or self.next_attempt <= now:
             return None
-        message = f"{who} failed {self.failures} times in a row; next attempt at {self.next_attempt:%H:%M:%S} UTC"
+        message = f"{who} failed {self.failures} times in a row; next attempt at {time_of_day(self.next_attempt)}"
         return wait_until("BackOff", self.next_attempt, now, message)
 
     def for_revision(self, revision: str, now: datetime, settings: FlameSettings) -> ReplacementBackoff:

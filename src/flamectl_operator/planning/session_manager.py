@@ -9,7 +9,6 @@ from flamectl_operator.kube.pod_views import PodView
 from flamectl_operator.observed.cluster import ObservedCluster
 from flamectl_operator.observed.component import Component
 from flamectl_operator.observed.ownership import is_predecessors
-from flamectl_operator.observed.pods import clock
 from flamectl_operator.planning.claims import claim_wait
 from flamectl_operator.planning.comparison import Comparison
 from flamectl_operator.planning.deletion import MAY_WRITE, given_up_at
@@ -21,7 +20,7 @@ from flamectl_operator.planning.parts import SessionManagerAction, SessionManage
 from flamectl_operator.planning.patches import session_manager_repair
 from flamectl_operator.runtime.clock_reading import ClockReading
 from flamectl_operator.runtime.outcome import wait, wait_until
-from flamectl_operator.runtime.text import joined
+from flamectl_operator.runtime.text import date_and_time, joined
 
 #: Seconds of a grace period after which the status says when it ends.
 LONG_GRACE = 60
@@ -106,4 +105,4 @@ def _what_keeps(manager: Component, effective: EffectiveSpec) -> str:
         return ""
     short = max(1, effective.settings.termination_grace_period_seconds)
     advice = f"kubectl delete pod {manager.name} --grace-period={short} ends it sooner"
-    return f'Pod "{manager.name}" may run until {clock(end)}, by the grace period of its deletion ({advice})'
+    return f'Pod "{manager.name}" may run until {date_and_time(end)}, by the grace period of its deletion ({advice})'

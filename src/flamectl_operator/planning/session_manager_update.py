@@ -15,6 +15,7 @@ from flamectl_operator.observed.cluster import ObservedCluster
 from flamectl_operator.observed.component import Component
 from flamectl_operator.runtime.clock_reading import CLOCKS_DIFFER, ClockReading
 from flamectl_operator.runtime.outcome import Outcome, wait, wait_until
+from flamectl_operator.runtime.text import date_and_time
 
 #: How long a session manager that runs may be unready before it counts as broken, because a probe may fail for a moment.
 UNREADY_TIMEOUT = timedelta(seconds=60)
@@ -63,8 +64,9 @@ def update_wait(
             return None
         return wait("AskingSessionManager", "", SNAPSHOT_RECHECK_SECONDS)
     why = "does not tell whether tasks run" if snapshot is None else "has tasks that run"
-    end = f"{until:%Y-%m-%d %H:%M:%S} UTC"
-    message = f"the session manager {why}; it will be replaced when none runs, and at {end} in any case"
+    message = (
+        f"the session manager {why}; it will be replaced when none runs, and at {date_and_time(until)} in any case"
+    )
     return wait_until("WhenIdle", until, now.wall, message)
 
 

@@ -13,6 +13,7 @@ from flamectl_operator.observed.executor import Executor
 from flamectl_operator.observed.group import ObservedGroup
 from flamectl_operator.planning.effective_group import EffectiveGroup
 from flamectl_operator.runtime.clock_reading import ClockReading
+from flamectl_operator.runtime.text import time_of_day
 from flamectl_operator.settings.model import FlameSettings
 
 #: Seconds after which an executor is replaced whose node is not ready for Flame, or does not come back to a session manager that
@@ -78,7 +79,7 @@ def unregistered(
             # The clocks of its node and of the API server may differ, so this process counts what it has seen itself.
             since = _wall(max(seen, missed_since), now)
             patience = lost_after if again else settings.registration_deadline_seconds
-            message = f"{executor.name} has run since {running_since:%H:%M:%S} UTC and is not registered with Flame"
+            message = f"{executor.name} has run since {time_of_day(running_since)} and is not registered with Flame"
             deadline = since + timedelta(seconds=patience)
             found.append(Unregistered(executor, since, deadline, message, again, returns or seen < left_at))
     return tuple(found)

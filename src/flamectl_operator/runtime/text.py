@@ -1,9 +1,10 @@
-"""Text from other sources, made safe for one line of a status, an event or a log."""
+"""Text for one line of a status, an event or a log: texts from other sources, made safe, and lists and times."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
+from datetime import datetime
 
 #: ASCII control characters, which terminals interpret, and the Unicode characters that break lines or turn their direction.
 _CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]")
@@ -66,6 +67,16 @@ def listing(words: Sequence[str], most: int) -> str:
     """Return the first words of a list and the number of the others: `a, b and 3 more`."""
     others = len(words) - most
     return ", ".join(words[:most]) + (f" and {others} more" if others > 0 else "")
+
+
+def date_and_time(time: datetime) -> str:
+    """Return a time for a message that may be days old: `2026-01-31 12:00:00 UTC`."""
+    return f"{time:%Y-%m-%d %H:%M:%S} UTC"
+
+
+def time_of_day(time: datetime) -> str:
+    """Return a time for a message about minutes: `12:00:00 UTC`."""
+    return f"{time:%H:%M:%S} UTC"
 
 
 def _parts(message: str) -> tuple[str, str]:

@@ -13,7 +13,7 @@ from flamectl_operator.api.near_names import near_names
 from flamectl_operator.api.status import State
 from flamectl_operator.observed.cluster import ObservedCluster
 from flamectl_operator.observed.component import Component
-from flamectl_operator.observed.pods import NODE_NOT_REPORTING, clock
+from flamectl_operator.observed.pods import NODE_NOT_REPORTING
 from flamectl_operator.observed.scheduling import UNSCHEDULABLE
 from flamectl_operator.planning.effective_group import EffectiveGroup
 from flamectl_operator.planning.effective_spec import EffectiveSpec
@@ -23,7 +23,7 @@ from flamectl_operator.planning.kept_claims import FILE_SYSTEM_RESIZE_PENDING
 from flamectl_operator.planning.needs import Needs
 from flamectl_operator.planning.registration import NOT_REGISTERED
 from flamectl_operator.runtime.outcome import Outcome
-from flamectl_operator.runtime.text import joined, listing, shortened
+from flamectl_operator.runtime.text import date_and_time, joined, listing, shortened
 from flamectl_operator.status.notices import Notice
 from flamectl_operator.status.object_cache import object_cache_line
 from flamectl_operator.status.pod_problems import FAILING, MAX_GROUPS, MAX_NAMES, ProblemGroup
@@ -102,7 +102,7 @@ def _long_ends(observed: ObservedCluster) -> list[str]:
         return []
     slow.sort(key=lambda each: each[0], reverse=True)
     named = listing([name for _, name in slow], MAX_NAMES)
-    return [f"the grace period of {named} ends at {clock(slow[0][0])}"]
+    return [f"the grace period of {named} ends at {date_and_time(slow[0][0])}"]
 
 
 def _kept_by_finalizers(observed: ObservedCluster) -> list[str]:

@@ -16,7 +16,7 @@ from flamectl_operator.observed.pods import TERMINAL_PHASES
 from flamectl_operator.planning.autoscaling import LONGEST_SESSION_NAME
 from flamectl_operator.planning.effective_group import EffectiveGroup
 from flamectl_operator.planning.effective_spec import EffectiveSpec
-from flamectl_operator.runtime.text import joined, listing, one_line
+from flamectl_operator.runtime.text import date_and_time, joined, listing, one_line
 from flamectl_operator.status.reason import FOREIGN_PODS, SESSION_MANAGER_NOT_REACHABLE, SESSION_PAUSED
 
 #: Seconds after which the status reports a session manager that has answered before. The operator believes its last answer for
@@ -104,7 +104,7 @@ def silence(conditions: Iterable[Condition], effective: EffectiveSpec) -> Notice
     # Only an answer brings this condition, or a Pod without an address, which cannot answer.
     patience = SILENT_AFTER_SECONDS if ConditionType.EXECUTORS_REGISTERED in found else FIRST_ANSWER_TIMEOUT_SECONDS
     since = reachable.last_transition_time
-    undone = f"Since {since:%Y-%m-%d %H:%M:%S} UTC, and until it answers, {', '.join(left_undone)}"
+    undone = f"Since {date_and_time(since)}, and until it answers, {', '.join(left_undone)}"
     return Notice(
         SESSION_MANAGER_NOT_REACHABLE, joined([reachable.message, undone]), since + timedelta(seconds=patience)
     )

@@ -23,6 +23,7 @@ from flamectl_operator.observed.object_cache import ObjectCache
 from flamectl_operator.observed.pod_problem import OOM_KILLED, PodProblem
 from flamectl_operator.observed.waiting import READY_TIMEOUT_SECONDS
 from flamectl_operator.planning.effective_group import EffectiveGroup
+from flamectl_operator.runtime.text import time_of_day
 from flamectl_operator.settings.model import FlameSettings
 from flamectl_operator.status.reason import PODS_FAILING
 from flamectl_operator.status.remedies import explained, without_log
@@ -47,9 +48,9 @@ class FailureSummary:
         """How often, and since when."""
         count, since = sum(each.count for each in self.failures), min(each.since for each in self.failures)
         if count == 1:
-            return f"at {since:%H:%M:%S} UTC"
+            return f"at {time_of_day(since)}"
         full = len(self.failures) == MAX_RECENT_FAILURES
-        return f"{count}{' or more' * full} times since {since:%H:%M:%S} UTC"
+        return f"{count}{' or more' * full} times since {time_of_day(since)}"
 
     def __str__(self) -> str:
         """Return the text for messages."""
