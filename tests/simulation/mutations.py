@@ -1675,7 +1675,7 @@ def paused_sessions_count_with_all_their_tasks() -> None:
 
 @_needing("pauses_sessions")
 def paused_sessions_are_not_told() -> None:
-    _set(compute, "paused_sessions", lambda _observed: ())
+    _set(compute, "paused_sessions", lambda _observed: None)
 
 
 # -- Flame: what is known

@@ -43,13 +43,19 @@ from flamectl_operator.status.conditions import (
     misplaced,
 )
 from flamectl_operator.status.durable_fields import autoscaling_status
-from flamectl_operator.status.flame import KINDS, autoscaling_condition, flame_conditions, registered, sessions
+from flamectl_operator.status.flame import (
+    FLAME_CONDITIONS,
+    autoscaling_condition,
+    flame_conditions,
+    registered,
+    sessions,
+)
 from flamectl_operator.status.health import Health, compute_health
-from flamectl_operator.status.notices import due_silence, foreign_pods, paused_sessions
+from flamectl_operator.status.notices import Notice, due_silence, foreign_pod, paused_sessions
 from flamectl_operator.status.object_cache import object_cache_status
 from flamectl_operator.status.pod_problems import WAITING, ProblemGroup, group_problems
 from flamectl_operator.status.reason import summary
-from flamectl_operator.status.recent_failures import recent_failures, summaries
+from flamectl_operator.status.recent_failures import FailureSummary, recent_failures, summaries
 from flamectl_operator.status.remedies import for_pod
 
 
@@ -111,15 +117,9 @@ def _with_valid_spec(given: StatusInput, effective: EffectiveSpec, writer: Condi
     problems = group_problems(observed, before.unhealthy_pods, now, desired)
     recent = recent_failures(before, observed, desired, effective.group, now)
     flame = flame_conditions(writer, observed, effective, before)
-    unheard = due_silence(flame, effective, now)
-    health = compute_health(
-        observed,
-        effective,
-        given.needs,
-        problems,
-        (*summaries(observed.owner.name, recent), *foreign_pods(observed), *unheard, *paused_sessions(observed)),
-        outcomes=outcomes,
-    )
+    found = (foreign_pod(observed), due_silence(flame, effective, now), paused_sessions(observed))
+    notices: list[FailureSummary | Notice] = [*summaries(observed.owner.name, recent), *filter(None, found)]
+    health = compute_health(observed, effective, given.needs, problems, notices, outcomes=outcomes)
     warnings = (*misplaced(given.annotations), *desired.warnings)
     facts = ValidSpecConditions(writer, observed, effective, given.needs, health, before, outcomes, warnings)
     own = facts.compute(midway=midway)
@@ -168,7 +168,7 @@ def _merged(
 ) -> tuple[Condition, ...]:
     """Add the conditions about Flame; where no session manager can be asked, drop those that flame_conditions does not return."""
     scaling = autoscaling_condition(writer, effective.group)
-    without = () if effective.flame_can_be_asked else KINDS
+    without = () if effective.flame_can_be_asked else FLAME_CONDITIONS
     without = without if effective.group.scaling is not None else (*without, ConditionType.AUTOSCALING)
     return writer.merge((*conditions, *flame, *scaling), without=without)
 

@@ -132,7 +132,7 @@ class ValidSpecConditions:
     writer: ConditionWriter
     observed: ObservedCluster
     effective: EffectiveSpec
-    outstanding: Needs
+    needs: Needs
     health: Health
     before: FlameClusterStatus
     outcomes: Sequence[Outcome]
@@ -164,7 +164,7 @@ class ValidSpecConditions:
         if not health.healthy and not self.effective.suspended:
             found += [group.reason for group in health.problems]
         # The message of Degraded names recent failures and a session manager that does not answer.
-        message = _ALL_READY if health.healthy and health.recent else health.message
+        message = _ALL_READY if health.healthy and health.notices else health.message
         reason = reasons.most_important(found)
         return self.writer.make(ConditionType.READY, reason, message, status=health.healthy)
 
@@ -180,7 +180,7 @@ class ValidSpecConditions:
         stale = Comparison(self.observed, self.effective).has_stale_pods
         # Where the number of executors follows the demand, it changes without a change of the spec.
         asked = reconciled != self.writer.generation or self.effective.group.scaling is not None
-        outdated = any(getattr(self.outstanding, child.need) for child in CHILDREN)
+        outdated = any(getattr(self.needs, child.need) for child in CHILDREN)
         return UPDATING if asked or stale or outdated else RECOVERING
 
     def _progressing(self) -> Condition:
@@ -192,7 +192,7 @@ class ValidSpecConditions:
             message = _left(self.observed) if left else _NO_PODS
             return self.writer.make(kind, _suspension(self.observed, self.effective), message, status=left)
         for need, reason in _WORK.items():
-            if getattr(self.outstanding, need):
+            if getattr(self.needs, need):
                 first = need == "needs_session_manager" and self.observed.session_manager is None
                 work = "CreatingSessionManager" if first else reason
                 deferral = next((each for each in self.outcomes if each.reason in LOCKED and each.attention), None)
@@ -211,7 +211,7 @@ class ValidSpecConditions:
             return self.writer.make(ConditionType.DEGRADED, serious[0].reason, message, status=True)
         health = self.health
         standing = [] if health.healthy else [group for group in health.problems if group.reason not in NO_TROUBLE]
-        found: list[FailureSummary | Notice | ProblemGroup] = [*health.recent, *standing]
+        found: list[FailureSummary | Notice | ProblemGroup] = [*health.notices, *standing]
         if found:
             found.sort(key=lambda each: reasons.rank(each.reason))
             message = joined(map(str, found[:MAX_GROUPS]))

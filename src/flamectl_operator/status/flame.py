@@ -15,7 +15,7 @@ from flamectl_operator.status.conditions import ConditionWriter
 from flamectl_operator.status.reason import SESSION_MANAGER_NOT_REACHABLE
 
 #: Conditions about Flame. Without a session manager that can be asked, only SessionManagerReachable may stay, with the reason.
-KINDS = (ConditionType.SESSION_MANAGER_REACHABLE, ConditionType.EXECUTORS_REGISTERED)
+FLAME_CONDITIONS = (ConditionType.SESSION_MANAGER_REACHABLE, ConditionType.EXECUTORS_REGISTERED)
 
 
 def registered(observed: ObservedCluster, effective: EffectiveSpec, before: FlameClusterStatus) -> int | None:
@@ -49,7 +49,7 @@ def flame_conditions(
     """Compute the conditions about Flame. None of them changes before the session manager has answered, or failed to."""
     if not effective.flame_can_be_asked:
         return _behind_tls(writer, effective.desired.spec) if effective.flame_has_calls else ()
-    stored = tuple(condition for kind in KINDS if (condition := find(before, kind)) is not None)
+    stored = tuple(condition for kind in FLAME_CONDITIONS if (condition := find(before, kind)) is not None)
     if observed.flame.snapshot is not None:
         reachable = writer.make(
             ConditionType.SESSION_MANAGER_REACHABLE, "Answers", "The session manager answers the operator", status=True
@@ -61,11 +61,11 @@ def flame_conditions(
         )
         return tuple(
             writer.make(kind, "NoAddress", message, status=status)
-            for kind, status in zip(KINDS, (False, None), strict=True)
+            for kind, status in zip(FLAME_CONDITIONS, (False, None), strict=True)
         )
     if effective.answer_due(observed):
         return stored
-    known = [kind for kind in KINDS if find(before, kind) is not None]
+    known = [kind for kind in FLAME_CONDITIONS if find(before, kind) is not None]
     if observed.flame.phase is not Phase.UNKNOWN:
         message = "The session manager is not ready"
         return tuple(writer.make(kind, "SessionManagerNotReady", message, status=None) for kind in known)

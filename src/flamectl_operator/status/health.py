@@ -41,23 +41,23 @@ class Health:
     Args:
         healthy: Whether all desired objects exist, current and ready.
         problems: The unhealthy Pods, in groups, that the recent failures do not report.
-        recent: What a person has to look at although all Pods may be ready: a session manager that does not answer, sessions
-            that are paused, and the recent failures of each component that does not fail now, because that tells more.
+        notices: Notices for a person, also while all Pods are ready. The recent failures of a component are among them unless
+            it fails now, because a present failure tells more.
     """
 
     state: State
     message: str
     healthy: bool = False
     problems: tuple[ProblemGroup, ...] = ()
-    recent: tuple[FailureSummary | Notice, ...] = ()
+    notices: tuple[FailureSummary | Notice, ...] = ()
 
 
 def compute_health(
     observed: ObservedCluster,
     effective: EffectiveSpec,
-    outstanding: Needs,
+    needs: Needs,
     problems: tuple[ProblemGroup, ...] = (),
-    recent: tuple[FailureSummary | Notice, ...] = (),
+    notices: Sequence[FailureSummary | Notice] = (),
     *,
     outcomes: Sequence[Outcome] = (),
 ) -> Health:
@@ -65,7 +65,7 @@ def compute_health(
     health = (
         _suspended(observed, effective.idleness, outcomes)
         if effective.suspended
-        else _unsuspended(observed, effective, outstanding, problems, recent, outcomes)
+        else _unsuspended(observed, effective, needs, problems, notices, outcomes)
     )
     if effective.desired.spec.paused:
         return replace(health, message=shortened(f"Paused, the operator changes nothing; {health.message}"))
@@ -114,9 +114,9 @@ def _kept_by_finalizers(observed: ObservedCluster) -> list[str]:
 def _unsuspended(
     observed: ObservedCluster,
     effective: EffectiveSpec,
-    outstanding: Needs,
+    needs: Needs,
     problems: tuple[ProblemGroup, ...],
-    recent: tuple[FailureSummary | Notice, ...],
+    notices: Sequence[FailureSummary | Notice],
     outcomes: Sequence[Outcome],
 ) -> Health:
     # A terminal executor that is only kept for its logs does not count.
@@ -124,28 +124,28 @@ def _unsuspended(
     blocked = any(outcome.attention or outcome.reason == NOT_REGISTERED for outcome in outcomes)
     state = _state(observed, effective.group)
     failing = {type(group.components[0]) for group in problems if group.reason in FAILING and not group.over}
-    reported = tuple(each for each in recent if each.kind not in failing)
+    reported = tuple(each for each in notices if each.kind not in failing)
     kinds = {each.kind for each in reported}
     standing = tuple(group for group in problems if not (group.over and type(group.components[0]) in kinds))
     own = next((group for group in standing if group.components[0] is observed.session_manager), None)
-    hidden = (each for each in recent if isinstance(each, FailureSummary) and each not in reported)
+    hidden = (each for each in notices if isinstance(each, FailureSummary) and each not in reported)
     lines = (
         _session_manager_line(observed, own, next((each for each in hidden if each.kind is Component), None)),
         _executor_line(observed, effective.group),
         object_cache_line(observed, effective.cache_replicas),
     )
-    if not (any(lines) or outstanding.work or ailing or blocked):
+    if not (any(lines) or needs.work or ailing or blocked):
         warnings = [f"warning: {warning}" for warning in near_names(effective.desired.spec)]
         warnings += [outcome.message for outcome in outcomes if outcome.reason == FILE_SYSTEM_RESIZE_PENDING]
         message = shortened(joined([*(map(str, reported) if reported else [ALL_HEALTHY]), *warnings]))
-        return Health(state, message, healthy=True, recent=reported)
+        return Health(state, message, healthy=True, notices=reported)
     # Advice comes first, because a long message is cut at its end. The most important problems come first.
     parts = [outcome.message for outcome in outcomes if outcome.attention]
     parts += lines
     parts += list(map(str, (*reported, *(group for group in standing if group is not own))))[:MAX_GROUPS]
     parts += [outcome.message for outcome in outcomes if not outcome.attention]
     message = shortened(joined(filter(None, parts)) or "Waiting for changes to take effect")
-    return Health(state, message, problems=standing, recent=reported)
+    return Health(state, message, problems=standing, notices=reported)
 
 
 def _state(observed: ObservedCluster, group: EffectiveGroup) -> State:

@@ -1,4 +1,4 @@
-"""What a person looks at although no Pod fails: paused sessions, a silent session manager, and Pods of others."""
+"""Notices for a person although no Pod fails: paused sessions, a session manager that does not answer, and foreign Pods."""
 
 from __future__ import annotations
 
@@ -44,40 +44,38 @@ class Notice:
         return self.message
 
 
-def paused_sessions(observed: ObservedCluster) -> tuple[Notice, ...]:
-    """Return the paused sessions of the last answer as one notice; nothing when there are none."""
+def paused_sessions(observed: ObservedCluster) -> Notice | None:
+    """Return the notice about the paused sessions of the last answer; None when there are none."""
     snapshot = observed.flame.snapshot
     if snapshot is None or not snapshot.paused:
-        return ()
+        return None
     [first, *others] = snapshot.paused
     names = [f'"{one_line(each.name, LONGEST_SESSION_NAME)}"' for each in snapshot.paused]
     verb, them = ("are", "them") if others else ("is", "it")
     advice = f"correct what keeps executors from binding, close {them} and open another; the log of an executor has the cause"
-    return (
-        Notice(SESSION_PAUSED, f"session {listing(names, 1)} {verb} paused: {first.paused.rstrip('.')} ({advice})"),
-    )
+    return Notice(SESSION_PAUSED, f"session {listing(names, 1)} {verb} paused: {first.paused.rstrip('.')} ({advice})")
 
 
-def foreign_pods(observed: ObservedCluster) -> tuple[Notice, ...]:
-    """Return the Pods that a Service finds beside those of the operator, as a copy of the session manager that somebody made."""
+def foreign_pod(observed: ObservedCluster) -> Notice | None:
+    """Return the notice about the first Pod that a Service finds beside those of the operator, such as a copy of one of them."""
     owner, manager = observed.owner, observed.session_manager_pod
     others = [pod for pod in observed.other_pods if pod is not manager]
     if not others:
-        return ()
+        return None
     services = {
         SESSION_MANAGER: names.session_manager(owner.name),
         OBJECT_CACHE: names.object_cache(owner.name),
     }
-    return tuple(
-        Notice(
-            FOREIGN_PODS,
-            f'Pod "{pod.name}" has the labels by which Service "{service}" finds its Pods, and no name that the operator gives,'
-            f" so clients may reach it (take off its label {APP_LABEL}, or delete it)",
-        )
-        for component, service in services.items()
-        for pod in others
-        if owner.selector(component).items() <= pod.labels.items() and _runs(pod) and not _has_our_name(pod, owner.name)
-    )[:1]
+    for component, service in services.items():
+        selector = owner.selector(component).items()
+        for pod in others:
+            if selector <= pod.labels.items() and _runs(pod) and not _has_our_name(pod, owner.name):
+                return Notice(
+                    FOREIGN_PODS,
+                    f'Pod "{pod.name}" has the labels by which Service "{service}" finds its Pods, and no name that the operator'
+                    f" gives, so clients may reach it (take off its label {APP_LABEL}, or delete it)",
+                )
+    return None
 
 
 def _has_our_name(pod: PodView, cluster: str) -> bool:
@@ -110,10 +108,10 @@ def silence(conditions: Iterable[Condition], effective: EffectiveSpec) -> Notice
     )
 
 
-def due_silence(conditions: Iterable[Condition], effective: EffectiveSpec, now: datetime) -> tuple[Notice, ...]:
-    """Return the silence that has lasted long enough to be reported, if there is one; see `silence`."""
+def due_silence(conditions: Iterable[Condition], effective: EffectiveSpec, now: datetime) -> Notice | None:
+    """Return the silence that has lasted long enough to be reported; None when there is none. See `silence`."""
     found = silence(conditions, effective)
-    return (found,) if found is not None and found.due <= now else ()
+    return found if found is not None and found.due <= now else None
 
 
 def _left_undone(spec: FlameClusterSpec, group: EffectiveGroup) -> Iterator[str]:

@@ -16,7 +16,7 @@ from flamectl_operator.observed.executor import Executor
 from flamectl_operator.observed.object_cache import ObjectCache
 from flamectl_operator.observed.pod_problem import IMAGE_PULL_FAILED, OOM_KILLED, REGISTRY, PodProblem, gist
 from flamectl_operator.observed.scheduling import SCHEDULER_ERROR, UNSCHEDULABLE, schedulers_words
-from flamectl_operator.status import scheduling
+from flamectl_operator.status import scheduling_remedies
 
 #: The field of the spec and the main container of each component.
 _COMPONENTS: dict[type[Component], tuple[str, str]] = {
@@ -90,9 +90,9 @@ def _tail(component: Component, problem: PodProblem, template: ComponentTemplate
     if problem.reason in (UNSCHEDULABLE, SCHEDULER_ERROR) and template is not None:
         words = schedulers_words(component.pod)
         if template.revision == component.revision:
-            advice = scheduling.remedy(words, template, component.name, component.pod.spec)
+            advice = scheduling_remedies.remedy(words, template, component.name, component.pod.spec)
         else:
-            asks = scheduling.asked_before(words, component.pod.spec)
+            asks = scheduling_remedies.asked_before(words, component.pod.spec)
             advice = (_EARLIER if asks else _EARLIER_UNKNOWN).format(asks=asks, pod=component.name)
     return f" ({advice})" if advice else ""
 

@@ -17,7 +17,7 @@ from flamectl_operator.kube.pod_views import (
 )
 from flamectl_operator.reconcile.transform import bounded_pod
 from flamectl_operator.status.compute import StatusInput, compute_status
-from flamectl_operator.status.scheduling import remedy
+from flamectl_operator.status.scheduling_remedies import remedy
 from tests.unit.builders import (
     NOW,
     desired,

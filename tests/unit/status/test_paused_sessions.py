@@ -10,10 +10,10 @@ from flamectl_operator.status.notices import paused_sessions
 from tests.unit.builders import INCARNATION, observed, session_manager, told
 
 
-def _told(*sessions: Session) -> list[str]:
+def _told(*sessions: Session) -> str:
     seen = observed(session_manager())
     flame = Knowledge(Phase.KNOWN, INCARNATION, snapshot=SessionManagerSnapshot({}, sessions=sessions))
-    return [str(each) for each in paused_sessions(told(seen, flame))]
+    return str(paused_sessions(told(seen, flame)) or "")
 
 
 @pytest.mark.parametrize(
@@ -24,16 +24,16 @@ def _told(*sessions: Session) -> list[str]:
     ],
 )
 def test_message_names_the_first_session_and_the_cause(sessions: tuple[Session, ...], begin: str) -> None:
-    [said] = _told(*sessions)
+    said = _told(*sessions)
     assert said.startswith(begin)
     assert said.endswith("open another; the log of an executor has the cause)")
 
 
 def test_name_of_a_session_is_cut_and_safe_to_print() -> None:
-    [said] = _told(Session("\x1b[2J" + "x" * 300, paused="y"))
+    said = _told(Session("\x1b[2J" + "x" * 300, paused="y"))
     assert "\x1b" not in said
     assert len(said) < 300
 
 
 def test_sessions_that_run_are_not_told() -> None:
-    assert _told(Session("a"), Session("b", is_open=False, paused="x")) == []
+    assert _told(Session("a"), Session("b", is_open=False, paused="x")) == ""

@@ -8,7 +8,7 @@ import pytest
 
 from flamectl_operator.kube.pod_views import PodContainer, PodSpec
 from flamectl_operator.status.remedies import for_pod
-from flamectl_operator.status.scheduling import remedy
+from flamectl_operator.status.scheduling_remedies import remedy
 from tests.unit.builders import desired
 
 EM = "spec.executorManager"
