@@ -101,11 +101,9 @@ class ObservedCluster:
     def session_manager(self) -> Component | None:
         """The session manager, if it exists and belongs to this FlameCluster; it may be terminating."""
         pod = self.session_manager_pod
-        return (
-            self.views.wanted_session_manager.read(pod)
-            if pod is not None and pod.controlled_by(self.owner.uid)
-            else None
-        )
+        if pod is None or not pod.controlled_by(self.owner.uid):
+            return None
+        return self.views.wanted_session_manager.read(pod)
 
     @property
     def session_manager_quota_refused(self) -> bool:
@@ -126,11 +124,9 @@ class ObservedCluster:
     @cached_property
     def session_store(self) -> str:
         """The identity of the storage that keeps the sessions; empty when they do not persist, or without a session manager."""
-        return (
-            ""
-            if self.session_manager is None
-            else self.views.wanted_session_manager.store_of(self.session_manager, self.known_claims)
-        )
+        if self.session_manager is None:
+            return ""
+        return self.views.wanted_session_manager.store_of(self.session_manager, self.known_claims)
 
     @cached_property
     def marks(self) -> Marks:
@@ -197,18 +193,14 @@ class ObservedCluster:
     def flame(self) -> Knowledge:
         """The knowledge about the present incarnation of the session manager."""
         known = self.views.flame
-        return (
-            known
-            if known.phase is Phase.OFF or known.incarnation == self.session_manager_incarnation
-            else knowledge.OFF
-        )
+        present = known.phase is Phase.OFF or known.incarnation == self.session_manager_incarnation
+        return known if present else knowledge.OFF
 
     @property
     def last_snapshot(self) -> SessionManagerSnapshot | None:
         """The last answer about work of this incarnation of the session manager, which may be unready now; None when unknown."""
-        before = (
-            self.views.flame.last_snapshot if self.views.flame.incarnation == self.session_manager_incarnation else None
-        )
+        known = self.views.flame
+        before = known.last_snapshot if known.incarnation == self.session_manager_incarnation else None
         return before if self.flame.snapshot is None else self.flame.snapshot
 
     @cached_property

@@ -22,7 +22,7 @@ from flamectl_operator.runtime.turns import in_turn
 
 #: The most passes. Each goes on where the one before ended, and few do.
 MAX_PASSES = 20
-#: The reporting component of the events, which are recorded as well.
+#: The name of a plan: the field manager of its dry run, its identity for locks, and the reporting component of its events.
 MANAGER = "flamectl-operator-plan"
 
 
