@@ -63,7 +63,7 @@ def _recorded(pod: PodView, first: str | None) -> PodView:
         pytest.param(terminating(session_manager("ready")), "", id="terminating"),
     ],
 )  # fmt: skip
-def test_life_of_a_session_manager_changes_with_its_container(view: PodView, incarnation: str) -> None:
+def test_incarnation_of_a_session_manager_changes_with_its_container(view: PodView, incarnation: str) -> None:
     assert incarnation_of(Component(view)) == incarnation
 
 
@@ -107,7 +107,7 @@ def test_executor_follows_the_container_in_its_annotation(annotation: str, manag
     assert found.marks.follows(found.executors[0]) is follows
 
 
-def test_session_manager_whose_sessions_persist_has_the_life_of_its_storage() -> None:
+def test_session_manager_whose_sessions_persist_has_the_incarnation_of_its_storage() -> None:
     stored = {SESSION_STORE_ANNOTATION: "fs.claim"}
     view = session_manager("ready", restarts=4, annotations=stored)
 

@@ -110,7 +110,7 @@ def test_starting_pod_has_not_failed(status: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize(("status", "problem"), FAILED)
-def test_failed_pod_has_a_trouble_with_reason(status: dict[str, Any], problem: PodProblem) -> None:
+def test_failed_pod_has_a_problem_with_a_reason(status: dict[str, Any], problem: PodProblem) -> None:
     assert pods.failure(pod(**status)) == problem
 
 
@@ -132,7 +132,9 @@ def test_failed_pod_is_not_ready_despite_its_condition(status: dict[str, Any], p
         pytest.param({"conditions": [READY], "phase": "Succeeded"}, False, id="phase Succeeded"),
     ],
 )
-def test_ready(status: dict[str, Any], *, ready: bool) -> None:
+def test_pod_is_ready_by_its_condition_unless_it_has_failed_or_terminates(
+    status: dict[str, Any], *, ready: bool
+) -> None:
     view = pod(**status)
 
     assert pods.is_ready(view) == ready
@@ -158,7 +160,9 @@ def test_ready_since_is_unknown_when_the_condition_does_not_say() -> None:
         pytest.param({"phase": "Pending"}, MAIN, False, id="pending"),
     ],
 )
-def test_terminal(status: dict[str, Any], main: str, *, terminal: bool) -> None:
+def test_pod_is_terminal_when_its_main_container_has_ended_for_good(
+    status: dict[str, Any], main: str, *, terminal: bool
+) -> None:
     assert pods.is_terminal(pod(**status), main) == terminal
 
 
@@ -175,7 +179,7 @@ def test_terminal(status: dict[str, Any], main: str, *, terminal: bool) -> None:
         pytest.param({"containers": [running("sidecar"), waiting(MAIN)]}, False, id="only a sidecar runs"),
     ],
 )
-def test_started(status: dict[str, Any], *, started: bool) -> None:
+def test_pod_has_started_when_its_main_container_has_run(status: dict[str, Any], *, started: bool) -> None:
     assert pods.has_started(pod(**status), MAIN) == started
 
 
@@ -191,7 +195,7 @@ def test_started(status: dict[str, Any], *, started: bool) -> None:
         pytest.param([ended(MAIN, finished_at=later(9)), running("sidecar")], later(9), id="the sidecar lives on"),
     ],
 )
-def test_finished_at(containers: list[Any], time: datetime | None) -> None:
+def test_pod_finished_when_its_last_container_ended(containers: list[Any], time: datetime | None) -> None:
     assert pods.finished_at(pod(containers=containers)) == time
 
 
@@ -199,5 +203,5 @@ def test_finished_at(containers: list[Any], time: datetime | None) -> None:
     ("problem", "text"),
     [(PodProblem("Evicted"), "Evicted"), (PodProblem("Evicted", "low on disk"), "Evicted: low on disk")],
 )
-def test_trouble_reads_well(problem: PodProblem, text: str) -> None:
+def test_problem_has_its_reason_subject_and_cause_as_text(problem: PodProblem, text: str) -> None:
     assert str(problem) == text

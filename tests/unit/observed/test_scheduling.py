@@ -34,7 +34,7 @@ from tests.unit.builders import NOW, UNSCHEDULABLE, condition, later, pod
             id="its gates were removed"),
     ],
 )  # fmt: skip
-def test_unschedulable(status: dict[str, Any], problem: PodProblem | None) -> None:
+def test_pod_is_unschedulable_by_the_words_of_its_scheduler(status: dict[str, Any], problem: PodProblem | None) -> None:
     assert scheduling.unschedulable(pod(**{"phase": "Pending", **status})) == problem
 
 
@@ -47,7 +47,7 @@ def test_unschedulable(status: dict[str, Any], problem: PodProblem | None) -> No
         pytest.param(condition("PodScheduled", "True", since=later(9)), None, id="scheduled"),
     ],
 )
-def test_since_when_no_node_was_found(scheduled: Any, since: Any) -> None:
+def test_pod_is_unschedulable_since_the_scheduler_said_so(scheduled: Any, since: Any) -> None:
     assert scheduling.unschedulable_since(pod(node="", conditions=[scheduled], created=NOW)) == since
 
 

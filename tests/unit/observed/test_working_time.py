@@ -19,5 +19,7 @@ from tests.unit.builders import ago, executor, later
         pytest.param(executor(0, "failed", containers=[]), ago(3600), id="its creation"),
     ],
 )
-def test_when_a_terminal_pod_ended(component: Component, since: object) -> None:
+def test_terminal_pod_ended_with_its_last_container_or_the_last_write_to_it(
+    component: Component, since: object
+) -> None:
     assert terminal_since(component) == since

@@ -1,4 +1,4 @@
-"""Plans are kept, and large specs are planned outside the event loop."""
+"""Rendered specs are kept, and large specs are rendered outside the event loop."""
 
 from __future__ import annotations
 
@@ -30,47 +30,47 @@ def _cluster(changes: dict[str, Any] | None = None, generation: int = 1) -> Flam
     return WholeFlameClusterView(metadata, msgspec.Raw(msgspec.json.encode(raw_spec(changes))), stored.raw_status)
 
 
-async def _plan(
+async def _rendered(
     renderer: SpecRenderer, cluster: FlameClusterView, settings: FlameSettings = SETTINGS, owner: Identity = OWNER
 ) -> RenderedSpec:
     known = renderer.known(owner.uid, cluster, settings)
     return known or await renderer.render(owner, cluster, settings, UNMEASURED)
 
 
-async def test_plan_is_kept_until_settings_change_or_the_flame_cluster_is_deleted() -> None:
+async def test_rendered_spec_is_kept_until_settings_change_or_the_flame_cluster_is_deleted() -> None:
     renderer, other = SpecRenderer(), FlameSettings.model_validate({"initImage": "example.com/busybox:1"})
-    first = await _plan(renderer, _cluster())
-    assert await _plan(renderer, _cluster()) is first
-    assert (second := await _plan(renderer, _cluster(), other)) is not first
+    first = await _rendered(renderer, _cluster())
+    assert await _rendered(renderer, _cluster()) is first
+    assert (second := await _rendered(renderer, _cluster(), other)) is not first
     renderer.forget(OWNER.uid)
-    assert await _plan(renderer, _cluster(), other) is not second
+    assert await _rendered(renderer, _cluster(), other) is not second
 
 
-async def test_new_generation_is_planned() -> None:
+async def test_new_generation_is_rendered() -> None:
     renderer = SpecRenderer()
-    await _plan(renderer, _cluster())
-    planned = await _plan(renderer, _cluster(replicas(7), generation=2))
-    assert planned.desired is not None
-    assert planned.desired.group.spec.replicas == 7
+    await _rendered(renderer, _cluster())
+    rendered = await _rendered(renderer, _cluster(replicas(7), generation=2))
+    assert rendered.desired is not None
+    assert rendered.desired.group.spec.replicas == 7
 
 
-async def test_least_recently_used_plan_is_dropped_beyond_the_bound_of_memory(mocker: MockerFixture) -> None:
+async def test_least_recently_used_spec_is_dropped_beyond_the_bound_of_memory(mocker: MockerFixture) -> None:
     renderer, owners = SpecRenderer(), [replace(OWNER, uid=f"uid-{number}") for number in range(3)]
-    plans = [await _plan(renderer, _cluster(), owner=owner) for owner in owners[:2]]
-    mocker.patch.object(spec_renderer, "MAX_KEPT", sum(plan.cost for plan in plans))
-    assert await _plan(renderer, _cluster(), owner=owners[0]) is plans[0]
+    specs = [await _rendered(renderer, _cluster(), owner=owner) for owner in owners[:2]]
+    mocker.patch.object(spec_renderer, "MAX_KEPT", sum(spec.cost for spec in specs))
+    assert await _rendered(renderer, _cluster(), owner=owners[0]) is specs[0]
 
-    await _plan(renderer, _cluster(), owner=owners[2])
+    await _rendered(renderer, _cluster(), owner=owners[2])
 
-    assert await _plan(renderer, _cluster(), owner=owners[0]) is plans[0]
-    assert await _plan(renderer, _cluster(), owner=owners[1]) is not plans[1]
+    assert await _rendered(renderer, _cluster(), owner=owners[0]) is specs[0]
+    assert await _rendered(renderer, _cluster(), owner=owners[1]) is not specs[1]
 
 
-async def test_plan_beyond_the_bound_alone_is_kept_until_the_next(mocker: MockerFixture) -> None:
+async def test_rendered_spec_beyond_the_bound_alone_is_kept_until_the_next(mocker: MockerFixture) -> None:
     mocker.patch.object(spec_renderer, "MAX_KEPT", 1)
     renderer = SpecRenderer()
-    first = await _plan(renderer, _cluster())
-    assert await _plan(renderer, _cluster()) is first
+    first = await _rendered(renderer, _cluster())
+    assert await _rendered(renderer, _cluster()) is first
 
 
 def _templates(spec: dict[str, Any]) -> dict[str, Any]:
@@ -94,7 +94,7 @@ _VARIABLES = [{"name": f"V{number}", "value": "1"} for number in range(256)]
         pytest.param({"executorManager": {"env": _VARIABLES}, "sessionManager": {"env": _VARIABLES}}, id="variables"),
     ],
 )
-async def test_plan_takes_no_more_memory_than_it_is_counted_for(changes: dict[str, Any]) -> None:
+async def test_rendered_spec_takes_no_more_memory_than_it_is_counted_for(changes: dict[str, Any]) -> None:
     renderer, cluster = SpecRenderer(), _cluster(changes)
     first = await renderer.render(OWNER, _cluster(changes), SETTINGS, UNMEASURED)
     assert first.desired is not None, first.problem
@@ -110,7 +110,7 @@ async def test_plan_takes_no_more_memory_than_it_is_counted_for(changes: dict[st
 
 
 @pytest.mark.parametrize("size", [0, MAX_SIZE_IN_LOOP], ids=["small", "large"])
-async def test_large_spec_is_planned_outside_the_event_loop(size: int, mocker: MockerFixture) -> None:
+async def test_large_spec_is_rendered_outside_the_event_loop(size: int, mocker: MockerFixture) -> None:
     threads: list[threading.Thread] = []
 
     def spy(raw: Any, name: str) -> Any:
@@ -118,12 +118,12 @@ async def test_large_spec_is_planned_outside_the_event_loop(size: int, mocker: M
         return parse_spec(raw, name)
 
     mocker.patch("flamectl_operator.reconcile.spec_renderer.parse_spec", spy)
-    await _plan(SpecRenderer(), _cluster({"configOverrides": {"x": "y" * size}}))
+    await _rendered(SpecRenderer(), _cluster({"configOverrides": {"x": "y" * size}}))
     assert (threads == [threading.main_thread()]) == (size == 0)
 
 
 async def test_spec_over_the_bound_is_refused_without_decoding(mocker: MockerFixture) -> None:
     parse = mocker.patch("flamectl_operator.reconcile.spec_renderer.parse_spec")
-    planned = await _plan(SpecRenderer(), _cluster({"configOverrides": {"x": "y" * 300_000}}))
-    assert "must have at most 256 KiB" in planned.problem
+    rendered = await _rendered(SpecRenderer(), _cluster({"configOverrides": {"x": "y" * 300_000}}))
+    assert "must have at most 256 KiB" in rendered.problem
     assert parse.call_count == 0

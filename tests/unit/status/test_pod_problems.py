@@ -76,7 +76,7 @@ def _degraded(status: FlameClusterStatus) -> str:
     ("count", "who"),
     [(1, "my-flame-executor-manager-0"), (3, "my-flame-executor-manager-0, -1, -2"), (5, "5 executors")],
 )
-def test_executors_with_equal_trouble_share_a_message(count: int, who: str) -> None:
+def test_executors_with_equal_problems_share_a_message(count: int, who: str) -> None:
     status = _status(SM, *map(_pulling, range(count)))
 
     assert (status.reason, status.message) == ("ImagePullFailed", f"0 of 5 executors ready; {who}: {NOT_FOUND}")
@@ -315,14 +315,14 @@ def test_waiting_container_without_a_shell_is_told_with_the_setting_for_its_imag
         ),
     ],
 )  # fmt: skip
-def test_changed_wording_of_a_trouble_keeps_the_status(first: list[PodView], then: list[PodView]) -> None:
+def test_changed_wording_of_a_problem_keeps_the_status(first: list[PodView], then: list[PodView]) -> None:
     before = _status(SM, *first)
     after = _status(SM, *then, before=before)
 
     assert _status(SM, *then, before=after).to_wire() == after.to_wire() == before.to_wire()
 
 
-def test_changed_cause_of_a_trouble_changes_the_status() -> None:
+def test_changed_cause_of_a_problem_changes_the_status() -> None:
     before = _status(SM, _pulling(0))
 
     assert "did not answer in time" in str(_status(SM, _pulling(0, message="i/o timeout"), before=before).message)

@@ -1,4 +1,4 @@
-"""Specs that the store does not hold, because they are large: a pass reads them when it has no plan of them."""
+"""Specs that the store does not hold, because they are large: a pass reads them when they are not rendered."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ async def test_large_spec_is_read_again_when_it_changes(mocker: MockerFixture) -
     assert reads.number == 1
 
 
-async def test_large_spec_is_read_again_when_its_plan_was_dropped(mocker: MockerFixture) -> None:
+async def test_large_spec_is_read_again_when_its_rendering_was_dropped(mocker: MockerFixture) -> None:
     world = StepHarness(LARGE)
     await world.converge()
     reads = Reads(world, mocker)
@@ -90,7 +90,7 @@ async def test_pass_ends_without_a_write_when_a_large_spec_cannot_be_read() -> N
     assert world.writes == []
 
 
-async def test_large_spec_that_reads_differently_at_the_same_generation_is_planned_anew() -> None:
+async def test_large_spec_that_reads_differently_at_the_same_generation_is_rendered_anew() -> None:
     world = StepHarness(merged(LARGE, {"paused": True}))
     await world.run_pass()
     assert world.writes[0][0] == "status"
