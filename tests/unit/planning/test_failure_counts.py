@@ -291,15 +291,6 @@ def test_first_failure_of_an_object_cache_is_replaced_at_once() -> None:
     assert after == ReplacementBackoff(CACHE_REVISION, failures=1, next_attempt=None, counted_pods=("a", "b"))
 
 
-def test_waits_of_object_caches_double_from_ten_seconds_to_five_minutes() -> None:
-    backoff, waits = ReplacementBackoff(CACHE_REVISION), []
-    for number in range(8):
-        backoff = _caches(backoff, _failed_cache(0, f"uid-{number}"), object_cache_pod(1))
-        waits.append((backoff.next_attempt - NOW).total_seconds() if backoff.next_attempt else 0)
-
-    assert waits == [0, 10, 20, 40, 80, 160, 300, 300]
-
-
 def test_object_caches_that_fail_together_are_one_failure() -> None:
     once = _caches(ReplacementBackoff(CACHE_REVISION), _failed_cache(0, "a"), object_cache_pod(1, uid="b"))
 
