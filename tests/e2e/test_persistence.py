@@ -58,6 +58,29 @@ def test_growth_that_the_storage_class_does_not_allow_is_reported(
     world.wait_running(executors=1)
 
 
+def test_session_manager_stays_until_its_new_claim_has_a_volume(world: E2ENamespace, operator: OperatorProcess) -> None:
+    world.apply(flame_cluster(replicas=1))
+    world.wait_running(executors=1)
+    before = uids(world.all("pod"))
+
+    persistence = {"size": "1Gi", "storageClassName": f"none-of-{world.namespace}"}
+    storage = {"storage": "fs:///var/lib/flame/session", "persistence": persistence}
+    world.patch("flamecluster", "my-flame", {"spec": {"sessionManager": storage}})
+    degraded = world.wait(
+        "the claim without a volume",
+        lambda: (found := condition(world.status(), "Degraded")).get("reason") == "ClaimNotBound" and found,
+    )
+    assert f'storageclass.storage.k8s.io "none-of-{world.namespace}" not found' in degraded["message"]
+    assert uids(world.all("pod")) == before
+
+    # A claim without a volume holds nothing, and another one gets another class.
+    persistence["storageClassName"] = add_volumes(world, 1)
+    world.patch("flamecluster", "my-flame", {"spec": {"sessionManager": storage}})
+    world.kubectl("delete", "persistentvolumeclaim", "my-flame-session-manager")
+    world.wait("the replacement", lambda: uids(world.all("pod")).items().isdisjoint(before.items()))
+    world.wait_running(executors=1)
+
+
 def test_existing_claim_is_waited_for_and_shared_with_no_other_cluster(
     world: E2ENamespace, operator: OperatorProcess
 ) -> None:

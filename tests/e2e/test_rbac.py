@@ -75,6 +75,13 @@ def test_role_grants_exactly_the_used_permissions(world: E2ENamespace, operator:
     world.wait_running(executors=1)
     world.wait("the NetworkPolicy to go", lambda: world.get(*policy) is None)
     world.wait("the second claim to go", lambda: len(world.all("persistentvolumeclaim")) == 1)
+
+    # No volume is left, and the events of the claim say so.
+    storage = {"storage": "fs:///var/lib/flame/session", "persistence": persistence}
+    world.patch("flamecluster", "my-flame", {"spec": {"sessionManager": storage}})
+    world.wait("the claim", lambda: condition(world.status(), "Degraded").get("reason") == "ClaimNotBound")
+    world.patch("flamecluster", "my-flame", {"spec": {"sessionManager": {"storage": None, "persistence": None}}})
+    world.wait_running(executors=1)
     world.wait_at_rest()
 
     requests = world.operator_requests()

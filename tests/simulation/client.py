@@ -442,7 +442,9 @@ class ModelClient:
                     raise errors.GoneError(410, "Expired", "The provided continue parameter is too old")
                 start = int(continue_token.partition(":")[2])
             else:
-                items, revision, start = self.server.all(plural, namespace, label_selector), self.server.revision, 0
+                # Events are written to nowhere.
+                items = [] if plural == _EVENTS else self.server.all(plural, namespace, label_selector)
+                revision, start = self.server.revision, 0
             return items[start : start + size], revision, items, start + size
 
         chunk, revision, items, end = await self._request("list", resource, "", apply)
@@ -451,7 +453,7 @@ class ModelClient:
             token = continue_token.partition(":")[0] or f"t{len(self._snapshots)}"
             self._snapshots[token] = (items, revision)
             token = f"{token}:{end}"
-        elif limit > 1:
+        elif limit > 1 and plural != _EVENTS:
             self.knowledge.learn_list(plural, items, revision, self.loop.now, matcher(namespace, label_selector))
         return Page(tuple(self._views.view(resource.view, item) for item in chunk), str(revision), token)
 

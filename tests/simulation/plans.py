@@ -388,7 +388,7 @@ class _Objects:
         return as_view(found, resource.view)
 
     async def list_page(self, resource: Resource[T], namespace: str | None, **options: Unpack[ListOptions]) -> Page[T]:
-        table = self._tables[resource.plural]
+        table = self._tables.get(resource.plural, {})
         matches = matcher(namespace, options.get("label_selector", ""))
         items = tuple(self._client.view(resource.view, table[key]) for key in sorted(table) if matches(table[key]))
         return Page(items, self._revision)

@@ -24,7 +24,7 @@
   verbs: [get, create, patch]
 - apiGroups: ['']
   resources: [events]
-  verbs: [create, patch]
+  verbs: [create, patch, list]
 {{- end }}
 
 {{- define "flamectl-operator-election.rules" -}}

@@ -101,6 +101,8 @@ class ApiServerClient:
         query = {"limit": str(limit)}
         if label_selector := options.get("label_selector"):
             query["labelSelector"] = label_selector
+        if field_selector := options.get("field_selector"):
+            query["fieldSelector"] = field_selector
         if continue_token := options.get("continue_token"):
             query["continue"] = continue_token
         # A single object must be read in any case, or it would end the list for ever.

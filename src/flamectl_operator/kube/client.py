@@ -75,12 +75,14 @@ class ListOptions(TypedDict, total=False):
 
     Args:
         label_selector: Empty selects all objects.
+        field_selector: The same, by a field that the API server knows of the resource.
         limit: The most items on the page, `PAGE_LENGTH` by default. A page of several items that is too large raises an
             AnswerTooLargeError, after which `list_pages` asks for fewer.
         continue_token: The token of the previous page; a token that is too old raises a GoneError.
     """
 
     label_selector: str
+    field_selector: str
     limit: int
     continue_token: str
 

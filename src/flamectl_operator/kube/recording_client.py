@@ -17,7 +17,7 @@ from flamectl_operator.kube.errors import AlreadyExistsError, ApiError, Conflict
 from flamectl_operator.kube.http import wire
 from flamectl_operator.kube.pages import list_pages
 from flamectl_operator.kube.pod_views import PodView
-from flamectl_operator.kube.resources import PODS, Resource
+from flamectl_operator.kube.resources import PODS, READ_EVENTS, Resource
 from flamectl_operator.kube.views import KubernetesObject
 from flamectl_operator.runtime.clock import Clock
 from flamectl_operator.runtime.merge_patch import merge
@@ -156,7 +156,12 @@ class RecordingClient:
         return None
 
     async def list_page(self, resource: Resource[T], namespace: str | None, **options: Unpack[ListOptions]) -> Page[T]:
-        """See `Client.list_page`. There is one page. A selector is a label, or a label with its value."""
+        """See `Client.list_page`. There is one page. A selector is a label, or a label with its value.
+
+        Events are not held, because nothing of a plan writes one.
+        """
+        if resource.plural == READ_EVENTS.plural:
+            return await self._client.list_page(resource, namespace, **options)
         key, equals, value = options.get("label_selector", "").partition("=")
         items: list[Any] = [
             obj

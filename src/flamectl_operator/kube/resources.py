@@ -9,6 +9,7 @@ from urllib.parse import quote
 from flamectl_operator.kube.pod_views import PodView
 from flamectl_operator.kube.views import (
     ConfigMapView,
+    EventView,
     KubernetesObject,
     LeaseView,
     NetworkPolicyView,
@@ -62,5 +63,6 @@ CONFIG_MAPS = Resource("v1", "ConfigMap", "configmaps", ConfigMapView)
 CLAIMS = Resource("v1", "PersistentVolumeClaim", "persistentvolumeclaims", PersistentVolumeClaimView)
 NETWORK_POLICIES = Resource("networking.k8s.io/v1", "NetworkPolicy", "networkpolicies", NetworkPolicyView)
 LEASES = Resource("coordination.k8s.io/v1", "Lease", "leases", LeaseView)
-#: Events are written and never read back, so only their metadata is decoded.
+#: The operator's own events are written and never read back, so only their metadata is decoded.
 EVENTS = Resource("v1", "Event", "events", KubernetesObject)
+READ_EVENTS = Resource("v1", "Event", "events", EventView)

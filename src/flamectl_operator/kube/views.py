@@ -260,6 +260,13 @@ class PersistentVolumeClaimView(KubernetesObject, frozen=True):
         return (self.spec.resources.requests or {}).get("storage")
 
 
+class EventView(KubernetesObject, frozen=True):
+    """An event that somebody else wrote."""
+
+    reason: str = ""
+    message: str = ""
+
+
 class LeaseSpec(View, frozen=True):
     """The holder of a Lease and its duration; the API server validates none of it."""
 

@@ -27,6 +27,7 @@ from flamectl_operator.planning.kept_claims import lost_claim
 from flamectl_operator.reconcile.cluster_io import ClusterIO
 from flamectl_operator.reconcile.outcomes import TAKEN_NAME_RECHECK_SECONDS
 from flamectl_operator.reconcile.refusals import RefusedError
+from flamectl_operator.reconcile.unbound_claims import volume_wait
 from flamectl_operator.runtime.outcome import Outcome, blocked
 
 #: The end of a message about a claim of a new Pod, for which a present Pod would be deleted.
@@ -70,12 +71,22 @@ async def replacement_wait(
     """
     for own in (each for each in created if each.component == template.component):
         claim = io.stores.claims.get(io.owner.namespace, own.name)
-        if claim is not None and (obstacle := in_use(io, claim, _would_mount(own.name), _NOT_DELETED)) is not None:
+        if claim is None:
+            continue
+        obstacle = in_use(io, claim, _would_mount(own.name), _NOT_DELETED)
+        pod = io.stores.pods.get(io.owner.namespace, own.name)
+        # A Pod that mounts a claim without a volume does not run, so nothing is lost with it.
+        if obstacle is None and pod is not None and own.name not in pod.claim_names:
+            advice = f"correct {template.field}.persistence.storageClassName, or {_see(own.name)}"
+            obstacle = await volume_wait(io, claim, _would_mount(own.name), advice)
+        if obstacle is not None:
             return obstacle
     for name in sorted(template.claim_names.difference(each.name for each in created)):
         found = await _mountable(io, name, _would_mount(name), _NOT_DELETED)
         if not isinstance(found, Outcome) and name not in template.asked_claims:
             found = _unusable(found, _would_mount(name), _NOT_DELETED) or found
+        if not isinstance(found, Outcome):
+            found = await volume_wait(io, found, _would_mount(name), _see(name)) or found
         if isinstance(found, Outcome):
             return found
     return None
@@ -137,6 +148,10 @@ def _reserve(io: ClusterIO, claim: PersistentVolumeClaimView, label: str) -> Out
     if other is None:
         return None
     return _used(label, f'is reserved for FlameCluster "{other}", which is about to create its Pod')
+
+
+def _see(name: str) -> str:
+    return f"see kubectl describe pvc {name}"
 
 
 def _would_mount(name: str) -> str:

@@ -46,6 +46,7 @@ PRECEDENCE: tuple[str, ...] = (
     "ServiceConflict",
     "NameConflict",
     "ClaimNotFound",
+    "ClaimNotBound",
     "ClaimInUse",
     "ClaimCannotShrink",
     "ClaimCannotGrow",

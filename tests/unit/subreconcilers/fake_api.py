@@ -95,6 +95,8 @@ class FakeApi:
     webhook: Callable[[str, Manifest], None] = lambda _plural, _manifest: None
     #: A mutating webhook, which changes each status that is written.
     status_webhook: Callable[[Manifest], None] = lambda _status: None
+    #: Whether each new claim has a volume at once.
+    binds_claims: bool = True
     version: int = 100
     #: Fields of a status, with their path, that the installed CRD does not know: they are dropped without a word.
     unknown: tuple[str, ...] = ()
@@ -154,6 +156,8 @@ class FakeApi:
             self._check_free(resource, namespace, name)
             manifest["metadata"] |= {"namespace": namespace, "creationTimestamp": _wire(self.clock.now())}
             _add_defaults(resource.plural, manifest)
+            if resource.plural == "persistentvolumeclaims" and self.binds_claims:
+                manifest["status"] = {"phase": "Bound"}
             self.webhook(resource.plural, manifest)
             return self.put(resource.plural, self._named(resource, namespace, name, manifest))
 
@@ -231,6 +235,7 @@ class FakeApi:
             for manifest in self.all(resource.plural)
             if namespace in (None, manifest["metadata"]["namespace"])
             and _selected(manifest, options.get("label_selector", ""))
+            and _is_about(manifest, options.get("field_selector", ""))
         )
         return Page(items, str(self.version))
 
@@ -394,6 +399,12 @@ def _selected(manifest: Manifest, selector: str) -> bool:
     label, _, value = selector.partition("=")
     labels = manifest["metadata"].get("labels", {})
     return not label or (label in labels and value in {"", labels[label]})
+
+
+def _is_about(manifest: Manifest, selector: str) -> bool:
+    """Return whether an object is an event about the object with the uid in a field selector, if there is one."""
+    uid = selector.removeprefix("involvedObject.uid=")
+    return not selector or manifest.get("involvedObject", {}).get("uid") == uid
 
 
 def _given(**values: object) -> dict[str, object]:

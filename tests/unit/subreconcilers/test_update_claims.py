@@ -303,6 +303,7 @@ async def test_pod_stays_until_the_claim_that_its_replacement_mounts_is_there(
 
 async def test_a_claim_that_is_not_bound_does_not_grow_yet() -> None:
     world = await edited(_cache(), _cache(size="20Gi"))
+    world.api.put(CLAIMS, _claim(world, cache_name(0)) | {"status": {"phase": "Pending"}})
     world.set_pod(cache_name(0), "unschedulable")
     await world.run_pass()
     assert _claim(world, cache_name(0))["spec"]["resources"]["requests"]["storage"] == "10Gi"
