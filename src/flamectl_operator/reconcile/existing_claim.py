@@ -23,7 +23,7 @@ from flamectl_operator.kube.views import PersistentVolumeClaimView
 from flamectl_operator.observed.claims import PHASE_LOST
 from flamectl_operator.observed.pods import TERMINAL_PHASES
 from flamectl_operator.planning.finalizers import finalizers_in_brackets
-from flamectl_operator.planning.kept_claims import lost_claim
+from flamectl_operator.planning.kept_claims import KEEPS_CLAIM, lost_claim
 from flamectl_operator.reconcile.cluster_io import ClusterIO
 from flamectl_operator.reconcile.outcomes import TAKEN_NAME_RECHECK_SECONDS
 from flamectl_operator.reconcile.refusals import RefusedError
@@ -105,11 +105,25 @@ def mount_reserved(io: ClusterIO, claim: PersistentVolumeClaimView | None) -> It
         io.stores.claim_reservations.end(claim.uid, io.owner.uid)
 
 
+def _kept(io: ClusterIO, claim: PersistentVolumeClaimView, pod: str) -> Outcome:
+    """Return the outcome for a claim that is being deleted and that a Pod of this FlameCluster keeps.
+
+    Until a user has confirmed its loss, `claims_in_danger` tells of it.
+    """
+    if claim.uid not in io.claims.losses_confirmed:
+        return KEEPS_CLAIM
+    what = f'{_would_mount(claim.name)} is being deleted, and Pod "{pod}" keeps it'
+    steps = "set spec.suspend to true, create the claim again when it is gone, and set spec.suspend to false"
+    return blocked("ClaimNotFound", f"{what}; {steps}", TAKEN_NAME_RECHECK_SECONDS)
+
+
 async def _mountable(
     io: ClusterIO, name: str, label: str, consequence: str = ""
 ) -> PersistentVolumeClaimView | Outcome:
     """Read a claim; return it, or why no new Pod could mount it."""
     claim = await io.read(CLAIMS, name)
+    if claim is not None and claim.terminating and consequence and (users := io.observe().claim_users.get(name)):
+        return _kept(io, claim, users[0])
     if claim is None or claim.terminating:
         how = "does not exist" if claim is None else f"is being deleted{finalizers_in_brackets(claim)}"
         return blocked("ClaimNotFound", f"{label} {how}{consequence}", TAKEN_NAME_RECHECK_SECONDS)

@@ -378,3 +378,29 @@ async def test_nothing_is_replaced_by_a_pod_that_could_not_mount_its_claim(mount
 
     assert pod not in world.deleted
     assert world.condition("Degraded")[1] == reason
+
+
+@pytest.mark.parametrize(
+    "mount", ["existing claim", "session manager's podTemplate", "existing claim of the object cache", "executor"]
+)
+async def test_loss_of_a_users_claim_tells_the_next_step_while_a_change_waits_for_another_claim(mount: str) -> None:
+    _, claim, pod = MOUNTS[mount]
+    world = await _world(mount)
+    _delete(world, claim)
+    await _passes(world)
+    world.edit(CHANGES["rollout"])
+    await _passes(world)
+
+    assert [each for each in world.events.told if each[0] == "Warning"] == [
+        ("Warning", "ClaimTerminating", world.condition("Degraded")[2])
+    ], "the change is no news"
+
+    _confirm(world, _claim(world, claim)["metadata"]["uid"])
+    await _passes(world)
+
+    assert pod not in world.deleted, "another one could not start"
+    said = (
+        f'PersistentVolumeClaim "{claim}", which a new Pod would mount, is being deleted, and Pod "{pod}" keeps it; set '
+        "spec.suspend to true, create the claim again when it is gone, and set spec.suspend to false"
+    )
+    assert world.condition("Degraded")[1:] == ("ClaimNotFound", said)
