@@ -24,6 +24,9 @@ POD_NOT_READY = "PodNotReady"
 READY_TIMEOUT_SECONDS = 30.0
 
 _DEFAULT_SCHEDULER = "default-scheduler"
+#: Remedies. Only events of a Pod tell which volume, network or probe fails; the log tells what a container does that runs.
+_DESCRIBE = "see kubectl describe pod {pod}"
+_LOG = "see kubectl logs {{pod}} -c {}"
 #: The kubelet's words for a readiness gate whose condition is missing, or not true.
 _READINESS_GATE = re.compile(r'pod readiness gate ("[^"]+")')
 
@@ -87,7 +90,7 @@ def _init_container(pod: PodView) -> tuple[PodProblem, datetime] | None:
         if status.state.running is None:
             return _creating(pod, subject)
         how = "its startup probe has not succeeded since" if _is_sidecar(pod, status) else "it has run since"
-        return _waits(INIT_CONTAINER_WAITING, subject, how, status.state.running.started_at)
+        return _waits(INIT_CONTAINER_WAITING, subject, how, status.state.running.started_at, _LOG.format(status.name))
     return None
 
 
@@ -95,11 +98,16 @@ def _container(pod: PodView) -> tuple[PodProblem, datetime] | None:
     """Return the first container that does not run yet; the node, as long as it has reported none."""
     statuses = pod.status.container_statuses
     if not statuses:
-        subject, how = f'node "{pod.spec.node_name}"', "it has been preparing images and volumes since"
+        subject, how, remedy = (
+            f'node "{pod.spec.node_name}"',
+            "it has been preparing images and volumes since",
+            _DESCRIBE,
+        )
         if unreported(pod):
+            remedy = ""
             how = "spec.nodeName of the Pod names it, and it has not reported the Pod (does the node exist?)"
             how += ", which has waited since"
-        return _waits(CONTAINER_CREATING, subject, how, _begun(pod))
+        return _waits(CONTAINER_CREATING, subject, how, _begun(pod), remedy)
     waiting = next((each for each in statuses if each.state.running is None), None)
     return _creating(pod, f'container "{waiting.name}"') if waiting is not None else None
 
@@ -125,7 +133,8 @@ def _not_ready(pod: PodView) -> tuple[PodProblem, datetime] | None:
     how = (
         "it runs, but its startup probe has not succeeded" if unready.started is False else "it runs, but is not ready"
     )
-    return _waits(POD_NOT_READY, f'container "{unready.name}"', f"{how}; the Pod has not been ready since", since)
+    how += "; the Pod has not been ready since"
+    return _waits(POD_NOT_READY, f'container "{unready.name}"', how, since, _DESCRIBE)
 
 
 def _creating(pod: PodView, subject: str) -> tuple[PodProblem, datetime] | None:
@@ -136,9 +145,8 @@ def _creating(pod: PodView, subject: str) -> tuple[PodProblem, datetime] | None:
         what = "image" if ready else "volumes and network"
         times = (since, prepared.last_transition_time if ready else None)
         since = max((each for each in times if each is not None), default=None)
-    return _waits(
-        CONTAINER_CREATING, subject, f'node "{pod.spec.node_name}" has been preparing its {what} since', since
-    )
+    how = f'node "{pod.spec.node_name}" has been preparing its {what} since'
+    return _waits(CONTAINER_CREATING, subject, how, since, _DESCRIBE)
 
 
 def _begun(pod: PodView) -> datetime | None:
@@ -170,5 +178,9 @@ def _is_sidecar(pod: PodView, status: ContainerStatus) -> bool:
     return any(each.name == status.name and each.restart_policy == "Always" for each in pod.spec.init_containers)
 
 
-def _waits(reason: str, subject: str, how: str, since: datetime | None) -> tuple[PodProblem, datetime] | None:
-    return None if since is None else (PodProblem(reason, f"{how} {date_and_time(since)}", subject), since)
+def _waits(
+    reason: str, subject: str, how: str, since: datetime | None, remedy: str = ""
+) -> tuple[PodProblem, datetime] | None:
+    if since is None:
+        return None
+    return PodProblem(reason, f"{how} {date_and_time(since)}", subject, remedy=remedy), since

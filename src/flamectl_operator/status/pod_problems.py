@@ -7,7 +7,7 @@ new wording would be another write of the status and another event.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from flamectl_operator.api.constants import WAIT_CONTAINER
@@ -149,7 +149,7 @@ def _unready(observed: ObservedCluster) -> Iterable[tuple[Component, PodProblem,
             yield component, problem, since
         elif observed.session_manager_ready:
             cause = f"no answer from port 8081 of the session manager, which is ready; {problem.cause}"
-            yield component, PodProblem(problem.reason, cause, problem.subject), since
+            yield component, replace(problem, cause=cause), since
 
 
 def _group(

@@ -44,6 +44,7 @@ from tests.unit.builders import (
 
 SM = session_manager()
 IMAGE = "example.com/executor:v1"
+SEE = "(see kubectl describe pod my-flame-executor-manager-0)"
 BORN = "2025-06-01 11:59:40 UTC"
 NOT_FOUND = f'ImagePullFailed: image "{IMAGE}": not found (correct spec.executorManager.image)'
 
@@ -409,7 +410,9 @@ def test_slow_init_container_is_named_after_the_patience() -> None:
     assert patience_ends(seen, later(10)) is None
     assert after.reason == "InitContainerWaiting"
     said = '5 executors: InitContainerWaiting: init container "fetch-model": it has run since 2025-06-01 11:59:40 UTC'
-    assert after.message == f"0 of 5 executors ready; {said}"
+    assert after.message == (
+        f"0 of 5 executors ready; {said} (see kubectl logs my-flame-executor-manager-0 -c fetch-model)"
+    )
     assert _degraded(after) == ""
 
 
@@ -427,7 +430,7 @@ def test_pod_without_containers_is_reported() -> None:
     status = _status(SM, executor_pod(0, "pending", conditions=conditions, containers=()), count=1)
 
     said = 'ContainerCreating: node "node-1": it has been preparing images and volumes since 2025-06-01 11:59:20 UTC'
-    assert status.message == f"0 of 1 executors ready; my-flame-executor-manager-0: {said}"
+    assert status.message == f"0 of 1 executors ready; my-flame-executor-manager-0: {said} {SEE}"
 
 
 @pytest.mark.parametrize("component", ["session manager", "executor", "object cache"])
@@ -487,7 +490,7 @@ def test_running_container_that_stays_unready_is_named(started: bool | None, cau
     assert status.reason == "PodNotReady"
     assert status.message == (
         f'Session manager is starting: PodNotReady: container "session-manager": {cause}; '
-        "the Pod has not been ready since 2025-06-01 11:59:20 UTC"
+        "the Pod has not been ready since 2025-06-01 11:59:20 UTC (see kubectl describe pod my-flame-session-manager)"
     )
 
 
@@ -530,6 +533,8 @@ def test_container_that_a_pod_waits_for_is_named(
 
     assert status.reason == reason
     assert f"my-flame-executor-manager-0: {reason}: {said} 2025-06-01 " in str(status.message)
+    asked = {"InitContainerWaiting": "(see kubectl logs my-flame-executor-manager-0 -c proxy)"}
+    assert str(status.message).endswith(asked.get(reason, "UTC" if "gates" in said else SEE))
 
 
 @pytest.mark.parametrize(
