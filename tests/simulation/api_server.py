@@ -101,6 +101,8 @@ class ApiServer:
         self.logs: dict[str, list[Change]] = {resource: [] for resource in KINDS}
         #: Older resourceVersions are not known any more.
         self.compacted = self.revision
+        #: Which object had which resourceVersion.
+        self._given: set[tuple[str, Key, int]] = set()
         #: Called after each write, in this order.
         self.listeners: list[Callable[[Change], None]] = []
         self.admission = Admission()
@@ -165,7 +167,8 @@ class ApiServer:
     def set_back(self, copy: Copy) -> list[Change]:
         """Put a copy of etcd in the place of what is there; no watch hears of it.
 
-        Leases are as if their holders had written them again at once. So this fault is not about elections and locks.
+        Leases are as if their holders had written them again at once. So this fault is not about elections and locks. No object
+        gets a resourceVersion again that it had, because that is very rare among the writes of a whole cluster.
 
         Returns:
             The differences.
@@ -407,19 +410,26 @@ class ApiServer:
             waiting = resource == PODS and new["metadata"].get("deletionGracePeriodSeconds", 0) > 0
             if not waiting:
                 return self._remove(resource, key, new, actor)
-        self.revision += 1
+        revision = self._next_revision(resource, key)
         written = [{"manager": actor, "time": self.now()}]
-        new = with_metadata(new, resourceVersion=str(self.revision), managedFields=written)
+        new = with_metadata(new, resourceVersion=str(revision), managedFields=written)
         self.tables[resource][key] = new
-        self._tell(Change(self.revision, resource, key, old, new, new, actor))
+        self._tell(Change(revision, resource, key, old, new, new, actor))
         return new
 
     def _remove(self, resource: str, key: Key, old: Obj, actor: str) -> Obj:
         before = self.tables[resource].pop(key)
-        self.revision += 1
-        last = with_metadata(old, resourceVersion=str(self.revision))
-        self._tell(Change(self.revision, resource, key, before, None, last, actor))
+        revision = self._next_revision(resource, key)
+        last = with_metadata(old, resourceVersion=str(revision))
+        self._tell(Change(revision, resource, key, before, None, last, actor))
         return last
+
+    def _next_revision(self, resource: str, key: Key) -> int:
+        self.revision += 1
+        while (given := (resource, key, self.revision)) in self._given:
+            self.revision += 1
+        self._given.add(given)
+        return self.revision
 
     def _tell(self, change: Change) -> None:
         self.logs[change.resource].append(change)
