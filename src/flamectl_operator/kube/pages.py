@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator
 from typing import TypeVar
 
-from flamectl_operator.kube.client import PAGE_LENGTH, Client, ListOptions, Page
+from flamectl_operator.kube.client import PAGE_LENGTH, Client, Page
 from flamectl_operator.kube.errors import AnswerTooLargeError
 from flamectl_operator.kube.resources import Resource
 from flamectl_operator.kube.views import KubernetesObject
@@ -24,26 +24,23 @@ USUAL_SIZE = 2 * 1024 * 1024
 
 
 async def list_pages(
-    client: Client, resource: Resource[T], namespace: str | None, *, label_selector: str = "", field_selector: str = ""
+    client: Client, resource: Resource[T], namespace: str | None, *, label_selector: str = ""
 ) -> AsyncGenerator[Page[T], None]:
     """Iterate over the pages of a list.
 
     Args:
         namespace: The namespace, or None for all of them.
         label_selector: The label selector; empty selects all objects.
-        field_selector: The field selector; empty selects all objects.
 
     Raises:
         KubernetesError: The list cannot be read.
     """
     limit, token = PAGE_LENGTH, ""
-    options: ListOptions = {"label_selector": label_selector}
-    if field_selector:
-        options["field_selector"] = field_selector
     while True:
         try:
-            options |= {"limit": limit, "continue_token": token}
-            page = await client.list_page(resource, namespace, **options)
+            page = await client.list_page(
+                resource, namespace, label_selector=label_selector, limit=limit, continue_token=token
+            )
         except AnswerTooLargeError:
             if limit == 1:
                 raise

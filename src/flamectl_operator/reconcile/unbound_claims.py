@@ -6,9 +6,10 @@ by itself, or never. Only the events of a claim tell which, because an operator 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import timedelta
 
-from flamectl_operator.kube.pages import list_pages
+from flamectl_operator.kube.errors import AnswerTooLargeError
 from flamectl_operator.kube.resources import READ_EVENTS
 from flamectl_operator.kube.views import EventView, PersistentVolumeClaimView
 from flamectl_operator.reconcile.cluster_io import ClusterIO
@@ -29,6 +30,8 @@ _UNDER_WAY = frozenset({"ExternalProvisioning", "Provisioning"})
 _FIRST_EVENT, _VOLUME = timedelta(seconds=10), timedelta(seconds=60)
 #: Seconds until a new claim is looked at again.
 _SOON = 2.0
+#: The most events that are read.
+_MOST_EVENTS = 50
 #: Longest cause, in characters, because a message has to have room for the advice.
 _MAX_CAUSE = 100
 
@@ -44,7 +47,7 @@ async def volume_wait(io: ClusterIO, claim: PersistentVolumeClaimView, label: st
         return None
     try:
         events = await _events(io, claim)
-    except REFUSALS:
+    except (*REFUSALS, AnswerTooLargeError):
         return None  # the permission came with a later version of the role
     reasons = {each.reason for each in events}
     made = claim.metadata.creation_timestamp
@@ -59,12 +62,11 @@ async def volume_wait(io: ClusterIO, claim: PersistentVolumeClaimView, label: st
     return blocked(CLAIM_NOT_BOUND, f"{label} has no volume: {cause}; {advice}", TAKEN_NAME_RECHECK_SECONDS)
 
 
-async def _events(io: ClusterIO, claim: PersistentVolumeClaimView) -> list[EventView]:
-    found: list[EventView] = []
+async def _events(io: ClusterIO, claim: PersistentVolumeClaimView) -> Sequence[EventView]:
+    """Return some events of a claim: there are a few, and a user could write any number."""
     selector = f"involvedObject.uid={claim.uid}"
-    async for page in list_pages(io.client, READ_EVENTS, claim.namespace, field_selector=selector):
-        found += page.items
-    return found
+    page = await io.client.list_page(READ_EVENTS, claim.namespace, field_selector=selector, limit=_MOST_EVENTS)
+    return page.items
 
 
 def _version(event: EventView) -> int:
