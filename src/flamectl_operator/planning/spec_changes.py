@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -17,6 +17,8 @@ from flamectl_operator.runtime.text import listing
 #: The names of a field and of the objects around it.
 Path: TypeAlias = tuple[str, ...]
 _EDITED = "somebody changed or took off the annotation {}"
+#: For executors that the operator created in a moment without a session manager, and that started before the next one.
+_ALONE = "created while there was no session manager"
 #: Paths that an event has room for.
 MAX_PATHS = 3
 
@@ -50,7 +52,7 @@ def because(why: str, paths: tuple[str, ...]) -> str:
     return f"{why} ({listing(paths, MAX_PATHS)} changed)"
 
 
-def why_replaced(pods: Iterable[Component], wanted: str, paths: tuple[str, ...]) -> str:
+def why_replaced(pods: Sequence[Component], wanted: str, paths: tuple[str, ...]) -> str:
     """Return why stale Pods are replaced: the fields that changed, or the annotation that somebody changed or took off.
 
     Args:
@@ -60,7 +62,8 @@ def why_replaced(pods: Iterable[Component], wanted: str, paths: tuple[str, ...])
     found = {pod.revision for pod in pods}
     # An executor that is replaced in its present revision does not tell its session manager.
     if found == {wanted}:
-        return _EDITED.format(SESSION_MANAGER_ANNOTATION)
+        marks = [pod.pod.annotations.get(SESSION_MANAGER_ANNOTATION) for pod in pods]
+        return _EDITED.format(SESSION_MANAGER_ANNOTATION) if any(marks) or None in marks else _ALONE
     return because(STALE, paths) if any(map(is_fingerprint, found)) else _EDITED.format(REVISION_ANNOTATION)
 
 

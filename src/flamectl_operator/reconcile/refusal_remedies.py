@@ -51,6 +51,7 @@ _PLUGINS = (
     ("conflict: runtimeClass.scheduling", "change {}.nodeSelector or .runtimeClassName"),
     ("RuntimeClass ", "create it, or change {}.runtimeClassName"),
     ("service account", "create it, or change {}.serviceAccountName"),
+    ("cannot be set for a windows pod", "take out {}.os, because Flame runs on Linux"),
     ("node label selector", "change {}.nodeSelector, or ask the administrator of the namespace"),
     ("pod tolerations", "change {}.tolerations, or ask the administrator of the namespace"),
 )

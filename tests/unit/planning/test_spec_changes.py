@@ -97,3 +97,9 @@ def test_pods_that_are_replaced_for_an_edited_mark_are_told_so(revisions: list[s
     pods = [Component(executor_pod(number, revision=each)) for number, each in enumerate(revisions)]
 
     assert why_replaced(pods, PRESENT, ("spec.a",)) == why
+
+
+def test_executors_of_a_moment_without_a_session_manager_are_told_as_such() -> None:
+    pods = [Component(executor_pod(number, revision=PRESENT, incarnation="")) for number in range(2)]
+
+    assert why_replaced(pods, PRESENT, ()) == "created while there was no session manager"

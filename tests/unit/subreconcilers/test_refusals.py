@@ -9,7 +9,7 @@ import pytest
 from flamectl_operator.kube.errors import ApiError, BadRequestError, ForbiddenError, InvalidError
 from flamectl_operator.reconcile.refusals import RefusedError
 from flamectl_operator.runtime.text import LONGEST_MESSAGE
-from tests.unit.builders import desired, replicas
+from tests.unit.builders import desired, executor_template, replicas
 from tests.unit.subreconcilers.harness import StepHarness
 
 
@@ -192,6 +192,17 @@ def test_refusal_of_a_pod_names_the_field_of_its_component(words: str, reason: s
 
     assert refusal.reason == reason
     assert str(refusal) == f"executor manager: {words.partition('is forbidden: ')[2]} ({remedy})"
+
+
+def test_pod_for_windows_names_the_field_that_asks_for_it() -> None:
+    words = (
+        'Pod "x" is invalid: [spec.containers[0].securityContext.capabilities: Forbidden: cannot be set for a windows pod, '
+        "spec.securityContext.seccompProfile: Forbidden: cannot be set for a windows pod]"
+    )
+    template = desired(executor_template({"os": {"name": "windows"}})).group.template
+
+    refusal = RefusedError.of(InvalidError(422, "Invalid", words), template)
+    assert str(refusal).endswith("(take out spec.executorManager.podTemplate.spec.os, because Flame runs on Linux)")
 
 
 def test_quota_that_the_overhead_of_a_runtime_class_exceeds_names_the_class() -> None:
