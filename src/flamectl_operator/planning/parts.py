@@ -68,7 +68,7 @@ class SessionManagerPlan(Part):
 
     Args:
         action: With READ no Pod is wanted (yet) and the watch shows none, but a Pod that has lost its label may have the name.
-        wait: Why the action is postponed. None with WAIT when a foreign Pod has the name, and with READ when none is wanted.
+        wait: Why the action is postponed. None with WAIT when another Pod has the name, and with READ when none is wanted.
     """
 
     action: SessionManagerAction

@@ -4,11 +4,8 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from flamectl_operator.desired.metadata import Identity
-from flamectl_operator.kube.pod_views import PodView
 from flamectl_operator.observed.cluster import ObservedCluster
 from flamectl_operator.observed.component import Component
-from flamectl_operator.observed.ownership import is_predecessors
 from flamectl_operator.planning.claims import claim_wait
 from flamectl_operator.planning.comparison import Comparison
 from flamectl_operator.planning.deletion import MAY_WRITE, given_up_at
@@ -29,9 +26,9 @@ LONG_GRACE = 60
 def plan_session_manager(compared: Comparison, now: ClockReading) -> SessionManagerPlan:
     """Decide what to do about the session manager. The rollout decides about a stale one."""
     observed, effective = compared.observed, compared.effective
-    manager, pod = observed.session_manager, observed.session_manager_pod
-    if pod is not None and manager is None:
-        return _taken(pod, observed.owner)
+    manager = observed.session_manager
+    if manager is None and observed.session_manager_pod is not None:
+        return SessionManagerPlan(SessionManagerAction.WAIT)
     if manager is None:
         return _missing(compared, now.wall)
     if manager.pod.uid in observed.must_stay and (manager.terminating or effective.suspended or manager.terminal):
@@ -45,13 +42,6 @@ def plan_session_manager(compared: Comparison, now: ClockReading) -> SessionMana
     if session_manager_repair(manager.pod, observed, effective) is not None:
         return SessionManagerPlan(SessionManagerAction.REPAIR)
     return SessionManagerPlan(SessionManagerAction.NOTHING)
-
-
-def _taken(pod: PodView, owner: Identity) -> SessionManagerPlan:
-    if not is_predecessors(pod, owner):
-        return SessionManagerPlan(SessionManagerAction.WAIT)
-    message = f'Pod "{pod.name}" of an earlier FlameCluster with this name still exists'
-    return SessionManagerPlan(SessionManagerAction.WAIT, wait=wait("NameNotFree", message))
 
 
 def _missing(compared: Comparison, now: datetime) -> SessionManagerPlan:

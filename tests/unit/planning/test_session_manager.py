@@ -112,23 +112,14 @@ def test_a_replacement_waits_while_replacements_keep_failing() -> None:
         pytest.param(session_manager(owner=FOREIGN), id="another controller's"),
         pytest.param(session_manager("failed", owner=FOREIGN), id="another controller's, failed"),
         pytest.param(terminating(session_manager(owner=FOREIGN), ago(9999)), id="another controller's, terminating"),
+        pytest.param(session_manager(owner=EARLIER), id="an earlier FlameCluster's"),
+        pytest.param(
+            terminating(session_manager(owner=EARLIER), ago(9999)), id="an earlier FlameCluster's, terminating"
+        ),
     ],
 )
 def test_foreign_pod_is_not_deleted(pod: PodView, *, suspended: bool) -> None:
     assert _plan(pod, wanted=effective(suspended=suspended)) == SessionManagerPlan(SessionManagerAction.WAIT)
-
-
-@pytest.mark.parametrize(
-    "pod",
-    [session_manager(owner=EARLIER), terminating(session_manager(owner=EARLIER), ago(9999))],
-    ids=["live", "stuck"],
-)
-def test_pod_of_an_earlier_flame_cluster_is_left_to_garbage_collection(pod: PodView) -> None:
-    plan = _plan(pod)
-
-    assert plan.action is SessionManagerAction.WAIT
-    assert plan.wait is not None
-    assert plan.wait.reason == "NameNotFree"
 
 
 # --- Terminating -------------------------------------------------------------------------------------------------------

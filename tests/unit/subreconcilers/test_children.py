@@ -105,8 +105,7 @@ async def test_foreign_object_is_reported_and_not_changed(
     wanted = reason.replace("Name", "Service") if (plural, reason) == ("services", "NameConflict") else reason
     [found] = [each for each in result.outcomes if each.reason == wanted and name in each.message]
     assert words in found.message
-    # A watch shows the end of an earlier session manager.
-    assert found.delay == TAKEN_NAME_RECHECK_SECONDS or (plural, reason) == ("pods", "NameNotFree")
+    assert found.delay == TAKEN_NAME_RECHECK_SECONDS
     assert world.api.find(plural, name) == before
 
 
