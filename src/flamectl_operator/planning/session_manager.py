@@ -19,8 +19,8 @@ from flamectl_operator.runtime.clock_reading import ClockReading
 from flamectl_operator.runtime.outcome import wait, wait_until
 from flamectl_operator.runtime.text import date_and_time, joined
 
-#: Seconds of a grace period after which the status says when it ends.
-LONG_GRACE = 60
+#: Seconds of a grace period beyond which the status says when it ends.
+REPORTED_GRACE_SECONDS = 60
 
 
 def plan_session_manager(compared: Comparison, now: ClockReading) -> SessionManagerPlan:
@@ -91,7 +91,7 @@ def _what_keeps(manager: Component, effective: EffectiveSpec) -> str:
     if sentence := held_by_finalizers(manager.pod):
         return sentence
     end = metadata.deletion_timestamp
-    if (metadata.deletion_grace_period_seconds or 0) <= LONG_GRACE or end is None:
+    if (metadata.deletion_grace_period_seconds or 0) <= REPORTED_GRACE_SECONDS or end is None:
         return ""
     short = max(1, effective.settings.termination_grace_period_seconds)
     advice = f"kubectl delete pod {manager.name} --grace-period={short} ends it sooner"

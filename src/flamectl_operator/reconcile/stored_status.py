@@ -14,10 +14,10 @@ from flamectl_operator.api.status import FlameClusterStatus
 from flamectl_operator.kube.errors import ConflictError, KubernetesError, NotFoundError
 from flamectl_operator.observed.flame_cluster import FlameClusterView
 from flamectl_operator.reconcile.cluster_io import ClusterIO
-from flamectl_operator.reconcile.contention import Contention
 from flamectl_operator.reconcile.failing import Failing, failing
 from flamectl_operator.reconcile.outcomes import CHANGED_RECHECK_SECONDS, changed
 from flamectl_operator.reconcile.refusals import RefusedError
+from flamectl_operator.reconcile.status_contention import StatusContention
 from flamectl_operator.reconcile.stores import FLAME_CLUSTERS
 from flamectl_operator.reconcile.throttle import Throttle
 from flamectl_operator.reconcile.wording import Wording
@@ -52,7 +52,7 @@ class StoredStatus:
         self._agreed: tuple[msgspec.Raw, FlameClusterStatus] | None = None
         #: `specHash` of the last computed status, whether it is stored or not.
         self.spec_hash: str | None = None
-        self._contention = Contention()
+        self._contention = StatusContention()
         self._throttle = Throttle()
         #: A status that was not stored completely, and its stored part.
         self._pruned: tuple[dict[str, Any], dict[str, Any]] | None = None

@@ -30,8 +30,8 @@ from flamectl_operator.status.pod_problems import FAILING, MAX_GROUPS, MAX_NAMES
 from flamectl_operator.status.recent_failures import FailureSummary
 
 ALL_HEALTHY = "All components healthy"
-#: Seconds that a Pod may terminate before a suspension names it: Kubernetes' default grace period.
-LONG_GRACE_SECONDS = 30
+#: Seconds of a grace period, Kubernetes' default, beyond which a suspension names the Pod.
+DEFAULT_GRACE_SECONDS = 30
 
 
 @dataclass(frozen=True)
@@ -96,7 +96,7 @@ def _long_ends(observed: ObservedCluster) -> list[str]:
         (end, each.name)
         for each in observed.terminating
         if (end := each.pod.metadata.deletion_timestamp) is not None
-        and (each.pod.metadata.deletion_grace_period_seconds or 0) > LONG_GRACE_SECONDS
+        and (each.pod.metadata.deletion_grace_period_seconds or 0) > DEFAULT_GRACE_SECONDS
     ]
     if not slow:
         return []

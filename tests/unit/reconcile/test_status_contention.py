@@ -4,20 +4,26 @@ from __future__ import annotations
 
 from typing import Any
 
-from flamectl_operator.reconcile.contention import FIRST_REPEAT, LAST_REPEAT, REMEMBERED, Contention, fingerprint
+from flamectl_operator.reconcile.status_contention import (
+    FIRST_REPEAT,
+    LAST_REPEAT,
+    REMEMBERED,
+    StatusContention,
+    fingerprint,
+)
 
 OURS: dict[str, Any] = {"message": "ours", "conditions": [{"type": "Ready", "lastTransitionTime": "1"}]}
 THEIRS: dict[str, Any] = {"message": "theirs"}
 NEWS: dict[str, Any] = {"message": "news"}
 
 
-def _written() -> Contention:
-    return Contention().wrote(OURS, {}, OURS, 0.0)
+def _written() -> StatusContention:
+    return StatusContention().wrote(OURS, {}, OURS, 0.0)
 
 
 def test_status_that_was_not_overwritten_does_not_wait() -> None:
-    assert Contention().delay(OURS, {}, 0.0) == 0
-    assert Contention().delay(OURS, THEIRS, 0.0) == 0
+    assert StatusContention().delay(OURS, {}, 0.0) == 0
+    assert StatusContention().delay(OURS, THEIRS, 0.0) == 0
     assert _written().delay(THEIRS, OURS, 0.0) == 0
 
 
@@ -76,7 +82,7 @@ def test_new_status_makes_the_wait_short_again() -> None:
 
 
 def test_number_of_remembered_statuses_is_limited() -> None:
-    contention = Contention()
+    contention = StatusContention()
     for number in range(100):
         status = {"message": str(number)}
         contention = contention.wrote(status, {"message": f"not {number}"}, status, 0.0)

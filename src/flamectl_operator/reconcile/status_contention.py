@@ -23,7 +23,7 @@ REMEMBERED = 8
 
 
 @dataclass(frozen=True)
-class Contention:
+class StatusContention:
     """The latest status writes of a process for one FlameCluster. All times are of one clock that only goes forward.
 
     Args:
@@ -41,7 +41,7 @@ class Contention:
         """Return whether another writer has changed the status since this process wrote it."""
         return self.stored is not None and stored != self.stored
 
-    def agreed(self, stored: dict[str, Any]) -> Contention:
+    def agreed(self, stored: dict[str, Any]) -> StatusContention:
         """Return the state after the stored status is what this process would write."""
         return self if stored == self.stored else replace(self, stored=stored)
 
@@ -51,11 +51,13 @@ class Contention:
             return 0.0
         return max(0.0, self.wrote_at + doubled(FIRST_REPEAT, LAST_REPEAT, self.repeats + 1) - now)
 
-    def wrote(self, wanted: dict[str, Any], before: dict[str, Any], stored: dict[str, Any], now: float) -> Contention:
+    def wrote(
+        self, wanted: dict[str, Any], before: dict[str, Any], stored: dict[str, Any], now: float
+    ) -> StatusContention:
         """Return the state after a write."""
         written = fingerprint(wanted)
         again = self.overwritten(before) and written in self.ours
-        return Contention(
+        return StatusContention(
             stored=stored,
             ours=(*(each for each in self.ours if each != written), written)[-REMEMBERED:],
             repeats=self.repeats + 1 if again else 0,
