@@ -20,7 +20,7 @@ CRASH_LOOP = "CrashLoopBackOff"
 OOM_KILLED = "OOMKilled"
 #: The kubelet's reason for a container that it cannot find.
 CONTAINER_LOST = "ContainerStatusUnknown"
-#: What containerd says of a container that it finds without a process when it starts, as after a restart of the node.
+#: The words of containerd about a container that it finds without a process when it starts, as after a restart of the node.
 _FOUND_ENDED = ("Unknown", 255)
 
 #: Reasons with which a container waits for an image that the kubelet cannot get, with the cause where the reason says it.

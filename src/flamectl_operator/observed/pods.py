@@ -184,10 +184,13 @@ def failure(pod: PodView) -> PodProblem | None:
 def disrupted(pod: PodView) -> bool:
     """Return whether a Pod ended because its node is gone or needed its place, so that its end says nothing about the Pod.
 
-    An eviction by the kubelet is not meant, because the Pod may have used too much memory or disk itself. A Pod that somebody is
-    about to delete (the scheduler, a taint, the eviction API) is not meant either: nobody has stopped it yet, so it ended by
-    itself. A Pod that the kubelet refused counts as well, because the next one may be refused too, and at once. So does a Pod
-    that was created for a node that does not exist.
+    These ends do not count:
+
+    - an eviction by the kubelet, because the Pod may have used too much memory or disk itself;
+    - the end of a Pod that somebody is about to delete (the scheduler, a taint, the eviction API), because it ended by itself
+      before anybody stopped it;
+    - a refusal by the kubelet, because the next Pod may be refused too, and at once;
+    - the end of a Pod that was created for a node that does not exist.
     """
     return _disruption(pod) is not None and not unreported(pod)
 

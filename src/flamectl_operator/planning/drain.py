@@ -1,4 +1,4 @@
-"""How executors end their work before they are deleted.
+"""The drain of executors: they end their work before they are deleted.
 
 A scale-down or a rollout marks an executor by annotations on its Pod, which survive the operator. From then on the executor does
 not count, and the mark is never taken back. The operator asks Flame to release its node: the executor continues its sessions

@@ -129,8 +129,8 @@ def config_generation(content_hash: str, status: tuple[int, str], observed: tupl
     """Return the number of the content of flame-cluster.yaml.
 
     The status and the ConfigMap both hold the number and the hash of the content. The larger number is the later one: the
-    ConfigMap's after a crash between the two writes, the status's when the ConfigMap was deleted. Neither a repaired manual edit
-    nor a restart changes the number, because both values describe wanted content, not observed content.
+    ConfigMap's after a crash between the two writes, the status's when the ConfigMap was deleted. A repaired manual edit or a
+    restart does not change the number, because both values describe wanted content, not observed content.
 
     Args:
         status: The number and hash in the status; 0 when there is none.
@@ -206,8 +206,8 @@ def _first_answer_due(observed: ObservedCluster) -> bool:
 def _suspended(observed: ObservedCluster, before: FlameClusterStatus, *, asked: bool, paused: bool) -> bool:
     """Return whether the cluster is suspended.
 
-    A suspension that has begun is finished before anything starts again. A paused cluster begins none. Neither
-    does a cluster whose Pods keep a claim in danger: until a user confirms the loss, it goes on as it is.
+    A suspension that has begun is finished before anything starts again. A paused cluster begins no suspension. A cluster whose
+    Pods keep a claim in danger begins none either: it goes on as it is until a user confirms the loss.
     """
     unfinished = _unfinished(observed)
     deferred = (paused or bool(observed.must_stay)) and unfinished

@@ -68,7 +68,7 @@ def _reset_at(
 
     Pods created since the last failure (`tried`) show whether the fault is fixed, once one of them has been ready for
     `stableAfterSeconds`, which `works_at` tells. Where none was needed, or none has found a node yet, two things must have lasted
-    that long: all others are ready, and the oldest Pod waits for a node. None may be missing because of failures (`complete`).
+    that long: all others are ready, and the oldest Pod waits for a node. No Pod may be missing because of failures (`complete`).
     """
     if placed := [each for each in tried if each.pod.spec.node_name]:
         return min((time for each in placed if (time := works_at(each)) is not None), default=None)

@@ -71,8 +71,8 @@ def unregistered(
             deadline = since + timedelta(seconds=lost_after)
             found.append(Unregistered(executor, since, deadline, message, returns=returns, known=True))
         elif snapshot.load(executor.name)[0] is Load.NONE:
-            # An executor that was there before this incarnation of the session manager has to register again. So has one that an
-            # earlier answer lists, because the session manager may have restarted before its Pod said so.
+            # An executor that was there before this incarnation of the session manager has to register again. An executor that
+            # an earlier answer lists has to as well, because the session manager may have restarted before its Pod said so.
             left_at = flame.not_ready_since.get(executor.name, -inf)
             missed_since = max(flame.known_since, left_at)
             again = seen < missed_since

@@ -1,4 +1,4 @@
-"""What is known about the PersistentVolumeClaims of one FlameCluster: the watch shows some, and reads show the others."""
+"""The PersistentVolumeClaims of one FlameCluster as far as they are known: by the watch, and by reads."""
 
 from __future__ import annotations
 

@@ -55,7 +55,7 @@ class ClusterReads:
         self._observed: ObservedCluster | None = None
         self._observed_at: tuple[object, ...] = ()
         self._quota_refusals = QuotaRefusals()
-        #: What is known about the claims that Pods mount.
+        #: The claims that Pods mount, as far as they are known.
         self.claims = ClaimReads(owner.namespace, self.stores, self.clock, self._read_claim)
         #: Executors that the watch no longer shows and that run on.
         self.detached = DetachedExecutors(owner)

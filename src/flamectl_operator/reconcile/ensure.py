@@ -74,7 +74,7 @@ async def ensure(io: ClusterIO, child: Child[T], effective: EffectiveSpec) -> Ou
 
 
 async def _ensure_absent(io: ClusterIO, resource: Resource[T], name: str) -> Outcome:
-    """Delete a child that the spec no longer asks for. One without its label is deleted with the FlameCluster."""
+    """Delete a child that the spec no longer asks for. A child without its label is deleted with the FlameCluster."""
     existing = io.stores.of(resource).get(io.owner.namespace, name)
     if existing is None or not existing.controlled_by(io.owner.uid):
         return DONE

@@ -215,7 +215,7 @@ def _session_manager(given: StatusInput) -> SessionManagerStatus:
 
 
 def _stale_pod(before: SessionManagerStatus, observed: ObservedCluster, effective: EffectiveSpec) -> str | None:
-    """Return the record of a stale session manager. One that is out of sight may only lack its label."""
+    """Return the record of a stale session manager. A session manager out of sight may only lack its label."""
     manager = observed.session_manager
     if manager is not None:
         return stale_pod(manager) if effective.session_manager_stale(manager) else None

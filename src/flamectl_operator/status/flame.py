@@ -46,7 +46,7 @@ def sessions(observed: ObservedCluster, effective: EffectiveSpec, before: FlameC
 def flame_conditions(
     writer: ConditionWriter, observed: ObservedCluster, effective: EffectiveSpec, before: FlameClusterStatus
 ) -> tuple[Condition, ...]:
-    """Compute the conditions about Flame. None of them changes before the session manager has answered, or failed to."""
+    """Compute the conditions about Flame. They stay as they are until the session manager has answered, or failed to."""
     if not effective.flame_can_be_asked:
         return _behind_tls(writer, effective.desired.spec) if effective.flame_has_calls else ()
     stored = tuple(condition for kind in FLAME_CONDITIONS if (condition := find(before, kind)) is not None)

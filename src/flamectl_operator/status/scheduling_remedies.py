@@ -206,7 +206,7 @@ def _host_port(spec: dict[str, Any], place: str) -> str:
 
 
 def _taint(words: str, place: str) -> str:
-    """Return what to do about taints. Those that Kubernetes and autoscalers set tell of a node in trouble, or on its way."""
+    """Return what to do about taints. Kubernetes and autoscalers set some on nodes in trouble, and on nodes that begin or end."""
     if found := [key for key in dict.fromkeys(_TAINT.findall(words)) if key.startswith(_OF_NODES)]:
         return f"see by kubectl describe node why nodes have the taint {' and '.join(found[:2])}, or add a node"
     return f"add a toleration to {place}.tolerations, or a node without the taint"
