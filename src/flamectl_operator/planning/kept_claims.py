@@ -38,17 +38,13 @@ def claims_in_danger(observed: ObservedCluster) -> list[Outcome]:
 
 
 def claims_yet_to_retain(observed: ObservedCluster, effective: EffectiveSpec) -> list[Outcome]:
-    """Return the outcomes for claims that are to be retained and still have an owner, because the cluster is paused."""
-    retained = {each.name for each in effective.desired.claims if each.retained}
-    owned = [each for each in observed.claims.values() if each.controlled_by(observed.owner.uid)]
-    return [
-        wait(
-            "Paused",
-            f'PersistentVolumeClaim "{claim.name}" is still deleted with the FlameCluster, whatever deletionPolicy says',
-        )
-        for claim in owned
-        if claim.name in retained
-    ][:1]
+    """Return the outcome for the first claim that is to be retained and has its owner still, because the cluster is paused."""
+    for desired in effective.desired.claims:
+        claim = observed.claims.get(desired.name)
+        if desired.retained and claim is not None and claim.controlled_by(observed.owner.uid):
+            what = f'PersistentVolumeClaim "{claim.name}" would still be deleted with the FlameCluster'
+            return [wait("Paused", f"{what}: deletionPolicy applies after the pause")]
+    return []
 
 
 def _made_anew(pod: PodView, claim: PersistentVolumeClaimView, cluster: str) -> Outcome:

@@ -146,7 +146,9 @@ async def test_paused_cluster_tells_that_a_claim_still_goes_with_it() -> None:
 
     await world.run_pass()
 
-    assert f'PersistentVolumeClaim "{SM_NAME}" is still deleted with the FlameCluster' in str(world.status.message)
+    assert f'PersistentVolumeClaim "{SM_NAME}" would still be deleted with the FlameCluster' in str(
+        world.status.message
+    )
     world.edit({"paused": False})
     await world.converge()
     assert world.status.message == "All components healthy"
