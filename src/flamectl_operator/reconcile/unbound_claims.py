@@ -12,6 +12,7 @@ from datetime import timedelta
 from flamectl_operator.kube.errors import AnswerTooLargeError
 from flamectl_operator.kube.resources import READ_EVENTS
 from flamectl_operator.kube.views import EventView, PersistentVolumeClaimView
+from flamectl_operator.observed.claims import PHASE_PENDING
 from flamectl_operator.reconcile.cluster_io import ClusterIO
 from flamectl_operator.reconcile.outcomes import TAKEN_NAME_RECHECK_SECONDS
 from flamectl_operator.reconcile.refusals import REFUSALS
@@ -20,8 +21,6 @@ from flamectl_operator.runtime.text import one_line
 
 #: The reason of an outcome for a claim that has no volume.
 CLAIM_NOT_BOUND = "ClaimNotBound"
-#: The phase of a claim that has never had a volume.
-_PENDING = "Pending"
 #: Reasons of Kubernetes' events for a claim that waits for a Pod, that gets no volume, and whose volume is being made.
 _WAITS_FOR_POD = frozenset({"WaitForFirstConsumer", "WaitForPodScheduled"})
 _FAILED = frozenset({"FailedBinding", "ProvisioningFailed"})
@@ -37,13 +36,13 @@ _MAX_CAUSE = 100
 
 
 async def volume_wait(io: ClusterIO, claim: PersistentVolumeClaimView, label: str, advice: str) -> Outcome | None:
-    """Return why a claim has no volume although none of its Pods is waited for; None when it has one, or may get one by a Pod.
+    """Return why a claim gets no volume; None when it has one, or may get one when a Pod mounts it.
 
     Args:
         label: The claim, as the message begins.
         advice: What to do about it.
     """
-    if claim.status.phase != _PENDING:
+    if claim.status.phase != PHASE_PENDING:
         return None
     try:
         events = await _events(io, claim)
