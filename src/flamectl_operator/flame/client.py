@@ -32,6 +32,8 @@ DEADLINE = 5.0
 
 #: Errors of grpclib and protobuf about an answer that is not gRPC's, such as one without a status or a compressed one.
 _NOT_GRPC = (DecodeError, LookupError, NotImplementedError, ValueError)
+#: Errors of grpclib about a connection that ends. It has an assertion for an answer that ends in the middle.
+_ENDED = (AssertionError, ProtocolError, StreamTerminatedError)
 
 _EMPTY, _RESULT = message_class("EmptyRequest"), message_class("Result")
 _RELEASE, _REGISTER = message_class("ReleaseNodeRequest"), message_class("RegisterNodeRequest")
@@ -155,7 +157,7 @@ class GrpcSessionManager:
             if large:  # all other large answers waited for it
                 raise FlameError(TOO_LARGE, f"a large answer does not arrive within {self._deadline:g} s") from error
             raise FlameError("TimedOut", f"no answer within {self._deadline:g} s") from error
-        except (StreamTerminatedError, ProtocolError) as error:
+        except _ENDED as error:
             if any(channel.exceeded for channel in self._channels.values()):
                 raise FlameError(TOO_LARGE, "it sends more than an answer needs") from error
             raise FlameError("Unreachable", "the connection was lost") from error

@@ -216,6 +216,8 @@ def test_records_of_tls_are_not_decrypted_beyond_the_limit(
 _STRANGE: dict[str, Callable[[int], bytes]] = {
     "no status of HTTP": _whole(head=Encoder().encode([("content-type", "application/grpc")])),
     "a compressed message": _whole(message=b"\1" + bytes(4)),
+    "a message that ends after its length": _whole(message=b"\0" + struct.pack(">I", 10)),
+    "a message that ends in the middle": _whole(message=b"\0" + struct.pack(">I", 10) + b"abc"),
     "a message that cannot be decoded": _whole(message=b"\0" + struct.pack(">I", 2) + b"\xff\xff"),
     "a header with bytes of no character": _whole(
         end=Encoder().encode([("grpc-status", "2"), ("grpc-message", b"\xff")])
