@@ -71,7 +71,7 @@ def _unreadable_bundle(spec: FlameClusterSpec) -> Iterator[Problem]:
     if spec.tls is None or spec.tls.ca_bundle is None:
         return
     try:
-        ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT).load_verify_locations(cadata=spec.tls.ca_bundle)
+        ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT).load_verify_locations(cadata=spec.tls.authorities)
     except (ssl.SSLError, ValueError) as error:
         yield Problem("spec.tls.caBundle", f"must hold certificates in PEM; they cannot be read: {error}")
 

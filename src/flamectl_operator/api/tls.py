@@ -67,3 +67,8 @@ class ClusterTlsSpec(TlsSpec):
         description="Certificate authorities, in PEM, by which the operator verifies the session manager, because it reads no "
         "Secret. Without them it does not ask a session manager of Flame 0.6 that serves TLS. No Pod reads them.",
     )
+
+    @property
+    def authorities(self) -> str:
+        """The bundle in ASCII, as OpenSSL reads it; empty without one. Its comments may have other characters."""
+        return (self.ca_bundle or "").encode("ascii", "replace").decode("ascii")

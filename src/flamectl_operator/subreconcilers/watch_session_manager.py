@@ -43,7 +43,7 @@ def _target(observed: ObservedCluster, effective: EffectiveSpec, period: float) 
         *where,
         observed.session_manager_incarnation,
         period=period,
-        authority="" if tls is None else tls.ca_bundle or "",
+        authority="" if tls is None else tls.authorities,
         server=manager.pod.uid,
         certified_name=certified_name(observed.owner, effective.settings),
         namespace=observed.owner.namespace,

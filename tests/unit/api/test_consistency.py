@@ -303,7 +303,8 @@ def test_a_bundle_that_holds_no_readable_certificate_is_refused() -> None:
     assert list(_refused({"tls": {"secretName": "x", "caBundle": broken}})) == ["spec.tls.caBundle"]
 
 
-def test_a_bundle_lets_the_operator_ask_a_session_manager_with_tls() -> None:
-    secure = {"tls": {"secretName": "x", "caBundle": AUTHORITY}, "idle": {"timeoutSeconds": 60}}
+@pytest.mark.parametrize("comment", ["", "# Főtanúsítvány\n"])
+def test_a_bundle_lets_the_operator_ask_a_session_manager_with_tls(comment: str) -> None:
+    secure = {"tls": {"secretName": "x", "caBundle": comment + AUTHORITY}, "idle": {"timeoutSeconds": 60}}
     assert _refused(secure) == {}
     assert "spec.idle" not in _warnings(secure)
