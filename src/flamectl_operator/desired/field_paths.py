@@ -14,19 +14,20 @@ from flamectl_operator.desired.unvalidated import as_object
 
 #: A path below a Pod's spec in a message of the API server.
 _PATH = re.compile(r"(?<![\w.])spec\.([A-Za-z][\w.\[\]]*)")
-_CONTAINER = re.compile(r"(containers|initContainers)\[(\d+)\](?:\.(\w+)(\S*))?")
+_CONTAINER = re.compile(r"(containers|initContainers)\[(\d{1,9})\](?:\.(\w+)(\S*))?")
 #: A limit of a container, as the API server names it beside that of its whole Pod.
-_OF_WHOLE = re.compile(r"\bspec\.resources\.(containers|initContainers)\[(\d+)\]\[([^\]]+)\]\.(\w+)")
+_OF_WHOLE = re.compile(r"\bspec\.resources\.(containers|initContainers)\[(\d{1,9})\]\[([^\]]+)\]\.(\w+)")
 #: The index of a container in a message about one value of it, the path of the field, and the value.
 _OF_CONTAINER = re.compile(
-    r"\bspec\.(?P<list>containers|initContainers)\[(?P<index>\d+)\](?P<path>(?:\.\w+|\[[^\]]+\])+)"
+    r"\bspec\.(?P<list>containers|initContainers)\[(?P<index>\d{1,9})\](?P<path>(?:\.\w+|\[[^\]]+\])+)"
     r': (?:Invalid value|Unsupported value|Duplicate value|Not found): "?(?P<value>[^"\s:,]+)'
 )
+_INDEX = re.compile(r"\d{1,9}")
 _STEP = re.compile(r"\.(\w+)|\[([^\]]+)\]")
 #: A label or an annotation in a message of the API server.
 _METADATA = re.compile(r"(?<![\w.])metadata\.(labels|annotations)\[([^\]]+)\]")
 #: An entry of a list at the begin of a path.
-_ENTRY = re.compile(r"(\w+)\[(\d+)\]")
+_ENTRY = re.compile(r"(\w+)\[(\d{1,9})\]")
 #: Fields of the main container for which the component itself has a field.
 _COMPONENT_FIELDS = frozenset({"image", "imagePullPolicy", "env", "resources"})
 
@@ -134,7 +135,7 @@ def _at(value: Any, path: str) -> Any:
     """Return what is at a path such as `.resources.limits[cpu]`; None where there is nothing."""
     for field, key in _STEP.findall(path):
         if isinstance(value, list):
-            value = value[int(key)] if key.isdecimal() and int(key) < len(value) else None
+            value = value[int(key)] if _INDEX.fullmatch(key) and int(key) < len(value) else None
         else:
             value = as_object(value).get(field or key)
     return value

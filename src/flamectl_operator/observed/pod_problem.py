@@ -151,11 +151,11 @@ _ADDRESS = re.compile(r'https?://[^\s"]*|(?<=[\w\]]):\d+\b', re.IGNORECASE)
 #: The image that a kubelet or a runtime names. Runtimes complete the registry of a name, and take a tag off beside a digest.
 _NAMED_IMAGE = re.compile(r'\bimage (?:tag )?"([^"]+)"')
 #: The registry of an image, where its name says one.
-REGISTRY = re.compile(r"^(?:localhost|[^/]*[.:][^/]*)/")
+REGISTRY = re.compile(r"^(?:localhost|[^/.:]*[.:][^/]*)/")
 _VERSION = re.compile(r"(?::[^/:@]*)?(?:@.*)?$")
 _ROOT = re.compile(r"runAsNonRoot")
 #: Words of a kubelet that has not heard of a Secret or ConfigMap yet, so that nobody knows whether it is there.
-_NOT_ASKED = re.compile(r"failed to sync .* cache|timed out|timeout|connection refused|TLS handshake")
+_NOT_ASKED = re.compile(r"failed to sync .{1,80} cache|timed out|timeout|connection refused|TLS handshake")
 #: Words of runc and crun for a container that was killed at its memory limit before its process began (reason StartError).
 _TOO_LOW = re.compile(r"memory limit (could be )?too low")
 #: Reasons of a container that ended before it began, so that its log is empty.
@@ -204,7 +204,7 @@ class PodProblem:
 
 def gist(words: str) -> str:
     """Return what two wordings of one thing have in common: all but numbers, and ids in hexadecimal digits."""
-    return re.sub(r"\b(?=[0-9a-f-]*\d)[0-9a-f-]{8,}\b|\d+", "0", words)
+    return re.sub(r"\b(?=[0-9a-f-]{0,63}\d)[0-9a-f-]{8,128}\b|\d+", "0", words)
 
 
 def waiting_problem(status: ContainerStatus) -> PodProblem | None:
@@ -308,7 +308,8 @@ def _lost(name: str) -> PodProblem:
 def _start_cause(message: str) -> str:
     """Return why a container cannot start, without the runtime's account of how far it came."""
     words = message[:_MOST_READ].removesuffix(_UNKNOWN)
-    return one_line(_RUNTIME.sub("", words), MAX_CAUSE)
+    account = _RUNTIME.match(words)
+    return one_line(words[account.end() :] if account is not None else words, MAX_CAUSE)
 
 
 def _image_of_volume(message: str, image: str) -> str:
@@ -324,7 +325,7 @@ def _pull_cause(message: str, image: str) -> tuple[str, str]:
     words = message.replace(image, "") if image else message
     if re.fullmatch(r'Back-off pulling image( "[^"]*")?\s*', words):
         return "", ""
-    words = _ADDRESS.sub("", words)
+    words = _ADDRESS.sub("", words[:_MOST_READ])
     for pattern, cause, remedy in _CAUSES:
         if re.search(pattern, words, re.IGNORECASE):
             return cause, remedy

@@ -19,7 +19,7 @@ from flamectl_operator.desired.unvalidated import as_object, entries
 #: For example `maximum cpu usage per Container is 1, but limit is 2` and `cpu max limit to request ratio per Container is 2, but
 #: provided ratio is 10.000000` (plugin/pkg/admission/limitranger in Kubernetes).
 _COMPLAINT = re.compile(
-    r"(?:(?P<bound>maximum|minimum) (?P<used>[\w./-]+) usage|(?P<ratio>[\w./-]+) max limit to request ratio)"
+    r"(?:(?P<bound>maximum|minimum) (?P<used>[\w./-]+) usage|(?<![\w./-])(?P<ratio>[\w./-]+) max limit to request ratio)"
     r" per (?P<kind>\w+) is (?P<amount>[^\s,]*\w)(?:(?:\.|, but)\s+[Nn]o (?P<lacks>request|limit) is specified)?"
 )
 #: The claim of a session manager or of an object cache.
@@ -27,7 +27,7 @@ _CLAIM = re.compile(rf'persistentvolumeclaims "[^"]*-({SESSION_MANAGER}|{OBJECT_
 _REMEDY = "change {}, or change the LimitRange"
 #: A request above the limit of its container, and a limit above that of the whole Pod. Both limits may be defaults.
 _ABOVE_LIMIT = re.compile(
-    r"spec\.(?:resources\.)?(?P<list>\w+)\[(?P<index>\d+)\](?:\.resources\.requests|\[(?P<of_pod>[\w./-]+)\]\.limits)"
+    r"spec\.(?:resources\.)?(?P<list>\w+)\[(?P<index>\d{1,9})\](?:\.resources\.requests|\[(?P<of_pod>[\w./-]+)\]\.limits)"
     r': Invalid value: "[^"]*": must be less than or equal to (?:(?P<resource>[\w./-]+) limit|pod limits) of '
 )
 #: A request or a limit of the whole Pod below those of its containers together, each of which may be a default.

@@ -23,7 +23,7 @@ REJECTED = "Rejected"
 
 #: A quota on limits or requests needs them on each container: `must specify limits.cpu for: main; limits.memory for: main`.
 MISSING = re.compile(r"failed quota: [^:]*: must specify (.*)", re.DOTALL)
-_FOR_CONTAINERS = re.compile(r"([\w./-]+) for: ([\w.,-]+)")
+_FOR_CONTAINERS = re.compile(r"(?<![\w./-])([\w./-]+) for: ([\w.,-]+)")
 #: The first resource that exceeds a quota: `requested: limits.cpu=9,pods=1, used: ...`.
 _REQUESTED = re.compile(r"requested: ([\w./-]+?)=([\w.]*)")
 #: A quota that admits none of what it lacks, whatever others are deleted.

@@ -49,12 +49,14 @@ _INDEX, _BRACKETS = re.compile(r"(?<=/)\d+(?=/|$)"), r"[\g<0>]"
 #: The requests of a Pod, what others use, and the bounds of a quota, as far as it lacks them: `requested: pods=1, used: pods=3,
 #: limited: pods=3`.
 _AMOUNTS = re.compile(r"requested: (\S+), used: (\S+), limited: (\S+)")
-_AMOUNT = re.compile(r"([\w./-]+)=([\w.]+)")
+_AMOUNT = re.compile(r"(?<![\w./-])([\w./-]+)=([\w.]+)")
 #: Several complaints about one object, and the begin of each but the first. Kubernetes tells those about resources in any order.
-_COMPLAINTS = re.compile(r"((?:forbidden|invalid): \[)(.*)(\])$", re.DOTALL)
+_COMPLAINTS = re.compile(r"(?:forbidden|invalid): \[")
 _NEXT_COMPLAINT = re.compile(r", (?=(?:spec|metadata)\.|(?:maximum|minimum) |[\w./-]+ max limit to request )")
 #: A peer of the second rule of a NetworkPolicy, which has the clients of the FlameCluster.
 _CLIENT = re.compile(r"\bspec\.ingress\[1\]\.from(\[\d+\])")
+#: The most characters of an advice, so that a message has room for the cause.
+LONGEST_ADVICE = 240
 _PERMISSION = re.compile(r"\bUser \"[^\"]*\" cannot |can't set finalizers on|\(RBAC\)|attempting to grant RBAC")
 
 
@@ -79,11 +81,11 @@ class RefusedError(Exception):
         """
         words = str(error) if template is None else as_manifested(str(error), template.manifest["spec"])
         reason = _reason(error, words)
-        advice = remedy(reason, words, template)
-        # The advice stays whole, because it says what to do.
+        # The advice stays whole if it can, because it says what to do. It may name each of many containers and resources.
+        advice = one_line(remedy(reason, words, template), LONGEST_ADVICE)
         room = LONGEST_MESSAGE - len(advice) - len(" ()")
         words = _POINTER.sub(_dotted, _BEFORE_CAUSE.sub("", words)) if reason == ADMISSION_DENIED else words
-        cause = _CLIENT.sub(r"spec.networkPolicy.clients\1", _BINDING.sub(r"\1", _COMPLAINTS.sub(_in_order, words)))
+        cause = _CLIENT.sub(r"spec.networkPolicy.clients\1", _BINDING.sub(r"\1", _sorted(words)))
         # Among the metadata of another object only the common ones come from an author.
         cause = template.explain(_PREAMBLE.sub("", cause)) if template is not None else authored_metadata(cause)
         return cls(reason, f"{one_line(cause, room)} ({advice})")
@@ -103,8 +105,12 @@ def _dotted(pointer: re.Match[str]) -> str:
     return f"{part}.{_INDEX.sub(_BRACKETS, rest).replace('/[', '[').replace('/', '.')}"
 
 
-def _in_order(complaints: re.Match[str]) -> str:
-    return f"{complaints[1]}{', '.join(sorted(_NEXT_COMPLAINT.split(complaints[2])))}{complaints[3]}"
+def _sorted(words: str) -> str:
+    """Return a text with its complaints in an order that does not change."""
+    begin = _COMPLAINTS.search(words)
+    if begin is None or not words.endswith("]"):
+        return words
+    return f"{words[: begin.end()]}{', '.join(sorted(_NEXT_COMPLAINT.split(words[begin.end() : -1])))}]"
 
 
 def _reason(error: ApiError, words: str) -> str:

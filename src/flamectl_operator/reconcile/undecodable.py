@@ -13,7 +13,7 @@ from flamectl_operator.api.quantity import quantity_or_none
 from flamectl_operator.desired.pod_template import ComponentTemplate
 
 #: `json: cannot unmarshal string into Go struct field ContainerPort.spec.containers.ports.containerPort of type int32`.
-_OF_A_TYPE = re.compile(r"cannot unmarshal (\w+)[^\n]* into Go struct field \w+\.spec\.([\w.]+) of type ")
+_OF_A_TYPE = re.compile(r"cannot unmarshal (\w+)(?: \S+)? into Go struct field \w+\.spec\.([\w.]+) of type ")
 #: The words of apimachinery about a quantity (`pkg/api/resource`), without its field.
 _NO_QUANTITY = re.compile(r"quantities must match|unable to parse (?:numeric part of quantity|quantity's suffix)")
 #: The objects of a Pod whose values are quantities, and its fields that are one.

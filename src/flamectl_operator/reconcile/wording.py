@@ -26,9 +26,9 @@ _REFUSALS = frozenset({ADMISSION_DENIED, PERMISSION_DENIED, POD_SECURITY, QUOTA_
 _VOLATILE = re.compile(
     r"used: \S+(?=, limited: )"
     r"|\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d\S*"
-    r"|\b(?=[0-9a-f-]*\d)(?=[0-9a-f-]*[a-f-])[0-9a-f-]{8,}\b"
+    r"|\b(?=[0-9a-f-]{0,63}\d)(?=[0-9a-f-]{0,63}[a-f-])[0-9a-f-]{8,128}\b"
     r"|(?<=:)\d{4,5}\b"
-    r"|\b\d+(?:\.\d+)?(?:ms|s)\b"
+    r"|\b\d{1,20}(?:\.\d{1,20})?(?:ms|s)\b"
 )
 
 

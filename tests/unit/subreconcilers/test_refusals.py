@@ -9,7 +9,7 @@ import pytest
 from flamectl_operator.kube.errors import ApiError, BadRequestError, ForbiddenError, InvalidError
 from flamectl_operator.reconcile.refusals import RefusedError
 from flamectl_operator.runtime.text import LONGEST_MESSAGE
-from tests.unit.builders import desired, executor_template, replicas
+from tests.unit.builders import desired, executor_template, replicas, session_template
 from tests.unit.subreconcilers.harness import StepHarness
 
 
@@ -125,6 +125,28 @@ def test_refusal_of_a_patched_child_names_the_common_annotation_of_the_flame_clu
     refusal = RefusedError.of(InvalidError(422, "Invalid", words))
 
     assert 'invalid: spec.commonAnnotations[a/b]: Invalid value: "c"' in str(refusal)
+
+
+def test_advice_about_many_containers_leaves_room_for_the_cause() -> None:
+    added = [{"name": name, "image": "any"} for name in ("log-forwarder", "metrics-exporter")]
+    template = desired(session_template({"containers": added})).session_manager
+    lacks = "; ".join(
+        f"{part}.{resource} for: log-forwarder,metrics-exporter,session-manager"
+        for part in ("limits", "requests")
+        for resource in ("cpu", "memory")
+    )
+    words = f'pods "x" is forbidden: failed quota: team: must specify {lacks}'
+    refusal = str(RefusedError.of(_forbidden(words), template))
+
+    assert "failed quota: team: must specify" in refusal
+    assert "(set spec.sessionManager.podTemplate.spec.containers[name=log-forwarder].resources.limits.cpu, " in refusal
+    assert len(refusal) <= LONGEST_MESSAGE
+
+
+@pytest.mark.parametrize("path", ["spec.containers[{}].image", "spec.volumes[{}].name", "spec.containers[0].env[{}].name"])
+def test_index_that_no_list_has_is_shown_as_it_is(path: str) -> None:
+    error = InvalidError(422, "Invalid", f'Pod "x" is invalid: {path.format("9" * 5000)}: Invalid value: "x": no')
+    assert "is invalid: " in str(RefusedError.of(error, desired().group.template))
 
 
 TEMPLATE = "spec.executorManager.podTemplate.spec"

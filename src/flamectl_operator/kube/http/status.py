@@ -32,7 +32,7 @@ _TERMINATING = "being terminated"
 #: The texts of a 403 for what the API server cannot judge at the moment: its caches are not filled yet, nobody has counted yet
 #: what a new quota has, or LimitRanges cannot be read.
 _NOT_READY = re.compile(
-    r" is forbidden: (not yet ready to handle request$|status unknown for quota: |unable to .* at this time because )"
+    r" is forbidden: (not yet ready to handle request$|status unknown for quota: |unable to .{1,200} at this time because )"
 )
 #: The begin of the text of a 409 for an object that a quota counts: somebody else used the quota at the same moment.
 _QUOTA_RACE = re.compile(r"Operation cannot be fulfilled on (?:cluster)?resourcequotas\b")
@@ -73,22 +73,23 @@ def error_from_status(status: Status, code: int = 0, retry_after: float | None =
     code = code or status.code
     if retry_after is None and status.details is not None and status.details.retry_after_seconds > 0:
         retry_after = float(status.details.retry_after_seconds)
+    text = status.message[: errors.MAX_MESSAGE_SIZE]
     error = _BY_CODE.get(code, errors.ServerError if code >= _FIRST_SERVER_ERROR else errors.ApiError)
-    if error is errors.ForbiddenError and _TERMINATING in status.message:
+    if error is errors.ForbiddenError and _TERMINATING in text:
         error = errors.NamespaceTerminatingError
-    if (error is errors.ForbiddenError and _NOT_READY.search(status.message)) or (
-        error is errors.ConflictError and _QUOTA_RACE.match(status.message)
+    if (error is errors.ForbiddenError and _NOT_READY.search(text)) or (
+        error is errors.ConflictError and _QUOTA_RACE.match(text)
     ):
         error = errors.NotReadyError
-    if error is errors.ServerError and status.message.startswith(_NO_QUOTA):
+    if error is errors.ServerError and text.startswith(_NO_QUOTA):
         error = errors.ForbiddenError
     if error is errors.ConflictError and status.reason != "Conflict":
         # Any other reason is not a race, for instance when a webhook denies a request with this code.
         error = errors.AlreadyExistsError if status.reason == "AlreadyExists" else errors.ApiError
-    if code < _FIRST_SERVER_ERROR and error not in _OF_DENIALS and _DENIED.match(status.message):
+    if code < _FIRST_SERVER_ERROR and error not in _OF_DENIALS and _DENIED.match(text):
         error = errors.ForbiddenError
     # Validation messages have line breaks, but an error is one line in logs, status and events.
-    message = " ".join(status.message[: errors.MAX_MESSAGE_SIZE].split())
+    message = " ".join(text.split())
     found = error(code, status.reason[: errors.MAX_MESSAGE_SIZE], message, retry_after)
     if isinstance(found, errors.AlreadyExistsError) and status.details is not None:
         found.name = status.details.name[: errors.MAX_NAME_LENGTH]
