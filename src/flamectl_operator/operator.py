@@ -94,6 +94,7 @@ class Operator:
             telemetry,
             # By namespace, so that thousands of FlameClusters in one namespace do not delay the others.
             group=itemgetter(0),
+            workers=config.controller.workers,
         )
         self.passes: UnderWay[Key] = UnderWay()
         #: Asks the session managers.

@@ -169,6 +169,13 @@ def forks() -> Iterator[subprocess.Popen[str]]:
             "::test_session_manager_whose_answers_are_too_large_is_asked_every_ten_minutes_in_the_end",
             id="questions to a session manager whose answers are too large",
         ),
+        pytest.param("flamectl_operator.runtime.slots:OF_FREE", _UNBOUNDED,
+            "tests/unit/test_many_clusters.py::test_a_change_in_another_namespace_waits_for_no_slow_pass",
+            id="workers of a namespace"),
+        pytest.param("flamectl_operator.runtime.slots:OF_FREE", _UNBOUNDED,
+            "tests/unit/kube/http/test_limiting.py"
+            "::test_slow_requests_about_a_namespace_do_not_delay_one_about_another_namespace",
+            id="requests about a namespace"),
         pytest.param("flamectl_operator.process.settings_sources:MAX_FILE_SIZE", _UNBOUNDED,
             "tests/unit/process/test_settings_sources.py::test_file_that_is_no_settings_file_gets_one_line_at_once",
             id="a file with settings"),

@@ -124,3 +124,30 @@ async def test_a_change_in_another_namespace_waits_for_one_pass_of_each_worker_a
     await running
     assert len(operator.queue) == 0
     assert begun.index(("team", "victim")) <= before + config.controller.workers
+
+
+async def test_a_change_in_another_namespace_waits_for_no_slow_pass() -> None:
+    clock, config = VirtualClock(), OperatorConfig()
+    operator = Operator(FakeApi(clock), config, Environment(clock, Random(0)), "test", "us")
+    begun: dict[Key, float] = {}
+
+    async def reconcile(key: Key) -> Result:
+        begun.setdefault(key, clock.monotonic())
+        await asyncio.sleep(0 if key[0] == "team" else 150)  # as when a webhook for this namespace does not answer
+        return Result()
+
+    operator._controller.reconcile = reconcile  # type: ignore[method-assign]
+    stop = asyncio.Event()
+    running = asyncio.create_task(operator.run(stop))
+    await asyncio.sleep(1)
+    for number in range(CROWD):
+        event = WatchEvent(EventType.ADDED, _cluster(f"c{number}", "crowd", 100 + number))
+        operator.stores.flame_clusters.apply(event)
+    await asyncio.sleep(10)
+    changed = clock.monotonic()
+    operator.stores.flame_clusters.apply(WatchEvent(EventType.ADDED, _cluster("victim", "team", 100 + CROWD)))
+    await asyncio.sleep(1)
+    stop.set()
+    await running
+    assert begun["team", "victim"] == changed
+    assert len(begun) > config.controller.workers / 2

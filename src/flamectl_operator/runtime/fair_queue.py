@@ -42,13 +42,21 @@ class FairQueue(Generic[K]):
         if not keys:
             del self._groups[group]
 
-    def take(self) -> K:
+    def take(self, admits: Callable[[Hashable], bool] = lambda _group: True) -> K:
         """Remove the next key and return it.
 
+        Args:
+            admits: Returns whether a group may have its turn. One that may not keeps its place.
+
         Raises:
-            KeyError: No key waits.
+            KeyError: No key of an admitted group waits.
         """
-        group, keys = self._groups.popitem(last=False)
+        for group in self._groups:
+            if admits(group):
+                break
+        else:
+            raise KeyError("no key of an admitted group waits")
+        keys = self._groups.pop(group)
         key, _ = keys.popitem(last=False)
         self._length -= 1
         if keys:

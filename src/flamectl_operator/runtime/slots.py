@@ -8,6 +8,19 @@ from collections.abc import AsyncIterator, Hashable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
+#: How many times as many as are free in the end a group may have of what others share with it: three quarters for one alone.
+OF_FREE = 3
+
+
+def leaves_room(held: int, free: int) -> bool:
+    """Return whether a group may have one more of what others share with it, without keeping all from those who come later.
+
+    Args:
+        held: What the group has.
+        free: What nobody has.
+    """
+    return held + 1 <= OF_FREE * free
+
 
 class Slots:
     """A semaphore with a limit that can be changed.
@@ -18,10 +31,12 @@ class Slots:
     Args:
         limit: The most slots that all holders have together, at least 1.
         of_group: The most slots that the holders of a group have together; None for all slots.
+        leave_room: Whether groups leave some slots to others that come later. Then callers take one slot each.
     """
 
-    def __init__(self, limit: int, of_group: int | None = None) -> None:
+    def __init__(self, limit: int, of_group: int | None = None, *, leave_room: bool = False) -> None:
         self._limit = limit
+        self._leave_room = leave_room
         self._of_group = of_group
         #: Slots that the holders of each group have.
         self._held: Counter[Hashable] = Counter()
@@ -73,6 +88,8 @@ class Slots:
             del self._held[group]
 
     def _may_have(self, group: Hashable, count: int) -> bool:
+        if self._leave_room and not leaves_room(self._held[group], self._limit - self.taken):
+            return False
         return self._of_group is None or self._held[group] + count <= self._of_group
 
     def _admit(self) -> None:

@@ -9,14 +9,16 @@ are not urgent and come in thousands.
 from __future__ import annotations
 
 import asyncio
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Hashable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from enum import IntEnum
 from typing import Generic, TypeVar
 
 from flamectl_operator.runtime.backoff import ExponentialBackoff
 from flamectl_operator.runtime.fair_queue import FairQueue
+from flamectl_operator.runtime.slots import leaves_room
 from flamectl_operator.runtime.telemetry import UNMEASURED, Telemetry
 
 K = TypeVar("K", bound=Hashable)
@@ -50,6 +52,8 @@ class WorkQueue(Generic[K]):
     Args:
         group: Returns the group of a key. Groups take turns, so that a group with many keys does not delay the others. By default
             all keys are in one group.
+        workers: The number of workers, of which a group leaves some to others, because the work on its keys may take long; None
+            when it may have all.
     """
 
     def __init__(
@@ -57,11 +61,15 @@ class WorkQueue(Generic[K]):
         backoff: ExponentialBackoff,
         telemetry: Telemetry = UNMEASURED,
         group: Callable[[K], Hashable] = lambda _key: None,
+        workers: int | None = None,
     ) -> None:
+        self._group = group
+        self._workers = workers
         self._backoff = backoff
         self._telemetry = telemetry
         self._ready: dict[Priority, FairQueue[K]] = {priority: FairQueue(group) for priority in Priority}
         self._processing: dict[K, float] = {}  # the time since when
+        self._held: Counter[Hashable] = Counter()  # the keys that workers hold, by group
         self._dirty: dict[K, Priority] = {}  # added again while a worker holds them
         self._added: dict[K, float] = {}  # when each waiting key, also a dirty one, was first added
         self._timers: dict[K, _Timer] = {}
@@ -134,9 +142,10 @@ class WorkQueue(Generic[K]):
         while True:
             if self._shutting_down:
                 raise QueueShutDown
-            if len(self):
+            with suppress(KeyError):
                 key = self._pick()
                 self._processing[key] = now = _now()
+                self._held[self._group(key)] += 1
                 self._telemetry.key_taken(now - self._added.pop(key))
                 self._idle.clear()
                 return key
@@ -151,11 +160,14 @@ class WorkQueue(Generic[K]):
         if key not in self._processing:
             raise ValueError(f"done() for a key that no worker holds: {key!r}")
         self._telemetry.key_done(_now() - self._processing.pop(key))
+        self._held[self._group(key)] -= 1
         if not self._processing:
             self._idle.set()
         priority = self._dirty.pop(key, None)
         if priority is not None:
             self._make_ready(key, priority)
+        elif self._workers is not None and len(self):
+            self._wake_one()  # a group that left this worker to others may have it now
 
     def shut_down(self) -> None:
         """Stop handing out keys and drop waiting keys; workers may finish the keys that they hold."""
@@ -183,12 +195,23 @@ class WorkQueue(Generic[K]):
         self._wake_one()
 
     def _pick(self) -> K:
-        """Take the oldest key of normal priority, or on every eighth pick of low priority."""
-        self._picks += 1
+        """Take the oldest key of normal priority, or on every eighth pick of low priority.
+
+        Raises:
+            KeyError: No key waits whose group may have a worker.
+        """
         low, normal = self._ready[Priority.LOW], self._ready[Priority.NORMAL]
-        low_turn = self._picks % LOW_PRIORITY_TURN == 0
-        keys = low if low and (low_turn or not normal) else normal
-        return keys.take()
+        low_turn = (self._picks + 1) % LOW_PRIORITY_TURN == 0
+        first, second = (low, normal) if low_turn else (normal, low)
+        try:
+            key = first.take(self._admits)
+        except KeyError:
+            key = second.take(self._admits)
+        self._picks += 1
+        return key
+
+    def _admits(self, group: Hashable) -> bool:
+        return self._workers is None or leaves_room(self._held[group], self._workers - len(self._processing))
 
     async def _wait_for_key(self) -> None:
         getter = asyncio.get_running_loop().create_future()

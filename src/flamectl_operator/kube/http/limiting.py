@@ -12,6 +12,7 @@ from flamectl_operator.runtime.telemetry import UNMEASURED, Telemetry
 class LimitedTransport(WrappedTransport):
     """Limits the number of concurrent requests; streams, which last for ever, are not counted.
 
+    Namespaces take turns and leave some to others, because requests about one may take long, as when its webhook does not answer.
     It wraps the transport inside the retries: each attempt counts, the wait for the next one does not. Requests that must not
     wait, such as the renewal of a Lease, use the inner transport.
     """
@@ -22,7 +23,7 @@ class LimitedTransport(WrappedTransport):
         super().__init__(transport)
         self._clock = clock
         self._telemetry = telemetry
-        self._slots = Slots(max_in_flight)
+        self._slots = Slots(max_in_flight, leave_room=True)
 
     def resize(self, *, max_in_flight: int) -> None:
         """Change the limit, also for requests that already wait."""
@@ -31,9 +32,9 @@ class LimitedTransport(WrappedTransport):
     async def send(self, request: Request) -> bytes:
         """See `Transport.send`; the timeout begins after the wait, and the guard is called after the wait."""
         asked = self._clock.monotonic()
-        await self._slots.take()
+        await self._slots.take(group=request.namespace)
         try:
             self._telemetry.request_held_back(request.method, self.host, self._clock.monotonic() - asked)
             return await self._transport.send(request)
         finally:
-            self._slots.give_back()
+            self._slots.give_back(group=request.namespace)

@@ -45,6 +45,11 @@ class Request:
         """Whether the request is a read or a dry run, so that the server stores nothing."""
         return self.method == "GET" or self.query.get("dryRun") == "All"
 
+    @property
+    def namespace(self) -> str:
+        """The namespace of the object or the list; empty for a list of all namespaces."""
+        return self.path.partition("/namespaces/")[2].partition("/")[0]
+
     def __str__(self) -> str:
         """Return the method and the path."""
         return f"{self.method} {self.path}"

@@ -119,3 +119,16 @@ async def test_new_limit_applies_to_waiting_requests(inner: SlowTransport) -> No
 
     assert inner.most == 2
     assert inner.sent == [0, 0.5, 1, 1.5, 2]
+
+
+async def test_slow_requests_about_a_namespace_do_not_delay_one_about_another_namespace(inner: SlowTransport) -> None:
+    limited = LimitedTransport(inner, VirtualClock(), max_in_flight=16)
+    crowd = [Request("POST", "/api/v1/namespaces/crowd/pods") for _ in range(40)]
+    requests = asyncio.gather(*map(limited.send, crowd))
+    await asyncio.sleep(0.5)
+    assert inner.in_flight == 12
+
+    await limited.send(Request("GET", "/apis/flame.xflops.io/v1alpha1/namespaces/team/flameclusters/victim"))
+
+    assert inner.sent == [0] * 12 + [0.5] + [1] * 12
+    await requests
