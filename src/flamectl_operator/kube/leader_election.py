@@ -32,6 +32,10 @@ from flamectl_operator.runtime.tasks import set_within
 #: Seconds to release the Lease when the process ends.
 RELEASE_TIMEOUT = 3.0
 
+#: The longest duration that a Lease of another process lasts, in seconds, unless our own lasts longer. The API server accepts 68
+#: years, and nobody would lead for as long.
+LONGEST_DURATION = 600.0
+
 #: The largest share of the retry period that is added to it, so that candidates do not all come at once.
 JITTER = 0.2
 
@@ -219,7 +223,7 @@ class LeaderElector:
     def _available(self, current: LeaseView) -> bool:
         """Return whether the Lease is ours, free, or unchanged for as long as its holder may be silent."""
         spec = current.spec
-        duration = max(spec.lease_duration_seconds or 0, self._lease.duration)
+        duration = max(min(spec.lease_duration_seconds or 0, LONGEST_DURATION), self._lease.duration)
         silent = self._silent_for(current.metadata.resource_version, duration)
         if self._seen is not None and self._seen.set_back and not self._fence.open:
             return silent

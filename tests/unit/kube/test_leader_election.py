@@ -306,6 +306,14 @@ async def test_a_longer_duration_of_the_holder_counts(scene: Scene) -> None:
     assert await scene.until_leading(scene.start("process")) >= 40
 
 
+@pytest.mark.parametrize("holder", ["", "nobody"])
+async def test_lease_that_somebody_wrote_by_hand_for_decades_is_free_after_minutes(scene: Scene, holder: str) -> None:
+    first = await scene.leader("first")
+    await first.killed()
+    scene.put(scene.lease | {"holderIdentity": holder, "leaseDurationSeconds": 2**31 - 1, "leaseTransitions": 2**31 - 1})
+    assert 600 <= await scene.until_leading(scene.start("second"), 700) <= 600 + 2.5
+
+
 async def test_deleted_lease_is_not_taken_before_its_holder_must_have_noticed(scene: Scene) -> None:
     first, second = await scene.leader_and_candidate(30)
     first.api.way.clear()
