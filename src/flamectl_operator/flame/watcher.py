@@ -33,6 +33,8 @@ DEMAND_PERIOD = 5.0
 IDLE_PERIOD = 30.0
 #: Seconds between two questions at the least, however often somebody asks for an answer at once.
 SHORTEST_PERIOD = 0.2
+#: Seconds for an answer, which ends sooner by the clock of the event loop. That clock stands still while the machine sleeps.
+LONGEST_ANSWER = 30.0
 #: Session managers that are asked at the same time, and those of a namespace among them. Namespaces take turns.
 AT_ONCE, OF_NAMESPACE = 32, 16
 #: Bytes of all that is kept of answers, and bytes that are kept of a session manager's answers in any case: some hundred nodes.
@@ -259,7 +261,11 @@ class Watcher(Flame):
         if self._shared(followed.target):
             raise FlameError("SharedAddress", "the session manager of another FlameCluster has the same address")
         async with self._slots.slot(group=key[0]):
-            return await followed.manager.snapshot()
+            begun = self._clock.boottime()
+            snapshot = await followed.manager.snapshot()
+        if self._clock.boottime() - begun > LONGEST_ANSWER:
+            raise FlameError("TimedOut", "the answer is from before this machine slept")
+        return snapshot
 
     def _check_size(self, key: Key, found: Knowledge) -> None:
         """Reject an answer, or make room for it, when the answers of all session managers, asked ones or not, take too much."""

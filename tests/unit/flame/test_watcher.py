@@ -8,6 +8,7 @@ from dataclasses import replace
 from random import Random
 
 import pytest
+from pytest_mock import MockerFixture
 
 from flamectl_operator.flame.kept_answers import Key
 from flamectl_operator.flame.knowledge import BELIEVED, OFF, STARTS_WITHIN, Phase
@@ -174,6 +175,21 @@ async def test_answer_stays_known_for_a_while_without_being_fresh(setting: Setti
     assert (known.phase, known.snapshot, known.cause) == (Phase.UNKNOWN, None, "Unreachable")
     setting.manager.answer = EMPTY
     await asyncio.sleep(40)
+    assert setting.watcher.knowledge(KEY).fresh is EMPTY
+
+
+async def test_answer_from_before_the_machine_slept_is_none(setting: Setting, mocker: MockerFixture) -> None:
+    await setting.known(1)
+    setting.manager.takes = 1
+    await asyncio.sleep(BUSY_PERIOD)
+    before, clock = setting.watcher.knowledge(KEY).said_at, setting.watcher._clock
+    # Timers of the event loop stand still meanwhile, so no deadline ends the question.
+    mocker.patch.object(clock, "boottime", side_effect=lambda: clock.monotonic() + 60)
+    await asyncio.sleep(1)
+
+    known = setting.watcher.knowledge(KEY)
+    assert (known.said_at, known.fresh) == (before, None)
+    await asyncio.sleep(5)
     assert setting.watcher.knowledge(KEY).fresh is EMPTY
 
 
