@@ -169,6 +169,10 @@ def forks() -> Iterator[subprocess.Popen[str]]:
             "::test_session_manager_whose_answers_are_too_large_is_asked_every_ten_minutes_in_the_end",
             id="questions to a session manager whose answers are too large",
         ),
+        pytest.param(f"{_FLAME}.watcher:KEPT_OFFENCES", "0",
+            "tests/unit/flame/test_watcher.py"
+            "::test_session_manager_whose_answers_are_too_large_wins_no_question_by_a_restart",
+            id="questions to a session manager that restarts"),
         pytest.param("flamectl_operator.runtime.slots:OF_FREE", _UNBOUNDED,
             "tests/unit/test_many_clusters.py::test_a_change_in_another_namespace_waits_for_no_slow_pass",
             id="workers of a namespace"),

@@ -8,6 +8,9 @@ from dataclasses import dataclass
 FIRST, LONGEST = 2.0, 30.0
 #: The most seconds between two questions to a session manager that sends more than any answer of Flame takes.
 LONGEST_FOR_OFFENDERS = 600.0
+#: Offences that a session manager still has after a restart, so that restarts do not win it questions. The pause before the first
+#: one is half a minute, and the next session manager may be a good one.
+KEPT_OFFENCES = 5
 #: Largest share of a period that is added to it, so that the pollers of many clusters do not ask at the same moment.
 JITTER = 0.2
 

@@ -18,7 +18,7 @@ import structlog
 
 from flamectl_operator.flame.kept_answers import Key, to_give_up
 from flamectl_operator.flame.knowledge import BELIEVED, OFF, Knowledge, Phase, answered, differ, forgotten, unanswered
-from flamectl_operator.flame.pace import FIRST, JITTER, LONGEST, LONGEST_FOR_OFFENDERS, Record
+from flamectl_operator.flame.pace import FIRST, JITTER, KEPT_OFFENCES, LONGEST, LONGEST_FOR_OFFENDERS, Record
 from flamectl_operator.flame.session_manager import TOO_LARGE, FlameError, SessionManager
 from flamectl_operator.flame.snapshot import SessionManagerSnapshot
 from flamectl_operator.runtime.backoff import ExponentialBackoff
@@ -125,6 +125,8 @@ class Watcher(Flame):
         #: How many session managers are asked at each address. Answers from an address that two share could be of either.
         self._addresses: Counter[tuple[str, int]] = Counter()
         self._off: dict[Key, Knowledge] = {}
+        #: The offences of session managers that are no longer asked.
+        self._offences: dict[Key, int] = {}
         self._slots = Slots(AT_ONCE, OF_NAMESPACE)
         self._after_failures = ExponentialBackoff(FIRST, LONGEST, JITTER, random)
         self._after_offences = ExponentialBackoff(FIRST, LONGEST_FOR_OFFENDERS, JITTER, random)
@@ -177,7 +179,8 @@ class Watcher(Flame):
             return
         self._off.pop(key, None)
         asking = Knowledge(Phase.ASKING, target.incarnation, since=now)
-        followed = self._followed[key] = _Followed(target, self._connect(target), asking, busy)
+        record = Record(offences=min(self._offences.pop(key, 0), KEPT_OFFENCES))
+        followed = self._followed[key] = _Followed(target, self._connect(target), asking, busy, record)
         self._addresses[target.host, target.port] += 1
         # It outlives the pass that starts it, so its log lines must not name that pass.
         poll = self._poll(key, followed)
@@ -197,6 +200,7 @@ class Watcher(Flame):
         """See `Flame`."""
         self._stop(key)
         self._off.pop(key, None)
+        self._offences.pop(key, None)
 
     def leave(self, key: Key, server: str) -> None:
         """Ask no more at once if this server is asked, because another one may answer at its address from now on."""
@@ -207,6 +211,8 @@ class Watcher(Flame):
         followed = self._followed.pop(key, None)
         if followed is None:
             return
+        if followed.record.offences:
+            self._offences[key] = followed.record.offences
         address = (followed.target.host, followed.target.port)
         self._addresses[address] -= 1
         if not self._addresses[address]:
@@ -223,6 +229,8 @@ class Watcher(Flame):
         return bool(target.server) and self._addresses[target.host, target.port] > 1
 
     async def _poll(self, key: Key, followed: _Followed) -> None:
+        if followed.record.offences:
+            await self._pause(followed)
         while True:
             followed.wake.clear()
             before = followed.knowledge

@@ -307,6 +307,23 @@ async def test_session_manager_whose_answers_are_too_large_is_asked_every_ten_mi
     assert 600 <= _periods(setting.manager)[-1] <= 720
 
 
+async def test_session_manager_whose_answers_are_too_large_wins_no_question_by_a_restart(setting: Setting) -> None:
+    setting.manager.answer = FlameError(TOO_LARGE, "it has more than 12 MiB")
+    await setting.known(600)
+    asked = len(setting.manager.asked)
+    for number in range(20):
+        setting.follow(KEY, None, busy=True)
+        await setting.known(3, replace(TARGET, incarnation=f"incarnation-{number}"))
+    assert len(setting.manager.asked) == asked
+
+    setting.manager.answer = EMPTY
+    await asyncio.sleep(60)
+    assert setting.watcher.knowledge(KEY).phase is Phase.KNOWN
+    await asyncio.sleep(60)
+    assert setting.manager.asked[-1] - setting.manager.asked[-2] <= 2.4
+    await asyncio.sleep(1)
+
+
 async def test_large_answers_of_all_session_managers_are_kept_up_to_a_limit(setting: Setting) -> None:
     keys = [("default", str(number)) for number in range(4)]
     setting.manager.answer = replace(EMPTY, size=6 * 2**20)
