@@ -35,6 +35,12 @@ class Resource(Generic[T]):
     plural: str
     view: type[T]
 
+    @property
+    def is_custom(self) -> bool:
+        """Whether the resource has a CRD. The groups of Kubernetes' own end with `.k8s.io`."""
+        group, slash, _ = self.api_version.partition("/")
+        return bool(slash) and not group.endswith(".k8s.io")
+
     def path(self, namespace: str | None = None, name: str | None = None, subresource: str | None = None) -> str:
         """Return the path of the collection in all namespaces or one, of an object, or of a subresource of it.
 

@@ -83,6 +83,10 @@ class StaleListError(ServerError):
     """A list contradicts the store, which a consistent read does only after etcd was restored from a backup."""
 
 
+class OldEventError(ServerError):
+    """A watch brings an event older than the last one: etcd was set back while the API server ran, or a proxy repeats events."""
+
+
 class SetBackError(Exception):
     """etcd was restored from a backup, so the store has what etcd has lost. End the process; a new one lists again."""
 
@@ -194,8 +198,8 @@ class Reflector(Generic[T]):
                 version = page.resource_version
         except NotFoundError:
             # The server does not know the resource. If the resource has a CRD, the CRD was deleted, and all objects with it. A
-            # core resource cannot be deleted, so a proxy has answered in place of the server.
-            if "/" in self._resource.api_version:
+            # resource of Kubernetes cannot be deleted, so a proxy has answered in place of the server.
+            if self._resource.is_custom:
                 self._store.clear(self._namespace)
             raise
         self._check(known, items, version)
@@ -241,9 +245,13 @@ class Reflector(Generic[T]):
                 async for event in events:
                     last_sign = self._clock.monotonic()
                     empty = empty and event.type is EventType.BOOKMARK
+                    version = event.object.metadata.resource_version
+                    if int(version) < int(self._resource_version):
+                        what = f"an event of resourceVersion {version} after {self._resource_version}"
+                        raise OldEventError(500, message=f"{self._resource.plural}: the watch brings {what}")
                     self._succeeded()
                     self._store.apply(event, self._namespace)
-                    self._resource_version = event.object.metadata.resource_version
+                    self._resource_version = version
                     if last_sign > overdue:
                         break
             except ConnectionLostError:

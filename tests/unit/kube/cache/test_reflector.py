@@ -173,8 +173,10 @@ async def test_unknown_resource_clears_the_store() -> None:
     assert scene.client.watched_from == ["100", "200"]
 
 
-async def test_404_for_a_core_resource_keeps_the_store(scene: Scene) -> None:
+@pytest.mark.parametrize("api_version", ["v1", "networking.k8s.io/v1"])
+async def test_404_for_a_resource_of_kubernetes_keeps_the_store(api_version: str) -> None:
     """A proxy in front of the API server answers."""
+    scene = Scene(replace(PODS, api_version=api_version))
     scene.client.lists = [Page((pod("a", 1),), "100"), NotFoundError(404), Page((pod("a", 1), pod("b", 150)), "200")]
     scene.client.watches = [[NotFoundError(404)], [1000]]
     async with scene.running():
@@ -319,6 +321,17 @@ async def test_the_watch_begins_where_the_list_ended_and_changes_arrive(scene: S
     assert scene.client.watched_from == ["100"]
     assert scene.client.watch_calls[0]["read_timeout"] == READ_TIMEOUT
     assert 300 <= scene.client.watch_calls[0]["timeout_seconds"] <= 600
+
+
+@pytest.mark.parametrize("event", [bookmark(90), modified(pod("a", 90)), added(pod("b", 101))], ids=lambda each: each.type)
+async def test_watch_that_goes_back_causes_a_list_at_once(scene: Scene, event: WatchEvent[PodView]) -> None:
+    """etcd was set back, and the API server goes on with its watches, or something repeats old events."""
+    scene.client.lists = [Page((pod("a", 1),), "100"), Page((pod("a", 150), pod("c", 203)), "204")]
+    scene.client.watches = [[modified(pod("a", 150)), event, 1000], [1000]]
+    async with scene.running():
+        await asyncio.sleep(2)
+        assert scene.names() == ["a", "c"]
+    assert scene.client.watched_from == ["100", "204"]
 
 
 async def test_ended_watch_resumes_at_once_without_a_list(scene: Scene) -> None:
@@ -486,13 +499,13 @@ async def test_silent_watch_of_an_unresponsive_server_is_a_failure(scene: Scene,
     ("watches", "soon"),
     [
         pytest.param([[] for _ in range(1000)], MIN_LIST_INTERVAL + 1.1, id="they end at once"),
-        pytest.param([[45, bookmark(120 + each), 5] for each in range(20)], 151, id="they bring bookmarks"),
-        pytest.param([[60, bookmark(101), 540]] * 20, 1801, id="they take their whole time"),
-        pytest.param([[60, bookmark(101)] * 1000] * 20, 2000, id="they never end"),
+        pytest.param([[45, bookmark(101 + each), 5] for each in range(20)], 151, id="they bring bookmarks"),
+        pytest.param([[60, bookmark(101 + each), 540] for each in range(20)], 1801, id="they take their whole time"),
+        pytest.param([[60, bookmark(103 + 3 * (each // 3))] * 1000 for each in range(20)], 2000, id="they never end"),
     ],
 )
 async def test_three_watches_without_events_cause_a_list(scene: Scene, watches: list[Any], soon: float) -> None:
-    scene.client.lists = [Page((), "100"), *[Page((pod("a", 150),), "900")] * 100]
+    scene.client.lists = [Page((), "100"), *[Page((pod("a", 90),), f"{103 + 3 * number}") for number in range(100)]]
     scene.client.watches = watches
     async with scene.running():
         await asyncio.sleep(soon)
