@@ -39,6 +39,8 @@ _QUOTA_RACE = re.compile(r"Operation cannot be fulfilled on (?:cluster)?resource
 #: The text of a refusal to which the API server gives the code 500: a Pod needs a quota that its namespace does not have.
 _NO_QUOTA = "insufficient quota to match these scopes: "
 
+#: The most seconds of a `retryAfterSeconds`, which JSON has no limit for. Callers wait for less.
+_LONGEST_RETRY = 86400
 #: The most characters of a body that is not a Status; it comes from a proxy in front of the API server.
 _FOREIGN_BODY_LENGTH = 200
 
@@ -72,7 +74,7 @@ def error_from_status(status: Status, code: int = 0, retry_after: float | None =
     """
     code = code or status.code
     if retry_after is None and status.details is not None and status.details.retry_after_seconds > 0:
-        retry_after = float(status.details.retry_after_seconds)
+        retry_after = float(min(status.details.retry_after_seconds, _LONGEST_RETRY))
     text = status.message[: errors.MAX_MESSAGE_SIZE]
     error = _BY_CODE.get(code, errors.ServerError if code >= _FIRST_SERVER_ERROR else errors.ApiError)
     if error is errors.ForbiddenError and _TERMINATING in text:

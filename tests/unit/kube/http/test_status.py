@@ -87,6 +87,7 @@ def test_retry_after_header_takes_precedence_over_the_details() -> None:
     assert error_from_response(429, with_details, 3).retry_after == 3
     assert error_from_response(429, with_details).retry_after == 7
     assert error_from_response(429, body(details={"name": "x"})).retry_after is None
+    assert error_from_response(429, body(details={"retryAfterSeconds": 10**400})).retry_after == 86400
 
 
 @pytest.mark.parametrize(
