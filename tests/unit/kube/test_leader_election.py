@@ -310,7 +310,9 @@ async def test_a_longer_duration_of_the_holder_counts(scene: Scene) -> None:
 async def test_lease_that_somebody_wrote_by_hand_for_decades_is_free_after_minutes(scene: Scene, holder: str) -> None:
     first = await scene.leader("first")
     await first.killed()
-    scene.put(scene.lease | {"holderIdentity": holder, "leaseDurationSeconds": 2**31 - 1, "leaseTransitions": 2**31 - 1})
+    scene.put(
+        scene.lease | {"holderIdentity": holder, "leaseDurationSeconds": 2**31 - 1, "leaseTransitions": 2**31 - 1}
+    )
     assert 600 <= await scene.until_leading(scene.start("second"), 700) <= 600 + 2.5
 
 

@@ -143,7 +143,9 @@ def test_advice_about_many_containers_leaves_room_for_the_cause() -> None:
     assert len(refusal) <= LONGEST_MESSAGE
 
 
-@pytest.mark.parametrize("path", ["spec.containers[{}].image", "spec.volumes[{}].name", "spec.containers[0].env[{}].name"])
+@pytest.mark.parametrize(
+    "path", ["spec.containers[{}].image", "spec.volumes[{}].name", "spec.containers[0].env[{}].name"]
+)
 def test_index_that_no_list_has_is_shown_as_it_is(path: str) -> None:
     error = InvalidError(422, "Invalid", f'Pod "x" is invalid: {path.format("9" * 5000)}: Invalid value: "x": no')
     assert "is invalid: " in str(RefusedError.of(error, desired().group.template))

@@ -323,7 +323,9 @@ async def test_the_watch_begins_where_the_list_ended_and_changes_arrive(scene: S
     assert 300 <= scene.client.watch_calls[0]["timeout_seconds"] <= 600
 
 
-@pytest.mark.parametrize("event", [bookmark(90), modified(pod("a", 90)), added(pod("b", 101))], ids=lambda each: each.type)
+@pytest.mark.parametrize(
+    "event", [bookmark(90), modified(pod("a", 90)), added(pod("b", 101))], ids=lambda each: each.type
+)
 async def test_watch_that_goes_back_causes_a_list_at_once(scene: Scene, event: WatchEvent[PodView]) -> None:
     """etcd was set back, and the API server goes on with its watches, or something repeats old events."""
     scene.client.lists = [Page((pod("a", 1),), "100"), Page((pod("a", 150), pod("c", 203)), "204")]
