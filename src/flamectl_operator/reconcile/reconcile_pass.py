@@ -22,7 +22,6 @@ from flamectl_operator.reconcile.report import Report
 from flamectl_operator.reconcile.session_manager_io import SessionManagerIO
 from flamectl_operator.reconcile.status_writer import StatusWriter
 from flamectl_operator.runtime.clock import Clock
-from flamectl_operator.runtime.clock_reading import ClockReading
 from flamectl_operator.runtime.logs import logs_debug
 from flamectl_operator.runtime.outcome import DONE, Outcome
 from flamectl_operator.runtime.slow_start import SlowStart
@@ -116,10 +115,6 @@ class Pass:
         """Return a snapshot of the child objects, which includes the operator's own writes of this pass."""
         return self.io.observe()
 
-    def reading(self) -> ClockReading:
-        """Return the time on both clocks."""
-        return self.clock.reading()
-
     @property
     def plan(self) -> ClusterPlan:
         """The plan by what the pass knows now: a new value exactly when the snapshot or the facts are new.
@@ -140,14 +135,16 @@ class Pass:
 
         def make() -> ClusterPlan:
             max_creates = 0 if self.ids_blocked_for else self.max_creates
-            return ClusterPlan(observed, self.effective, PassFacts(self.begun, max_creates, *known), self.reading())
+            return ClusterPlan(
+                observed, self.effective, PassFacts(self.begun, max_creates, *known), self.clock.reading()
+            )
 
         return self.present_plan.of(observed, known, make)
 
     @property
     def ids_blocked_for(self) -> float:
         """Seconds for which no executor may be created; see `ExecutorIds.blocked_for`."""
-        return self.ids.blocked_for(self.observe().flame, self.reading().boottime)
+        return self.ids.blocked_for(self.observe().flame, self.clock.reading().boottime)
 
     async def confirm_lock(self) -> Outcome | None:
         """Check the deletion lock right before a step chooses the Pods that it deletes; see `DeletionLock.confirm`."""

@@ -197,9 +197,11 @@ def _still_unregistered(earlier: Outcome, given: StatusInput, effective: Effecti
 
 def _session_manager(given: StatusInput) -> SessionManagerStatus:
     observed, effective = given.observed, given.effective
+    service = observed.child("Service", names.session_manager(observed.owner.name))
     found: dict[str, object] = {
         "ready": int(observed.session_manager_ready),
-        "endpoint": _endpoint(given) if _service_is_ours(observed) else None,
+        # Another one's Service leads somewhere else.
+        "endpoint": _endpoint(given) if observed.owns(service) else None,
     }
     if effective is not None:
         backoff = effective.session_manager_backoff
@@ -241,11 +243,6 @@ def _certificates(owner: Identity, spec: FlameClusterSpec, settings: FlameSettin
         session_manager_names=tls.certificate_names(owner, manager, domain) if tls.cluster_is_secure(spec) else (),
         object_cache_names=tls.certificate_names(owner, cache, domain) if tls.cache_is_secure(spec) else (),
     )
-
-
-def _service_is_ours(observed: ObservedCluster) -> bool:
-    """Return whether the session manager's Service exists and belongs to the FlameCluster: another one leads somewhere else."""
-    return observed.owns(observed.child("Service", names.session_manager(observed.owner.name)))
 
 
 def _executor_manager(given: StatusInput) -> ExecutorManagerStatus:

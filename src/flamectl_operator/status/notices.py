@@ -10,7 +10,6 @@ from flamectl_operator.api.constants import APP_LABEL, OBJECT_CACHE, SESSION_MAN
 from flamectl_operator.api.flamecluster import FlameClusterSpec
 from flamectl_operator.api.status import Condition, ConditionType
 from flamectl_operator.desired import names
-from flamectl_operator.kube.pod_views import PodView
 from flamectl_operator.observed.cluster import ObservedCluster
 from flamectl_operator.observed.pods import TERMINAL_PHASES
 from flamectl_operator.planning.autoscaling import LONGEST_SESSION_NAME
@@ -58,33 +57,27 @@ def paused_sessions(observed: ObservedCluster) -> Notice | None:
 
 def foreign_pod(observed: ObservedCluster) -> Notice | None:
     """Return the notice about the first Pod that a Service finds beside those of the operator, such as a copy of one of them."""
-    owner, manager = observed.owner, observed.session_manager_pod
-    others = [pod for pod in observed.other_pods if pod is not manager]
-    if not others:
-        return None
+    owner = observed.owner
     services = {
         SESSION_MANAGER: names.session_manager(owner.name),
         OBJECT_CACHE: names.object_cache(owner.name),
     }
+    # Of a Pod with a name that the operator gives, another message tells whose it is.
+    others = [
+        pod
+        for pod in observed.other_pods
+        if pod.name != services[SESSION_MANAGER] and names.object_cache_ordinal(owner.name, pod.name) is None
+    ]
     for component, service in services.items():
-        selector = owner.selector(component).items()
         for pod in others:
-            if selector <= pod.labels.items() and _runs(pod) and not _has_our_name(pod, owner.name):
+            runs = not pod.terminating and pod.status.phase not in TERMINAL_PHASES
+            if runs and owner.selector(component).items() <= pod.labels.items():
                 return Notice(
                     FOREIGN_PODS,
                     f'Pod "{pod.name}" has the labels by which Service "{service}" finds its Pods, and no name that the operator'
                     f" gives, so clients may reach it (take off its label {APP_LABEL}, or delete it)",
                 )
     return None
-
-
-def _has_our_name(pod: PodView, cluster: str) -> bool:
-    """Return whether a Pod has a name that the operator gives, so that another notice tells whose it is."""
-    return pod.name == names.session_manager(cluster) or names.object_cache_ordinal(cluster, pod.name) is not None
-
-
-def _runs(pod: PodView) -> bool:
-    return not pod.terminating and pod.status.phase not in TERMINAL_PHASES
 
 
 def silence(conditions: Iterable[Condition], effective: EffectiveSpec) -> Notice | None:

@@ -32,7 +32,7 @@ class OpenStatus(Subreconciler):
         if (spec := pass_.spec) is None:
             pass_.report.recorded = True
             return DONE
-        observed, now = pass_.observe(), pass_.reading()
+        observed, now = pass_.observe(), pass_.clock.reading()
         if pass_.may_act and (fields := pass_.unwanted_changes(observed)):
             return await pass_.status.refuse_spec(fields)
         needed = pass_.plan.ids_needed if pass_.may_act else 0

@@ -94,9 +94,17 @@ def test_stale_object_caches_stay_while_the_api_server_has_not_accepted_a_replac
     assert plan.replacements.object_cache is not None
 
 
-def test_executors_wait_for_object_caches_that_are_replaced() -> None:
-    assert _plan(object_cache_pod(0, revision="old"), object_cache_pod(1)).object_caches_first
-    assert not _plan(object_cache_pod(0), object_cache_pod(1)).object_caches_first
+@pytest.mark.parametrize(
+    ("cache", "wait"),
+    [
+        pytest.param(object_cache_pod(0, revision="old"), True, id="stale"),
+        pytest.param(object_cache_pod(0, "starting"), True, id="starting"),
+        pytest.param(object_cache_pod(0, "unschedulable", node=""), False, id="without a node"),
+        pytest.param(object_cache_pod(0), False, id="ready"),
+    ],
+)
+def test_executors_wait_for_object_caches_that_are_replaced(cache: PodView, *, wait: bool) -> None:
+    assert _plan(cache, object_cache_pod(1)).object_caches_first == wait
 
 
 # --- Backoff -----------------------------------------------------------------------------------------------------------

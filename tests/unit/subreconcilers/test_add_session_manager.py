@@ -12,7 +12,7 @@ from flamectl_operator.kube.resources import PODS
 from flamectl_operator.reconcile.outcomes import TAKEN_NAME_RECHECK_SECONDS
 from flamectl_operator.reconcile.refusals import RefusedError
 from flamectl_operator.reconcile.stores import FLAME_CLUSTERS
-from flamectl_operator.runtime.outcome import DONE, Outcome
+from flamectl_operator.runtime.outcome import Outcome
 from flamectl_operator.subreconcilers.add_session_manager import AddSessionManager
 from flamectl_operator.subreconcilers.update_config_map import UpdateConfigMap
 from tests.unit.builders import OWNER, desired, later, replicas
@@ -116,17 +116,6 @@ async def test_removed_label_is_restored_though_creates_are_refused_or_their_ans
 
     assert world.uid(SM_NAME) == before
     assert world.status.message == "All components healthy"
-
-
-async def test_suspended_cluster_does_not_delete_a_foreign_pod_of_the_name() -> None:
-    world = await converged()
-    world.edit({"suspend": True})
-    await world.converge()
-    world.squat("pods", SM_NAME)
-    before = world.session_manager
-
-    assert await _step(world) is DONE
-    assert world.session_manager == before
 
 
 @pytest.mark.parametrize("stale", [False, True], ids=["current", "its replacement is refused"])

@@ -13,15 +13,6 @@ from tests.unit.subreconcilers.harness import KEY, SM_NAME, StepHarness, cache_n
 NEW_IMAGE = {"objectCache": {"image": "new"}}
 
 
-async def test_missing_object_caches_are_created_and_counted() -> None:
-    world = await converged(cached(3))
-
-    assert world.cache_ordinals == [0, 1, 2]
-    status = world.status.object_cache
-    assert (status.state, status.ready, status.replicas, status.updated) == ("Running", 3, 3, 3)
-    assert status.endpoint == "grpc://my-flame-object-cache:9090"
-
-
 async def test_unlabelled_object_cache_is_found_on_suspend() -> None:
     world = await converged(cached())
     world.unlabel("pods", cache_name(0))
@@ -30,28 +21,6 @@ async def test_unlabelled_object_cache_is_found_on_suspend() -> None:
     await world.converge()
 
     assert world.cache_ordinals == []
-
-
-async def test_removed_labels_are_restored() -> None:
-    world = await converged(cached())
-    world.unlabel("pods", cache_name(0))
-    before = world.uid(cache_name(0))
-
-    await world.converge()
-
-    assert world.uid(cache_name(0)) == before
-    assert world.pod(cache_name(0))["metadata"]["labels"]["flame.xflops.io/cluster"] == "my-flame"
-
-
-async def test_foreign_pod_of_the_name_is_reported_and_not_changed() -> None:
-    world = StepHarness(cached(2))
-    world.squat("pods", cache_name(0))
-
-    await world.run_pass()
-
-    assert world.condition("Degraded")[1] == "NameConflict"
-    assert 1 in world.cache_ordinals
-    assert ("delete", "pods", cache_name(0)) not in world.writes
 
 
 async def _replaced(world: StepHarness, ordinal: int = 0) -> str:
@@ -111,17 +80,6 @@ async def test_stale_executors_wait_for_the_object_caches() -> None:
     world.set_pod(cache_name(0), "ready")
     await world.run_pass()
     assert len(world.deleted) == 2
-
-
-async def test_stale_executors_do_not_wait_for_an_unschedulable_object_cache() -> None:
-    world = await converged(merged(cached(), replicas(1)))
-    world.set_pod(cache_name(0), "unschedulable")
-    del world.pod(cache_name(0))["spec"]["nodeName"]
-    world.edit({"executorManager": {"image": "new"}})
-
-    await world.run_pass()
-
-    assert len(world.deleted) == 1
 
 
 async def test_object_cache_stays_when_its_replacement_would_be_refused() -> None:
