@@ -53,29 +53,26 @@ class ScaleExecutors(PlannedStep[ScalePlan]):
             pass_.slow_start.reset()
             blocked_for = pass_.ids_blocked_for if plan.missing else 0.0
             return wait("FirstAnswer", "", blocked_for) if blocked_for else DONE
-        wanted, churn = pass_.effective.group.replicas, pass_.io.repairs.churn
-        if (deferral := churn.hold(names.executor(pass_.io.owner.name, 0), wanted)) is not None:
+        io, owner, wanted = pass_.io, pass_.io.owner, pass_.effective.group.replicas
+        if (deferral := io.repairs.churn.hold(names.executor(owner.name, 0), wanted)) is not None:
             return deferral
         template = pass_.effective.desired.group.template
         await pass_.dry_runs.altered_executor(template, pass_.ids.trial_name_id)
         pass_.ids.hear(pass_.observe())
         if pass_.ids.exhausted:
             return outcomes.no_ids_left()
-        ids = pass_.ids.take(plan.create)
-        before = len(pass_.observe().group.live)
+        ids, before = pass_.ids.take(plan.create), len(pass_.observe().group.live)
         creation = _Creation(pass_, template if before < wanted else replace(template, number=_SURGE))
-        accepted, owner = pass_.io.stores.executors_accepted, pass_.io.owner
+        accepted = io.stores.executors_accepted
         if accepted.by_another(owner.namespace, owner.uid, pass_.clock.monotonic()):
             pass_.slow_start.expect_success()
         result = await pass_.slow_start.run(
-            len(ids), pass_.io.writes_in_flight, lambda index: creation.create(ids[index]), time_limit(pass_.clock)
+            len(ids), io.writes_in_flight, lambda index: creation.create(ids[index]), time_limit(pass_.clock)
         )
         pass_.ids.give_back(set(ids) - creation.used)
         if creation.created:
-            pass_.io.events.record_normal(
-                "ExecutorsCreated",
-                f"Created {span(pass_.io.owner.name, creation.created)} ({before} -> {before + len(creation.created)})",
-            )
+            count = f"({before} -> {before + len(creation.created)})"
+            io.events.record_normal("ExecutorsCreated", f"Created {span(owner.name, creation.created)} {count}")
         if result.errors:
             accepted.note_refusal(owner.namespace)
             raise primary_error(result.errors)
