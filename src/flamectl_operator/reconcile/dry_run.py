@@ -46,15 +46,14 @@ class DryRuns:
         """Drop an accepted template, because its Pods could not start now."""
         self.accepted -= {template.rendered}
 
-    async def named(self, template: ComponentTemplate, name: str, what: str) -> None:
+    async def named(self, template: ComponentTemplate) -> None:
         """Check whether a Pod with a fixed name would be accepted, before the present one is deleted for it.
 
-        Args:
-            name: The name, which is taken; the dry run has another one, which no Pod ever has.
-            what: The Pod, as a message begins.
+        Its name is taken, so the dry run has another one, which no Pod ever has.
         """
         if template.rendered not in self.accepted:
-            await self._ask(template, template.pod(f"{name}-trial"), partial(self.check_named, template, what))
+            trial = template.pod(f"{self._io.owner.name}-{template.component}-trial")
+            await self._ask(template, trial, partial(self.check_named, template))
 
     async def executor(self, template: ComponentTemplate, trial_id: int) -> None:
         """Check whether an executor with a new id would be accepted, before another executor is deleted for it."""
@@ -81,11 +80,11 @@ class DryRuns:
     def check_executor(self, template: ComponentTemplate, pod: PodView, manifest: Mapping[str, Any]) -> None:
         """Compare an executor with its manifest."""
         annotations = (REVISION_ANNOTATION, SESSION_MANAGER_ANNOTATION)
-        self._check(template, "executors are", pod, manifest, self._io.owner.selector(EXECUTOR_MANAGER), annotations)
+        self._check(template, pod, manifest, self._io.owner.selector(EXECUTOR_MANAGER), annotations)
 
-    def check_named(self, template: ComponentTemplate, what: str, pod: PodView, manifest: Mapping[str, Any]) -> None:
+    def check_named(self, template: ComponentTemplate, pod: PodView, manifest: Mapping[str, Any]) -> None:
         """Compare a Pod that has a fixed name with its manifest, except for its labels, which can be restored."""
-        self._check(template, what, pod, manifest, {}, (REVISION_ANNOTATION,))
+        self._check(template, pod, manifest, {}, (REVISION_ANNOTATION,))
 
     async def _ask(
         self,
@@ -122,7 +121,6 @@ class DryRuns:
     def _check(
         self,
         template: ComponentTemplate,
-        what: str,
         pod: PodView,
         manifest: Mapping[str, Any],
         labels: Mapping[str, str],
@@ -139,6 +137,8 @@ class DryRuns:
         if not lost:
             self._altered.pop(template.rendered, None)
             return
+        component = template.component.replace("-", " ")
+        what = "executors are" if template.component == EXECUTOR_MANAGER else f"the {component} is"
         message = f"{what} created without {', '.join(lost)}; check the webhooks that change Pods"
         reason = "LabelsChanged" if relabelled else CHANGES_UNDONE
         self._altered[template.rendered] = reason, message

@@ -54,7 +54,7 @@ class NamedPod:
         except AlreadyExistsError:
             return await self._find()
         io.events.record_normal(f"{self.event}Created", f'Created {self.what} Pod "{self.name}"')
-        self.pass_.dry_runs.check_named(template, f"the {self.what} is", pod, manifest)
+        self.pass_.dry_runs.check_named(template, pod, manifest)
         # A webhook may have removed the label, and then the watch does not show the Pod.
         return DONE if CLUSTER_LABEL in pod.labels else await self._recover(pod)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from flamectl_operator.desired import names
 from flamectl_operator.desired.pod_template import ComponentTemplate
 from flamectl_operator.reconcile import outcomes
 from flamectl_operator.reconcile.base import Subreconciler
@@ -19,12 +18,11 @@ class CheckReplacements(Subreconciler):
 
     async def run(self, pass_: Pass, /) -> Outcome:
         """Check each template that has a stale Pod."""
-        plan, dry_runs, owner = pass_.plan.replacements, pass_.dry_runs, pass_.io.owner
+        plan, dry_runs = pass_.plan.replacements, pass_.dry_runs
         waits: list[Outcome] = []
-        if plan.session_manager is not None and await self._mountable(pass_, plan.session_manager, waits):
-            await dry_runs.named(plan.session_manager, names.session_manager(owner.name), "the session manager is")
-        if plan.object_cache is not None and await self._mountable(pass_, plan.object_cache, waits):
-            await dry_runs.named(plan.object_cache, names.object_cache(owner.name), "the object cache is")
+        for template in (plan.session_manager, plan.object_cache):
+            if template is not None and await self._mountable(pass_, template, waits):
+                await dry_runs.named(template)
         if plan.executor is not None and pass_.ids.exhausted:
             return outcomes.no_ids_left()
         if plan.executor is not None and await self._mountable(pass_, plan.executor, waits):
