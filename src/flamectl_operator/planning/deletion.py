@@ -27,7 +27,7 @@ MAY_WRITE = (
 
 def deletion_order(
     executors: Iterable[Executor],
-    group: EffectiveGroup,
+    wanted: EffectiveGroup,
     snapshot: SessionManagerSnapshot | None = None,
     of_no_use: Collection[str] = (),
 ) -> list[Executor]:
@@ -43,10 +43,10 @@ def deletion_order(
             executor.pod.status.phase != "Pending",
             executor.ready,
             executor.name not in of_no_use,
-            group.scaling is not None and snapshot is not None and snapshot.load(executor.name)[0] is Load.BUSY,
+            wanted.scaling is not None and snapshot is not None and snapshot.load(executor.name)[0] is Load.BUSY,
             _deletion_cost(executor),
             (0, 0) if snapshot is None else snapshot.load(executor.name),
-            not group.stale(executor),
+            not wanted.stale(executor),
             -executor.executor_id,
         ),
     )

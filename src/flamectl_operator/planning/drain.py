@@ -37,7 +37,7 @@ RETURN_SECONDS = 30.0
 _NO_LOSS = frozenset({Deletion.EARLIER_SESSION_MANAGER, Deletion.SUSPENDED})
 
 
-def drainable(executor: Executor, observed: ObservedCluster, group: EffectiveGroup) -> bool:
+def drainable(executor: Executor, observed: ObservedCluster, wanted: EffectiveGroup) -> bool:
     """Return whether an executor is drained before it is deleted.
 
     An executor is drained if Flame can be asked and the executor may have work. An executor that has not started has none.
@@ -45,7 +45,7 @@ def drainable(executor: Executor, observed: ObservedCluster, group: EffectiveGro
     proves them wrong.
     """
     snapshot = observed.last_snapshot
-    if snapshot is None or group.suspended or group.drain_timeout == 0:
+    if snapshot is None or wanted.suspended or wanted.drain_timeout == 0:
         return False
     if observed.marks.is_invalid(executor) and snapshot.load(executor.name)[0] is Load.BUSY:
         return True
@@ -53,13 +53,13 @@ def drainable(executor: Executor, observed: ObservedCluster, group: EffectiveGro
 
 
 def split_drainable(
-    executors: Iterable[Executor], observed: ObservedCluster, group: EffectiveGroup
+    executors: Iterable[Executor], observed: ObservedCluster, wanted: EffectiveGroup
 ) -> tuple[tuple[Executor, ...], tuple[Executor, ...]]:
     """Return the executors that are drained before they are deleted, and the others, each in their order."""
     drain: list[Executor] = []
     others: list[Executor] = []
     for executor in executors:
-        (drain if drainable(executor, observed, group) else others).append(executor)
+        (drain if drainable(executor, observed, wanted) else others).append(executor)
     return tuple(drain), tuple(others)
 
 

@@ -184,17 +184,17 @@ def resolve_effective_spec(
 
 
 def _with_failures(
-    group: EffectiveGroup, observed: ObservedCluster, next_id: int, now: ClockReading, *, keeps_failures: bool
+    wanted: EffectiveGroup, observed: ObservedCluster, next_id: int, now: ClockReading, *, keeps_failures: bool
 ) -> EffectiveGroup:
     """Return a group with the failures of its executors counted; none is reset while executors may only seem to work."""
-    before, counted = group.backoff, count_executors(group, observed.group, next_id, now.wall)
-    if not group.replicas:
-        return group.counting(counted)
+    before, counted = wanted.backoff, count_executors(wanted, observed.group, next_id, now.wall)
+    if not wanted.replicas:
+        return wanted.counting(counted)
     resets = counted.failures < before.failures and counted.revision == before.revision
     if not (resets and keeps_failures):
-        group = group.counting(counted)
-    late = overdue(unregistered(observed, observed.group, group.settings, now), now)
-    return group.counting(count_overdue(group, late, next_id, now.wall))
+        wanted = wanted.counting(counted)
+    late = overdue(unregistered(observed, observed.group, wanted.settings, now), now)
+    return wanted.counting(count_overdue(wanted, late, next_id, now.wall))
 
 
 def _first_answer_due(observed: ObservedCluster) -> bool:

@@ -91,7 +91,7 @@ def object_cache_uncounted(cache: ObjectCache, backoff: ReplacementBackoff, sett
     return uncounted and not _worked_long(cache, OBJECT_CACHE, settings)
 
 
-def count_executors(wanted: EffectiveGroup, group: ObservedGroup, next_id: int, now: datetime) -> ReplacementBackoff:
+def count_executors(wanted: EffectiveGroup, existing: ObservedGroup, next_id: int, now: datetime) -> ReplacementBackoff:
     """Count failures of the present executors.
 
     Executors that fail together are one failure: after the first of them, `attempt_id` marks all earlier executors as counted.
@@ -109,14 +109,17 @@ def count_executors(wanted: EffectiveGroup, group: ObservedGroup, next_id: int, 
         backoff = replace(backoff, failures=0, next_attempt=None)
     elif any(
         executor_uncounted(executor, wanted)
-        for executor in (*group.terminal, *(each for each in group.live if not each.ready and each.lacks_node(now)))
+        for executor in (
+            *existing.terminal,
+            *(each for each in existing.live if not each.ready and each.lacks_node(now)),
+        )
     ):
         return replace(backoff.after_failure(now, settings), attempt_id=next_id)
-    elif elapsed(executors_reset_at(wanted, group), now):
+    elif elapsed(executors_reset_at(wanted, existing), now):
         # Executors that have not worked for a while may still fail.
         unproven = [
             executor.executor_id
-            for executor in group.live
+            for executor in existing.live
             if made_since(executor, backoff) and not elapsed(stable_at(executor, settings), now)
         ]
         return replace(backoff, failures=0, next_attempt=None, attempt_id=min(unproven, default=next_id))

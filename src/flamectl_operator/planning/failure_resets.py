@@ -27,14 +27,14 @@ def session_manager_reset_at(
     return stable_at(manager, settings)
 
 
-def executors_reset_at(wanted: EffectiveGroup, group: ObservedGroup) -> datetime | None:
+def executors_reset_at(wanted: EffectiveGroup, existing: ObservedGroup) -> datetime | None:
     """Return when the executors' failures are reset, by those registered; None when no reset is due."""
-    backoff, settings, live = wanted.backoff, wanted.settings, group.live
+    backoff, settings, live = wanted.backoff, wanted.settings, existing.live
     if backoff.failures == 0:
         return None
 
     def works_at(executor: Executor) -> datetime | None:
-        snapshot = group.snapshot
+        snapshot = existing.snapshot
         return stable_at(executor, settings) if snapshot is None or snapshot.registered(executor.name) else None
 
     stale = sum(executor.revision != backoff.revision for executor in live)

@@ -185,6 +185,6 @@ def _terminal_to_delete(group: PlannedGroup) -> tuple[tuple[Executor, ...], tupl
     return tuple(due), (wait_until("TerminalPods", min(later), now),) if later else ()
 
 
-def _uncounted(executor: Executor, group: EffectiveGroup) -> bool:
+def _uncounted(executor: Executor, wanted: EffectiveGroup) -> bool:
     """Return whether it failed since the pass began; the next pass counts the failure before it replaces the executor."""
-    return group.replicas > 0 and executor_uncounted(executor, group)
+    return wanted.replicas > 0 and executor_uncounted(executor, wanted)

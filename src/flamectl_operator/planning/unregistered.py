@@ -39,13 +39,13 @@ class Unregistered:
     returns: bool = False
     known: bool = False
 
-    def new(self, group: EffectiveGroup) -> bool:
+    def new(self, wanted: EffectiveGroup) -> bool:
         """Return whether it is of the wanted revision and has never registered."""
-        return not self.known and not self.returns and not group.stale(self.executor)
+        return not self.known and not self.returns and not wanted.stale(self.executor)
 
 
 def unregistered(
-    observed: ObservedCluster, group: ObservedGroup, settings: FlameSettings, now: ClockReading
+    observed: ObservedCluster, existing: ObservedGroup, settings: FlameSettings, now: ClockReading
 ) -> tuple[Unregistered, ...]:
     """Return the executors that run without being registered, by id."""
     flame = observed.flame
@@ -54,7 +54,7 @@ def unregistered(
         return ()
     found = []
     lost_after = min(LOST_AFTER, settings.registration_deadline_seconds)
-    for executor in group.live:
+    for executor in existing.live:
         running_since = executor.running_since
         if running_since is None or snapshot.registered(executor.name):
             continue

@@ -47,6 +47,6 @@ def required_durable_fields(
     )
 
 
-def autoscaling_status(group: EffectiveGroup) -> AutoscalingStatus:
+def autoscaling_status(wanted: EffectiveGroup) -> AutoscalingStatus:
     """Return what the status remembers of autoscaling."""
-    return _NOT_SCALED if group.scaling is None else group.scaling.remembered
+    return _NOT_SCALED if wanted.scaling is None else wanted.scaling.remembered

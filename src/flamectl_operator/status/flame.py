@@ -78,9 +78,9 @@ def flame_conditions(
     return unreachable, writer.make(kind, SESSION_MANAGER_NOT_REACHABLE, message, status=None)
 
 
-def autoscaling_condition(writer: ConditionWriter, group: EffectiveGroup) -> tuple[Condition, ...]:
+def autoscaling_condition(writer: ConditionWriter, wanted: EffectiveGroup) -> tuple[Condition, ...]:
     """Return the condition about the number of executors; none before the session manager has answered or failed to."""
-    scaling = group.scaling
+    scaling = wanted.scaling
     if scaling is None or not scaling.reason:
         return ()
     kind = ConditionType.AUTOSCALING

@@ -72,9 +72,9 @@ def compute_health(
     return health
 
 
-def present_state(observed: ObservedCluster, group: EffectiveGroup) -> State:
+def present_state(observed: ObservedCluster, wanted: EffectiveGroup) -> State:
     """Return the state that `compute_health` gives a FlameCluster with a valid spec, which costs much less than the rest."""
-    return State.PENDING if group.suspended else _state(observed, group)
+    return State.PENDING if wanted.suspended else _state(observed, wanted)
 
 
 def _suspended(observed: ObservedCluster, idleness: Idleness, outcomes: Sequence[Outcome]) -> Health:
@@ -148,13 +148,13 @@ def _unsuspended(
     return Health(state, message, problems=standing, notices=reported)
 
 
-def _state(observed: ObservedCluster, group: EffectiveGroup) -> State:
+def _state(observed: ObservedCluster, wanted: EffectiveGroup) -> State:
     manager = observed.session_manager
     if manager is not None and not manager.terminating and manager.failed:
         return State.FAILED
-    if group.replicas > 0 and observed.group.all_failed:
+    if wanted.replicas > 0 and observed.group.all_failed:
         return State.FAILED
-    if observed.session_manager_ready and (group.replicas == 0 or observed.group.ready):
+    if observed.session_manager_ready and (wanted.replicas == 0 or observed.group.ready):
         return State.RUNNING
     return State.PENDING
 
@@ -176,6 +176,6 @@ def _session_manager_line(observed: ObservedCluster, own: ProblemGroup | None, f
     return f"Session manager {how}: {own.message if own.reason == UNSCHEDULABLE else own.what}"
 
 
-def _executor_line(observed: ObservedCluster, group: EffectiveGroup) -> str:
-    ready, replicas = len(observed.group.ready), group.replicas
+def _executor_line(observed: ObservedCluster, wanted: EffectiveGroup) -> str:
+    ready, replicas = len(observed.group.ready), wanted.replicas
     return f"{ready} of {replicas} executors ready" if ready < replicas else ""

@@ -107,13 +107,13 @@ def due_silence(conditions: Iterable[Condition], effective: EffectiveSpec, now: 
     return found if found is not None and found.due <= now else None
 
 
-def _left_undone(spec: FlameClusterSpec, group: EffectiveGroup) -> Iterator[str]:
+def _left_undone(spec: FlameClusterSpec, wanted: EffectiveGroup) -> Iterator[str]:
     """Yield what does not happen without answers, as clauses."""
-    if group.replicas:
+    if wanted.replicas:
         yield "executors that do not register are not replaced"
-        if group.drain_timeout:
+        if wanted.drain_timeout:
             yield "executors are deleted without a drain"
-    if group.scaling is not None:
+    if wanted.scaling is not None:
         yield "the number of executors does not follow the demand"
-    if spec.idle is not None and not group.suspended:
+    if spec.idle is not None and not wanted.suspended:
         yield "an idle cluster does not suspend itself"

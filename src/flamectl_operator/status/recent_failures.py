@@ -64,18 +64,22 @@ class FailureSummary:
 
 
 def recent_failures(
-    before: FlameClusterStatus, observed: ObservedCluster, desired: DesiredCluster, group: EffectiveGroup, now: datetime
+    before: FlameClusterStatus,
+    observed: ObservedCluster,
+    desired: DesiredCluster,
+    wanted: EffectiveGroup,
+    now: datetime,
 ) -> tuple[RecentFailure, ...]:
     """Return the recent failures of Pods of the wanted revisions, by name.
 
     A new revision may be the remedy, and a suspended cluster has no Pods that fail, so both end the failures.
     """
     present = (*observed.failures, *_without_node(observed, now))
-    if group.suspended or not (present or before.recent_failures):
+    if wanted.suspended or not (present or before.recent_failures):
         return ()
-    wanted: dict[type[Component], ComponentTemplate | None] = {
+    templates: dict[type[Component], ComponentTemplate | None] = {
         Component: desired.session_manager,
-        Executor: group.desired.template if group.wanted_replicas else None,
+        Executor: wanted.desired.template if wanted.wanted_replicas else None,
         ObjectCache: desired.object_cache,
     }
     stored = {
@@ -86,9 +90,9 @@ def recent_failures(
     known = {
         each.name: each
         for each in before.recent_failures
-        if (kind := _kind(observed.owner.name, each.name)) is not None and _is_of(wanted[kind], stored[kind])
+        if (kind := _kind(observed.owner.name, each.name)) is not None and _is_of(templates[kind], stored[kind])
     }
-    seen = {each.name: each for each in _seen(present, wanted)}
+    seen = {each.name: each for each in _seen(present, templates)}
     for failure in seen.values():
         earlier = known.get(failure.name)
         if earlier is None:
@@ -100,7 +104,7 @@ def recent_failures(
     for name in known.keys() - seen.keys():
         failure = known[name]
         known[name] = failure.model_copy(update={"message": without_log(failure.message) if failure.message else None})
-    window = _window(group.settings)
+    window = _window(wanted.settings)
     # A time far in the future comes from a clock that is wrong, or from a person.
     recent = [each for each in known.values() if abs(now - each.last) < window]
     last = sorted(recent, key=attrgetter("last", "name"))[-MAX_RECENT_FAILURES:]
@@ -141,11 +145,11 @@ def _kind(cluster: str, pod: str) -> type[Component] | None:
 
 def _seen(
     failures: Iterable[tuple[Component, PodProblem, datetime]],
-    wanted: dict[type[Component], ComponentTemplate | None],
+    templates: dict[type[Component], ComponentTemplate | None],
 ) -> Iterator[RecentFailure]:
     """Yield the last failure of each Pod of a wanted revision."""
     for component, problem, at in failures:
-        template = wanted[type(component)]
+        template = templates[type(component)]
         if _is_of(template, component.revision):
             moment, message = at.replace(microsecond=0), explained(component, problem, template)
             yield RecentFailure(
