@@ -16,13 +16,13 @@ from flamectl_operator.api.constants import EXECUTOR_MANAGER, REVISION_ANNOTATIO
 from flamectl_operator.desired import names
 from flamectl_operator.desired.pod_template import ComponentTemplate
 from flamectl_operator.desired.pods import executor_annotations
-from flamectl_operator.kube.errors import AlreadyExistsError, ForbiddenError, RenamedError
+from flamectl_operator.kube.errors import AlreadyExistsError, ApiError, ForbiddenError, NotFoundError, RenamedError
 from flamectl_operator.kube.pod_views import PodView
 from flamectl_operator.kube.resources import PODS
 from flamectl_operator.reconcile import renaming
 from flamectl_operator.reconcile.cluster_io import ClusterIO
 from flamectl_operator.reconcile.outcomes import CHANGES_UNDONE
-from flamectl_operator.reconcile.refusals import REFUSALS, RefusedError, never_admits
+from flamectl_operator.reconcile.refusals import REFUSALS, RefusedError, exceeds_without, never_admits
 
 
 class DryRuns:
@@ -46,14 +46,17 @@ class DryRuns:
         """Drop an accepted template, because its Pods could not start now."""
         self.accepted -= {template.rendered}
 
-    async def named(self, template: ComponentTemplate) -> None:
+    async def named(self, template: ComponentTemplate, replaced: str = "") -> None:
         """Check whether a Pod with a fixed name would be accepted, before the present one is deleted for it.
 
         Its name is taken, so the dry run has another one, which no Pod ever has.
+
+        Args:
+            replaced: The name of the present Pod, if it serves; empty otherwise.
         """
         if template.rendered not in self.accepted:
             trial = template.pod(f"{self._io.owner.name}-{template.component}-trial")
-            await self._ask(template, trial, partial(self.check_named, template))
+            await self._ask(template, trial, partial(self.check_named, template), replaced)
 
     async def executor(self, template: ComponentTemplate, trial_id: int) -> None:
         """Check whether an executor with a new id would be accepted, before another executor is deleted for it."""
@@ -91,19 +94,36 @@ class DryRuns:
         template: ComponentTemplate,
         manifest: Mapping[str, Any],
         check: Callable[[PodView, Mapping[str, Any]], None],
+        replaced: str = "",
     ) -> None:
-        """Send a dry run. A quota's refusal that may end with the old Pod is inconclusive; so is a webhook without dry runs."""
+        """Send a dry run. A quota's refusal that may end with the old Pod is inconclusive; so is a webhook without dry runs.
+
+        Args:
+            replaced: The name of the old Pod, if it serves.
+        """
         try:
             # The API server checks the name last, after everything else that could be wrong with the Pod.
             with suppress(AlreadyExistsError):
                 check(await self._send(manifest), manifest)
         except REFUSALS as error:
             quota = isinstance(error, ForbiddenError) and error.quota and not never_admits(error)
+            if quota and replaced and await self._exceeds_without(error, replaced):
+                raise RefusedError.of(error, template) from error
             if not quota and not error.knows_no_dry_run:
                 raise RefusedError.of(error, template) from error
             if (known := self._altered.get(template.rendered)) is not None:
                 raise RefusedError(*known) from error
         self.accepted |= {template.rendered}
+
+    async def _exceeds_without(self, error: ApiError, replaced: str) -> bool:
+        """Return whether the old Pod leaves too little in a quota, and read it past the cache, which lacks what it asks for."""
+        if not exceeds_without(error, PodView()):
+            return False
+        try:
+            pod = await self._io.client.get(PODS, self._io.owner.namespace, replaced)
+        except NotFoundError:
+            return False
+        return exceeds_without(error, pod)
 
     async def _send(self, manifest: Mapping[str, Any]) -> PodView:
         try:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import Awaitable, Callable, Sequence
+from decimal import Decimal
 
 from flamectl_operator.api.quantity import amount
 from flamectl_operator.desired.field_paths import as_manifested, authored_metadata
@@ -17,6 +18,7 @@ from flamectl_operator.kube.errors import (
     InvalidError,
     KubernetesError,
 )
+from flamectl_operator.kube.pod_views import ContainerResources, PodView
 from flamectl_operator.reconcile.refusal_remedies import (
     ADMISSION_DENIED,
     MISSING,
@@ -129,6 +131,30 @@ def never_admits(error: ApiError) -> bool:
     """Return whether a quota refuses a Pod that asks for more than the quota has, whatever else ends."""
     asked, _, most = _amounts(error)
     return any(amount(quantity) > amount(most[name]) for name, quantity in asked.items() if name in most)
+
+
+def exceeds_without(error: ApiError, pod: PodView) -> bool:
+    """Return whether a quota would refuse a Pod even if another one that runs now were gone, as far as that is known."""
+    asked, used, most = _amounts(error)
+    return not pod.spec.init_containers and any(
+        amount(quantity) + amount(used[name]) - _use(pod, name) > amount(most[name])
+        for name, quantity in asked.items()
+        if name in used and name in most
+    )
+
+
+def _use(pod: PodView, name: str) -> Decimal:
+    """Return how much a Pod without init containers uses of what a quota counts, such as `limits.cpu` or `cpu`; at least that."""
+    if name in ("pods", "count/pods"):
+        return Decimal(1)
+    resource = name.removeprefix("limits.").removeprefix("requests.")
+    spec = pod.spec
+    members = [each.resources for each in spec.containers] + [spec.resources, ContainerResources(spec.overhead)]
+    return sum((_most(each, resource) for each in members if each is not None), Decimal(0))
+
+
+def _most(asks: ContainerResources, resource: str) -> Decimal:
+    return max(amount((each or {}).get(resource)) for each in (asks.requests, asks.limits))
 
 
 def room_helps(error: ApiError, executors: int) -> bool:

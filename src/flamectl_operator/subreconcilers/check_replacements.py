@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from flamectl_operator.desired import names
 from flamectl_operator.desired.pod_template import ComponentTemplate
 from flamectl_operator.reconcile import outcomes
 from flamectl_operator.reconcile.base import Subreconciler
@@ -20,9 +21,11 @@ class CheckReplacements(Subreconciler):
         """Check each template that has a stale Pod."""
         plan, dry_runs = pass_.plan.replacements, pass_.dry_runs
         waits: list[Outcome] = []
+        serves = pass_.observe().session_manager_ready
         for template in (plan.session_manager, plan.object_cache):
             if template is not None and await self._mountable(pass_, template, waits):
-                await dry_runs.named(template)
+                manager = names.session_manager(pass_.io.owner.name)
+                await dry_runs.named(template, manager if serves and template is plan.session_manager else "")
         if plan.executor is not None and pass_.ids.exhausted:
             return outcomes.no_ids_left()
         if plan.executor is not None and await self._mountable(pass_, plan.executor, waits):

@@ -20,7 +20,17 @@ from flamectl_operator.kube.errors import ForbiddenError
 from flamectl_operator.kube.resources import CLAIMS, PODS
 from flamectl_operator.reconcile.refusals import RefusedError, never_admits
 from flamectl_operator.subreconcilers.replace_stale_pods import ReplaceStalePods
-from tests.unit.builders import NOW, container_id, desired, executor_template, merged, replicas, rolling
+from tests.unit.builders import (
+    NOW,
+    PodState,
+    container_id,
+    desired,
+    executor_template,
+    merged,
+    replicas,
+    rolling,
+    session_template,
+)
 from tests.unit.builders import text as rfc3339
 from tests.unit.subreconcilers.errors import (
     REFUSALS,
@@ -344,6 +354,52 @@ async def test_pod_stays_whose_replacement_asks_for_more_than_its_quota_ever_has
     status, reason, message = world.condition("Degraded")
     assert (status, reason) == ("True", "QuotaExceeded")
     assert "lower spec.sessionManager.resources.limits.memory, or raise the quota" in message
+
+
+@pytest.mark.parametrize(
+    ("amounts", "stays"),
+    [
+        pytest.param(
+            "requested: requests.cpu=3, used: requests.cpu=3500m, limited: requests.cpu=4", True, id="more than is left"
+        ),
+        pytest.param("requested: limits.cpu=3, used: limits.cpu=3500m, limited: limits.cpu=4", True, id="limits"),
+        pytest.param("requested: cpu=3, used: cpu=2, limited: cpu=4", False, id="the Pod that goes leaves enough"),
+        pytest.param(
+            "requested: cpu=3,pods=1, used: cpu=1,pods=3, limited: cpu=4,pods=3", False, id="its place as well"
+        ),
+        pytest.param("requested: memory=3Gi, used: memory=4Gi, limited: memory=4Gi", True, id="it asks for no memory"),
+    ],
+)
+@pytest.mark.parametrize("state", ["ready", "starting"])
+async def test_session_manager_that_serves_stays_if_the_quota_has_no_room_for_its_replacement(
+    amounts: str, state: PodState, *, stays: bool
+) -> None:
+    one = {"limits": {"cpu": "1"}}
+    world = await converged(merged(replicas(2), {"sessionManager": {"resources": one}}))
+    world.edit({"sessionManager": {"resources": {"limits": {"cpu": "3"}}}})
+    words = f'pods "x" is forbidden: exceeded quota: q, {amounts}'
+    world.api.fail("dry run", "pods", ForbiddenError(403, "Forbidden", words), times=10)
+    world.set_pod(SM_NAME, state)
+
+    await world.run_pass()
+
+    stays = stays and state == "ready"
+    assert (world.deleted == []) is stays
+    assert (world.condition("Degraded")[1] == "QuotaExceeded") is stays
+
+
+async def test_session_manager_whose_use_of_a_quota_is_not_known_is_replaced() -> None:
+    """An init container may ask for more than the others together, and no view shows how much."""
+    world = await converged(
+        merged(replicas(2), session_template({"initContainers": [{"name": "prepare", "image": "example.com/a:1"}]}))
+    )
+    world.edit({"sessionManager": {"resources": {"limits": {"cpu": "3"}}}})
+    words = "exceeded quota: q, requested: cpu=3, used: cpu=3500m, limited: cpu=4"
+    world.api.fail("dry run", "pods", ForbiddenError(403, "Forbidden", f'pods "x" is forbidden: {words}'), times=10)
+
+    await world.run_pass()
+
+    assert world.deleted == [SM_NAME]
 
 
 @pytest.mark.parametrize(
