@@ -111,10 +111,10 @@ class ObservedCluster:
         return self.session_manager_pod is None and names.session_manager(self.owner.name) in self.views.quota_refused
 
     @property
-    def session_manager_lacks_quota(self) -> bool:
-        """Whether there is no session manager because a quota is used up, so that the end of other Pods may help."""
-        refused = self.views.quota_refused
-        return self.session_manager_pod is None and refused.get(names.session_manager(self.owner.name), False)
+    def session_manager_lacks_quota(self) -> float | None:
+        """Since when, by `boottime`, a quota refuses the session manager and the end of other Pods may help; None otherwise."""
+        refused = self.views.quota_refused.get(names.session_manager(self.owner.name))
+        return refused if self.session_manager_pod is None else None
 
     @cached_property
     def session_manager_incarnation(self) -> str:

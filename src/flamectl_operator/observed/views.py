@@ -26,8 +26,8 @@ class Views:
         children: The objects with names of children that are kept as their manifests say, by kind and name.
         labelled_pods: All Pods with the FlameCluster's label, in its namespace.
         claims: All PersistentVolumeClaims with the FlameCluster's label, in its namespace.
-        quota_refused: Names whose create in this pass or the last a quota refused, each with whether the end of other Pods may
-            help; without executors, which nothing asks for.
+        quota_refused: Names whose create in this pass or the last a quota refused, each with the time since when, by `boottime`,
+            or None if the end of other Pods cannot help; without executors, which nothing asks for.
         claims_read: Claims without the label that Pods mount, as they were last read.
         out_of_view: Executors that the watch no longer shows and that run on, as they were last read.
         losses_confirmed: uids of claims whose loss a user has confirmed.
@@ -37,7 +37,7 @@ class Views:
     labelled_pods: tuple[PodView, ...]
     claims: tuple[PersistentVolumeClaimView, ...] = ()
     flame: Knowledge = knowledge.OFF
-    quota_refused: Mapping[str, bool] = field(default_factory=dict)
+    quota_refused: Mapping[str, float | None] = field(default_factory=dict)
     claims_read: Mapping[str, PersistentVolumeClaimView | None] = field(default_factory=lambda: _NONE_READ)
     out_of_view: tuple[PodView, ...] = ()
     losses_confirmed: frozenset[str] = frozenset()

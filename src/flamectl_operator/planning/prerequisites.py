@@ -35,14 +35,15 @@ class Prerequisites:
     Args:
         config_map_current: Whether the ConfigMap is ours and current, so that Pods that mount it may be created.
         session_manager_first: Whether stale executors have to wait for the session manager.
-        session_manager_refused: Whether a quota that is used up alone keeps the session manager from being created.
+        session_manager_refused: Since when, by `boottime`, a quota that is used up alone keeps the session manager from being
+            created; None otherwise.
         object_caches_first: Whether stale executors have to wait for object caches.
         next_attempt: The time before which no session manager is created; None when it may be created.
     """
 
     config_map_current: bool
     session_manager_first: bool
-    session_manager_refused: bool
+    session_manager_refused: float | None
     object_caches_first: bool
     next_attempt: datetime | None
     session_storage: SessionStorage

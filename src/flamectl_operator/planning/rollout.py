@@ -23,6 +23,10 @@ from flamectl_operator.runtime.outcome import Outcome, wait, wait_until
 #: be on its way.
 ROOM_TIMEOUT_SECONDS = 60.0
 
+#: Seconds that a quota may refuse the session manager before executors are deleted whose sessions persist: a quota is slow to
+#: count a Pod that is gone, such as the earlier session manager.
+QUOTA_TIMEOUT_SECONDS = 10.0
+
 _WAITING = wait("WaitingForSessionManager")
 
 
@@ -85,11 +89,15 @@ def _without_session_manager(group: PlannedGroup) -> RolloutPlan:
     cluster, others = group.cluster, group.observed.unbound
     live = cluster.deletable(group.observed.live)
     waits = (_WAITING,) if others or group.stale else ()
-    if group.prerequisites.session_manager_refused:
+    if (refused := group.prerequisites.session_manager_refused) is not None:
         # Waiting executors are deleted one by one, because a quota may be slow to count deleted Pods.
         storage = group.prerequisites.session_storage
         started = [each for each in live if each.started and not storage.finds(each.session_manager_incarnation)]
-        return _make_room(started or deletion_order(live, group.effective)[:1], waits)
+        first = deletion_order(live, group.effective)[:1]
+        until = group.now.wall + timedelta(seconds=QUOTA_TIMEOUT_SECONDS - (group.now.boottime - refused))
+        if not started and first and first[0].started and group.now.wall < until:
+            return RolloutPlan(waits=(wait_until("WaitingForSessionManager", until, group.now.wall),))
+        return _make_room(started or first, waits)
     manager = cluster.session_manager
     starting = manager if manager is not None and manager.live and manager.failure is None else None
     since = None if starting is None else _without_room_since(cluster, starting, group.now)

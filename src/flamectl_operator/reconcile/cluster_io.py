@@ -225,7 +225,8 @@ class ClusterIO(ClusterReads):
         self.repairs.failed(resource, name)
         # More room does not help a Pod that lacks a limit that the quota asks for.
         if isinstance(error, ForbiddenError) and error.quota and names.executor_id(self.owner.name, name) is None:
-            self._quota_refusals.add(name, helps=room_helps(error, len(self.observe().group.live)))
+            helps = room_helps(error, len(self.observe().group.live))
+            self._quota_refusals.add(name, self.clock.boottime(), helps=helps)
         return RefusedError.of(error, template)
 
     async def _exists(self, resource: Resource[T], name: str) -> bool:

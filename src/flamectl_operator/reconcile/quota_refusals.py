@@ -13,26 +13,31 @@ class QuotaRefusals:
     """
 
     def __init__(self) -> None:
-        #: The names, each with whether the end of other Pods may help. It is replaced, not changed, because snapshots have it.
-        self.names: Mapping[str, bool] = {}
-        self._of_this_pass: Mapping[str, bool] = {}
+        #: The names, each with the time since which it has been refused, by `boottime`, if the end of other Pods may help. It is
+        #: replaced, not changed, because snapshots have it.
+        self.names: Mapping[str, float | None] = {}
+        self._of_this_pass: Mapping[str, float | None] = {}
+        self._since: dict[str, float] = {}
 
     def begin_pass(self) -> None:
         """Forget the refusals of the pass before the last one."""
         self.names, self._of_this_pass = self._of_this_pass, {}
+        self._since = {name: since for name, since in self._since.items() if name in self.names}
 
     def forget(self, name: str) -> None:
         """Forget the refusal of a Pod, because it says nothing about another attempt."""
         self.names, self._of_this_pass = _without(self.names, name), _without(self._of_this_pass, name)
 
-    def add(self, name: str, *, helps: bool) -> None:
+    def add(self, name: str, now: float, *, helps: bool) -> None:
         """Remember a refusal.
 
         Args:
+            now: The time by `boottime`.
             helps: Whether the end of other Pods may help.
         """
-        self.names, self._of_this_pass = {**self.names, name: helps}, {**self._of_this_pass, name: helps}
+        refused = {name: self._since.setdefault(name, now) if helps else None}
+        self.names, self._of_this_pass = {**self.names, **refused}, {**self._of_this_pass, **refused}
 
 
-def _without(refused: Mapping[str, bool], name: str) -> Mapping[str, bool]:
-    return {each: helps for each, helps in refused.items() if each != name} if name in refused else refused
+def _without(refused: Mapping[str, float | None], name: str) -> Mapping[str, float | None]:
+    return {each: since for each, since in refused.items() if each != name} if name in refused else refused

@@ -15,6 +15,7 @@ from flamectl_operator.api.constants import EXECUTOR_MANAGER, SESSION_MANAGER
 from flamectl_operator.desired import names
 from flamectl_operator.flame.snapshot import NodeState, SessionManagerSnapshot
 from flamectl_operator.kube.pod_views import ContainerState, ContainerStateRunning, ContainerStatus, PodView
+from flamectl_operator.kube.views import PersistentVolumeClaimView
 from flamectl_operator.observed.cluster import ObservedCluster
 from flamectl_operator.planning.budget import Budget
 from flamectl_operator.planning.effective_spec import EffectiveSpec
@@ -32,6 +33,7 @@ from tests.unit.builders import (
     container_id,
     effective,
     executor_pod,
+    merged,
     observed,
     replicas,
     rolling,
@@ -39,6 +41,7 @@ from tests.unit.builders import (
     terminating,
     text,
     told,
+    view,
 )
 
 OLD = "old"
@@ -48,9 +51,9 @@ def _rollout(wanted: EffectiveSpec, *pods: PodView, manager: PodView | None = No
     return cluster_plan(observed(manager or session_manager(), *pods, wanted=wanted), wanted, MOMENT).rollout
 
 
-def _refused(seen: ObservedCluster, *, helps: bool = True) -> ObservedCluster:
+def _refused(seen: ObservedCluster, *, helps: bool = True, seconds: float = 10) -> ObservedCluster:
     """The same objects, after a quota refused to create the session manager; `helps` if the end of other Pods may help."""
-    refused = {names.session_manager(seen.owner.name): helps}
+    refused = {names.session_manager(seen.owner.name): BOOTTIME - seconds if helps else None}
     return replace(seen, views=replace(seen.views, quota_refused=refused))
 
 
@@ -351,6 +354,24 @@ def test_executors_make_room_for_a_session_manager_refused_by_quota(pods: list[P
     plan = cluster_plan(_refused(observed(*pods, wanted=wanted)), wanted, MOMENT).rollout
 
     assert _deleted(plan) == gone
+
+
+@pytest.mark.parametrize(("seconds", "gone"), [(0, []), (9, []), (10, [1])])
+def test_executor_whose_sessions_persist_makes_room_only_in_a_quota_that_had_time_to_count(
+    seconds: float, gone: list[int]
+) -> None:
+    """A quota counts an earlier session manager for a moment after it is gone."""
+    wanted = effective(merged(replicas(2), _CLAIM))
+    incarnation = f"{wanted.desired.session_store}.claim-uid"
+    executors = [executor_pod(n, wanted=wanted.desired, incarnation=incarnation) for n in range(2)]
+    claim = view(PersistentVolumeClaimView, wanted.desired.claims[0].manifest(), uid="claim-uid")
+    seen = observed(*executors, wanted=wanted)
+    seen = replace(seen, views=replace(seen.views, claims=(claim,)))
+    plan = cluster_plan(_refused(seen, seconds=seconds), wanted).rollout
+
+    assert _deleted(plan) == gone
+    if not gone:
+        assert [(each.reason, each.delay) for each in plan.waits] == [("WaitingForSessionManager", 10 - seconds)]
 
 
 def test_executors_make_no_room_for_a_session_manager_that_a_quota_never_admits() -> None:

@@ -534,6 +534,26 @@ async def test_executors_make_room_only_in_a_quota_that_may_count_them(used: str
     assert world.condition("Degraded")[1] == "QuotaExceeded"
 
 
+async def test_executors_whose_sessions_persist_stay_while_a_quota_is_slow_to_count() -> None:
+    """It counts the earlier session manager for a moment after that is gone."""
+    persistent = {"sessionManager": {"storage": "fs:///var/lib/flame/session", "persistence": {"size": "1Gi"}}}
+    world = await converged(merged(replicas(3), persistent))
+    world.api.remove("pods", SM_NAME)
+    words = "exceeded quota: q, requested: pods=1, used: pods=4, limited: pods=4"
+    refused = ForbiddenError(403, "Forbidden", f'pods "{SM_NAME}" is forbidden: {words}')
+    world.api.fail("create", "pods", refused, name=SM_NAME, times=9)
+
+    await world.run_passes(10, seconds=1)
+
+    assert world.deleted == []
+    assert world.session_manager is not None
+
+    world.api.remove("pods", SM_NAME)
+    world.api.fail("create", "pods", refused, name=SM_NAME, times=12)
+    await world.run_passes(12, seconds=1)
+    assert len(world.deleted) == 2, "one by one, once it lasts"
+
+
 async def test_unschedulable_session_manager_gets_the_room_of_idle_executors() -> None:
     """Its node was lost, and executors of the earlier session manager fill the other nodes."""
     world = await converged(replicas(3))
@@ -579,7 +599,7 @@ async def test_quota_refusal_of_the_session_manager_counts_in_its_pass_and_the_n
 
     counts = []
     for _ in range(3):
-        counts.append(run.io.observe().session_manager_lacks_quota)
+        counts.append(run.io.observe().session_manager_lacks_quota is not None)
         run.io.begin(run.generation, lambda: 1)
 
     assert counts == [True, True, False]
