@@ -9,7 +9,7 @@ import structlog
 
 
 @pytest.fixture(autouse=True)
-def _quiet() -> Iterator[None]:
+def quiet() -> Iterator[None]:
     """Tracebacks in colours take seconds."""
     with structlog.testing.capture_logs():
         yield
