@@ -12,6 +12,9 @@ from flamectl_operator.runtime.outcome import Outcome
 
 Why = TypeVar("Why", bound=str)
 
+#: The most names in an event.
+_MAX_NAMES = 3
+
 
 @dataclass(frozen=True)
 class Part:
@@ -51,5 +54,5 @@ def removing(verb: str, removals: Sequence[tuple[Executor, str]]) -> Iterator[st
 
 def listed(executors: Sequence[Executor]) -> str:
     """Return the names of the first executors, for an event."""
-    few = ", ".join(f'"{executor.name}"' for executor in executors[:3])
-    return few if len(executors) <= 3 else f"{len(executors)} executors ({few}, ...)"  # noqa: PLR2004 - the same number as above
+    few = ", ".join(f'"{executor.name}"' for executor in executors[:_MAX_NAMES])
+    return few if len(executors) <= _MAX_NAMES else f"{len(executors)} executors ({few}, ...)"

@@ -54,7 +54,7 @@ class DetachedExecutors:
         """
         left, earlier, self._seen = self._may_have_left, self._seen, observed
         if earlier is not None and earlier is not observed:
-            # No call for each executor.
+            # Sets of names cost no function call for each executor.
             gone = {each.name for each in earlier.executors} - {each.name for each in observed.executors}
             left |= {
                 each.name

@@ -1,4 +1,4 @@
-"""The number of writes that a step has sent."""
+"""Counts the writes of each step."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 @dataclass(slots=True)
 class WriteCount:
-    """The number of writes that a step has sent."""
+    """The number of writes that a step has sent, and of those that ended in a conflict."""
 
     sent: int = 0
     conflicts: int = 0
