@@ -169,6 +169,14 @@ def forks() -> Iterator[subprocess.Popen[str]]:
             "::test_session_manager_whose_answers_are_too_large_is_asked_every_ten_minutes_in_the_end",
             id="questions to a session manager whose answers are too large",
         ),
+        pytest.param("flamectl_operator.process.monitoring.http:TIMES_AS_LONG", "0.0",
+            "tests/unit/process/monitoring/test_http.py"
+            "::test_metrics_are_read_once_for_all_who_ask_within_five_times_as_long",
+            id="readings of metrics"),
+        pytest.param("flamectl_operator.process.monitoring.connections:REQUESTS_AT_ONCE", _UNBOUNDED,
+            "tests/unit/process/monitoring/test_connections.py"
+            "::test_requests_of_a_connection_are_answered_a_few_at_once_and_those_of_others_beside_them",
+            id="requests of a connection"),
         pytest.param(f"{_FLAME}.watcher:KEPT_OFFENCES", "0",
             "tests/unit/flame/test_watcher.py"
             "::test_session_manager_whose_answers_are_too_large_wins_no_question_by_a_restart",

@@ -5,14 +5,15 @@ from __future__ import annotations
 import asyncio
 import os
 import socket
-from collections.abc import AsyncIterator, Mapping
+import time
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 
 import structlog
 from aiohttp import web
 from aiohttp.typedefs import Handler
 from prometheus_client import CollectorRegistry
-from prometheus_client.aiohttp import make_aiohttp_handler
+from prometheus_client.exposition import choose_encoder
 
 from flamectl_operator.process.monitoring.connections import Connections, middleware
 from flamectl_operator.runtime import health
@@ -22,6 +23,12 @@ Routes = dict[str, Handler]
 
 #: Seconds that an idle connection stays open, longer than the kubelet's period between two probes.
 KEEP_ALIVE = 75.0
+
+#: The format of metrics that newer clients ask for, beside the plain one.
+OPEN_METRICS = "application/openmetrics-text"
+#: How many times as long as it took to make a text of metrics it is given to all who ask. A thousand FlameClusters take the event
+#: loop some tenths of a second, and every Pod of the Kubernetes cluster may ask as often as it likes.
+TIMES_AS_LONG = 5.0
 
 #: Seconds that a running request gets when the server ends.
 STOP_TIMEOUT_SECONDS = 1.0
@@ -93,10 +100,38 @@ def health_routes(checks: HealthChecks) -> Routes:
     return _checks_routes("healthz", checks.live) | _checks_routes("readyz", checks.ready)
 
 
-def metrics_routes(registry: CollectorRegistry) -> Routes:
-    """Return `/metrics`, in the text format of Prometheus or OpenMetrics, as the client accepts."""
-    # Compression of a large response would need a thread.
-    return {"/metrics": make_aiohttp_handler(registry, disable_compression=True)}
+def metrics_routes(registry: CollectorRegistry, now: Callable[[], float] = time.monotonic) -> Routes:
+    """Return `/metrics`, in the text format of Prometheus or OpenMetrics, as the client accepts.
+
+    Args:
+        now: Returns the time, in seconds of a monotonic clock.
+    """
+    formats = {each: _Exposition(registry, each, now) for each in ("", OPEN_METRICS)}
+
+    async def metrics(request: web.Request) -> web.Response:
+        wanted = OPEN_METRICS if OPEN_METRICS in request.headers.get("Accept", "") else ""
+        # Compression of a large response would need a thread.
+        return formats[wanted].answer()
+
+    return {"/metrics": metrics}
+
+
+class _Exposition:
+    """The text of all metrics in one format."""
+
+    def __init__(self, registry: CollectorRegistry, accepted: str, now: Callable[[], float]) -> None:
+        self._registry = registry
+        self._now = now
+        self._encode, self._content_type = choose_encoder(accepted)
+        self._text = b""
+        self._old_at = float("-inf")
+
+    def answer(self) -> web.Response:
+        """Return the text, made anew if it is too old."""
+        if (begun := self._now()) >= self._old_at:
+            self._text = self._encode(self._registry)
+            self._old_at = (ended := self._now()) + TIMES_AS_LONG * (ended - begun)
+        return web.Response(body=self._text, headers={"Content-Type": self._content_type})
 
 
 def _checks_routes(title: str, checks: Mapping[str, Check]) -> Routes:

@@ -176,7 +176,7 @@ async def test_addresses_that_sent_no_request_get_few_connections_in_a_flood_fro
 async def test_kernel_refuses_the_address_of_a_flood_for_a_while_and_not_the_nodes(
     connect: Clients, limit: Limits
 ) -> None:
-    limit(MAX_RATE=4, MAX_REFUSED=16, TURNED_AWAY=1)
+    limit(MAX_RATE=4, MAX_REFUSED=16, TURNED_AWAY=1, REQUESTS_AT_ONCE=1000)
     prober = await connect(NODE)
     while connect.attempt(OTHER):
         assert await prober.ask() == b"HTTP/1.1 200 OK"
@@ -282,6 +282,20 @@ async def test_a_served_connection_stays_open_for_the_next_request(connect: Clie
     other = await connect()
     assert await other.closed()  # so that more than the time for a head has passed
     assert await client.ask() == b"HTTP/1.1 200 OK"
+
+
+async def test_requests_of_a_connection_are_answered_a_few_at_once_and_those_of_others_beside_them(
+    connect: Clients, limit: Limits
+) -> None:
+    limit(REQUEST_RATE=0.001)
+    greedy = await connect(OTHER)
+    greedy.writer.write(REQUEST * 20)
+    for _ in range(10):
+        await greedy.reader.readuntil(b"\r\n\r\nok")
+    for _ in range(5):
+        assert await (await connect(NODE)).ask() == b"HTTP/1.1 200 OK"
+    with pytest.raises(TimeoutError):
+        await asyncio.wait_for(greedy.reader.read(1), 0.1)
 
 
 @pytest.mark.parametrize("first", [NODE, OTHER])

@@ -3,16 +3,25 @@
 from __future__ import annotations
 
 import socket
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
 
 import aiohttp
 import pytest
-from prometheus_client import CollectorRegistry, Gauge
+from prometheus_client import CollectorRegistry, Gauge, Metric
+from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as parse_open_metrics
 from prometheus_client.parser import text_string_to_metric_families as parse_metrics
+from prometheus_client.registry import Collector
 
-from flamectl_operator.process.monitoring.http import CannotListenError, Routes, health_routes, metrics_routes, serving
+from flamectl_operator.process.monitoring.http import (
+    OPEN_METRICS,
+    CannotListenError,
+    Routes,
+    health_routes,
+    metrics_routes,
+    serving,
+)
 from flamectl_operator.runtime.health import HealthChecks
 from tests.unit.support import Log
 
@@ -90,6 +99,37 @@ async def test_metrics_come_in_the_format_that_is_asked_for(log: Log) -> None:
             [open_family] = list(parse_open_metrics(await response.text()))  # type: ignore[no-untyped-call]
     assert family.samples[0] == open_family.samples[0]
     assert (family.samples[0].name, family.samples[0].value) == ("sheep", 3)
+
+
+class Flock(Collector):
+    """Counts how often it is counted, which takes two seconds."""
+
+    def __init__(self) -> None:
+        self.counted = 0
+        self.now = 1000.0
+
+    def describe(self) -> Iterable[Metric]:
+        return [GaugeMetricFamily("sheep", "Counted.")]
+
+    def collect(self) -> Iterable[Metric]:
+        self.counted += 1
+        self.now += 2
+        return [GaugeMetricFamily("sheep", "Counted.", value=self.counted)]
+
+
+@pytest.mark.parametrize("accept", ["*/*", OPEN_METRICS])
+async def test_metrics_are_read_once_for_all_who_ask_within_five_times_as_long(log: Log, accept: str) -> None:
+    flock, registry = Flock(), CollectorRegistry()
+    registry.register(flock)
+    async with _server(metrics_routes(registry, lambda: flock.now), log) as session:
+        session.headers["Accept"] = accept
+        texts = {await (await session.get("/metrics?name[]=sheep")).text() for _ in range(5)}
+        assert (flock.counted, len(texts)) == (1, 1)
+        flock.now += 9.9
+        await session.get("/metrics")
+        assert flock.counted == 1
+        flock.now += 0.1
+        assert "sheep 2.0" in await (await session.get("/metrics")).text()
 
 
 # Where it listens
