@@ -111,7 +111,9 @@ class ApiServerClient:
         answer = await self._transport.send(request)
         page = wire.decode(wire.List, answer)
         items = tuple(wire.decode(resource.view, item) for item in page.items or ())
-        if not page.metadata.resource_version.isdecimal() or not all(map(_is_stored, items)):
+        # Without the kind, anything with a resourceVersion would be an empty list, and all objects would seem to be gone.
+        ours = page.kind == f"{resource.kind}List" and page.metadata.resource_version.isdecimal()
+        if not ours or not all(map(_is_stored, items)):
             raise UndecodableError(f"the answer of the API server is not a list of {resource.plural}")
         return Page(items, page.metadata.resource_version, page.metadata.continue_ or "", len(answer))
 

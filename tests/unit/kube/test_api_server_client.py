@@ -110,7 +110,8 @@ async def test_a_delete_without_a_uid_is_refused(client: RecordedClient) -> None
 async def test_first_page_of_a_list_has_items_version_and_token(client: RecordedClient) -> None:
     known = {"uid": "u", "resourceVersion": "7"}
     items = [{"metadata": {"name": "a"} | known}, {"metadata": {"name": "b"} | known, "status": {"phase": "Running"}}]
-    client.transport.answer = {"metadata": {"resourceVersion": "9", "continue": "more"}, "items": items}
+    metadata = {"resourceVersion": "9", "continue": "more"}
+    client.transport.answer = {"kind": "PodList", "metadata": metadata, "items": items}
     page = await client.list_page(PODS, None, label_selector="app=x", limit=2)
     assert [item.name for item in page.items] == ["a", "b"]
     assert page.items[1].status.phase == "Running"
@@ -123,7 +124,7 @@ async def test_first_page_of_a_list_has_items_version_and_token(client: Recorded
 async def test_page_may_be_small_and_a_single_object_as_large_as_any(
     client: RecordedClient, mocker: MockerFixture, limit: int, most: int
 ) -> None:
-    answer = msgspec.json.encode({"metadata": {"resourceVersion": "9"}, "items": []})
+    answer = msgspec.json.encode({"kind": "PodList", "metadata": {"resourceVersion": "9"}, "items": []})
     request = mocker.patch.object(client.transport, "send", return_value=answer)
     page = await client.list_page(PODS, "ns", limit=limit)
     assert request.call_args.args[0].max_size == most
@@ -142,7 +143,8 @@ async def test_list_of_large_objects_arrives_in_pages_of_a_few_mib(
             {"metadata": {"name": f"{each}", "uid": "u", "resourceVersion": "7"}, "data": {"a": "d" * 16_000}}
             for each in range(begin, end)
         ]
-        page = {"metadata": {"resourceVersion": "9", "continue": str(end) if end < number else ""}, "items": items}
+        metadata = {"resourceVersion": "9", "continue": str(end) if end < number else ""}
+        page = {"kind": "PodList", "metadata": metadata, "items": items}
         encoded = msgspec.json.encode(page)
         if len(encoded) > request.max_size:
             raise AnswerTooLargeError("too large")
@@ -236,9 +238,11 @@ async def test_list_with_an_object_without_identity_is_undecodable(client: Recor
     [
         {},
         {"metadata": {}},
-        {"metadata": {"resourceVersion": ""}, "items": []},
-        {"metadata": {"resourceVersion": "9"}, "items": [{}]},
-        {"metadata": {"resourceVersion": "9"}, "items": [{"metadata": {"name": "a", "uid": "u"}}]},
+        {"metadata": {"resourceVersion": "9"}},
+        {"kind": "ConfigMapList", "metadata": {"resourceVersion": "9"}, "items": []},
+        {"kind": "PodList", "metadata": {"resourceVersion": ""}, "items": []},
+        {"kind": "PodList", "metadata": {"resourceVersion": "9"}, "items": [{}]},
+        {"kind": "PodList", "metadata": {"resourceVersion": "9"}, "items": [{"metadata": {"name": "a", "uid": "u"}}]},
     ],
 )
 async def test_answer_that_is_no_list_is_undecodable(client: RecordedClient, answer: Any) -> None:

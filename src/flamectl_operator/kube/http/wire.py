@@ -27,6 +27,7 @@ class List(msgspec.Struct, frozen=True):
     """A list with encoded items, which are decoded one by one into their view."""
 
     metadata: ListMeta
+    kind: str = ""
     items: list[msgspec.Raw] | None = None
 
 
