@@ -148,7 +148,7 @@ def parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Parts:
 
 def test_request_limits_apply_from_the_start_and_follow_the_settings(parts: Parts) -> None:
     async def script() -> None:
-        requests = [asyncio.create_task(parts.client.get(PODS, "default", str(number))) for number in range(5)]
+        requests = [asyncio.create_task(parts.client.get(PODS, f"team-{number}", "a")) for number in range(5)]
         await asyncio.sleep(1)
         assert len(parts.transport.timeouts) == 2
 
