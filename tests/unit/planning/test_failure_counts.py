@@ -255,21 +255,6 @@ def test_pod_that_names_its_node_has_time_to_be_reported() -> None:
     assert _session_manager(ReplacementBackoff(SM_REVISION), manager).failures == 0
 
 
-def test_lost_spot_nodes_cause_no_backoff() -> None:
-    """One of twenty executors is lost every five minutes, after more than 90 minutes of work."""
-    backoff, lifetime, interval, count = ReplacementBackoff(EX_REVISION), 6000, 300, 20
-    for step in range(1, 120):
-        now = later(step * interval)
-        # The one that is taken was made `lifetime` ago, the others one after the other since then.
-        pods = [executor_pod(step - 1, "failed", since=now, created=now - timedelta(seconds=lifetime))]
-        for number in range(step, step + count):
-            born = now - timedelta(seconds=lifetime - (number - step + 1) * interval)
-            pods.append(executor_pod(number, "ready", since=born, created=born))
-        backoff = _executors(backoff, observed(*pods), replicas=count, next_id=step + count, now=now)
-
-    assert (backoff.failures, backoff.next_attempt) == (0, None)
-
-
 def test_failures_from_before_a_reset_are_not_counted() -> None:
     before = ReplacementBackoff(EX_REVISION, failures=2, attempt_id=3)
     cleared = _executors(before, _wave(3, 3), replicas=0, next_id=6)
