@@ -160,7 +160,10 @@ class WorkQueue(Generic[K]):
         if key not in self._processing:
             raise ValueError(f"done() for a key that no worker holds: {key!r}")
         self._telemetry.key_done(_now() - self._processing.pop(key))
-        self._held[self._group(key)] -= 1
+        group = self._group(key)
+        self._held[group] -= 1
+        if not self._held[group]:
+            del self._held[group]
         if not self._processing:
             self._idle.set()
         priority = self._dirty.pop(key, None)
