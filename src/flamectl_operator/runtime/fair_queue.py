@@ -46,7 +46,7 @@ class FairQueue(Generic[K]):
         """Remove the next key and return it.
 
         Args:
-            admits: Returns whether a group may have its turn. One that may not keeps its place.
+            admits: Returns whether a group may have its turn. A group that may not keeps its place.
 
         Raises:
             KeyError: No key of an admitted group waits.

@@ -8,16 +8,16 @@ from collections.abc import AsyncIterator, Hashable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
-#: How many times as many as are free in the end a group may have of what others share with it: three quarters for one alone.
+#: A group may have so many times what stays free for others. So a group alone gets three quarters of all.
 OF_FREE = 3
 
 
 def leaves_room(held: int, free: int) -> bool:
-    """Return whether a group may have one more of what others share with it, without keeping all from those who come later.
+    """Return whether a group may have one more slot, because enough slots stay free for groups that come later.
 
     Args:
-        held: What the group has.
-        free: What nobody has.
+        held: The slots that the group has.
+        free: The slots that nobody has.
     """
     return held + 1 <= OF_FREE * free
 

@@ -20,12 +20,11 @@ class CheckReplacements(Subreconciler):
     async def run(self, pass_: Pass, /) -> Outcome:
         """Check each template that has a stale Pod."""
         plan, dry_runs = pass_.plan.replacements, pass_.dry_runs
+        serving = names.session_manager(pass_.io.owner.name) if pass_.observe().session_manager_ready else ""
         waits: list[Outcome] = []
-        serves = pass_.observe().session_manager_ready
-        for template in (plan.session_manager, plan.object_cache):
+        for template, replaced in ((plan.session_manager, serving), (plan.object_cache, "")):
             if template is not None and await self._mountable(pass_, template, waits):
-                manager = names.session_manager(pass_.io.owner.name)
-                await dry_runs.named(template, manager if serves and template is plan.session_manager else "")
+                await dry_runs.named(template, replaced)
         if plan.executor is not None and pass_.ids.exhausted:
             return outcomes.no_ids_left()
         if plan.executor is not None and await self._mountable(pass_, plan.executor, waits):

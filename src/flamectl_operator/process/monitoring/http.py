@@ -26,8 +26,8 @@ KEEP_ALIVE = 75.0
 
 #: The format of metrics that newer clients ask for, beside the plain one.
 OPEN_METRICS = "application/openmetrics-text"
-#: How many times as long as it took to make a text of metrics it is given to all who ask. A thousand FlameClusters take the event
-#: loop some tenths of a second, and every Pod of the Kubernetes cluster may ask as often as it likes.
+#: All who ask get one text of metrics for so many times as long as it took to make it. For a thousand FlameClusters that takes
+#: the event loop some tenths of a second, and every Pod of the Kubernetes cluster may ask as often as it likes.
 TIMES_AS_LONG = 5.0
 
 #: Seconds that a running request gets when the server ends.
