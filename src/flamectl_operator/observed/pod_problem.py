@@ -168,6 +168,8 @@ _RUNTIME = re.compile(
 _UNKNOWN = ": unknown"
 #: The most characters of a message that are read.
 _MOST_READ = 4000
+#: The same of a message about an image, without its name. A registry of a tenant writes it, and many patterns are searched for.
+_MOST_READ_OF_PULL = 1000
 #: Longest cause, in characters.
 MAX_CAUSE = 160
 
@@ -325,7 +327,7 @@ def _pull_cause(message: str, image: str) -> tuple[str, str]:
     words = message.replace(image, "") if image else message
     if re.fullmatch(r'Back-off pulling image( "[^"]*")?\s*', words):
         return "", ""
-    words = _ADDRESS.sub("", words[:_MOST_READ])
+    words = _ADDRESS.sub("", words[:_MOST_READ_OF_PULL])
     for pattern, cause, remedy in _CAUSES:
         if re.search(pattern, words, re.IGNORECASE):
             return cause, remedy

@@ -307,6 +307,15 @@ def test_kubelet_that_has_not_heard_of_a_secret_yet_is_told_as_such(message: str
     assert problem.remedy.startswith(remedy)
 
 
+@pytest.mark.parametrize(("words", "told"), [(900, True), (1100, False)])
+def test_beginning_of_what_a_registry_says_is_searched_for_causes(words: int, *, told: bool) -> None:
+    """Its owner may let it say thousands of words, and hundreds of Pods tell them."""
+    problem = waiting_problem(_waiting("ErrImagePull", f"{'a ' * (words // 2)}not found: said so"))
+
+    assert problem is not None
+    assert (problem.cause == NOT_FOUND) == told
+
+
 @pytest.mark.parametrize(
     ("reason", "message", "cause", "remedy"),
     [
