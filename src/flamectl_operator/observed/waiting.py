@@ -98,16 +98,12 @@ def _container(pod: PodView) -> tuple[PodProblem, datetime] | None:
     """Return the first container that does not run yet; the node, as long as it has reported none."""
     statuses = pod.status.container_statuses
     if not statuses:
-        subject, how, remedy = (
-            f'node "{pod.spec.node_name}"',
-            "it has been preparing images and volumes since",
-            _DESCRIBE,
-        )
+        subject = f'node "{pod.spec.node_name}"'
         if unreported(pod):
-            remedy = ""
             how = "spec.nodeName of the Pod names it, and it has not reported the Pod (does the node exist?)"
-            how += ", which has waited since"
-        return _waits(CONTAINER_CREATING, subject, how, _begun(pod), remedy)
+            return _waits(CONTAINER_CREATING, subject, f"{how}, which has waited since", _begun(pod))
+        how = "it has been preparing images and volumes since"
+        return _waits(CONTAINER_CREATING, subject, how, _begun(pod), _DESCRIBE)
     waiting = next((each for each in statuses if each.state.running is None), None)
     return _creating(pod, f'container "{waiting.name}"') if waiting is not None else None
 
