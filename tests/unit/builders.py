@@ -27,6 +27,7 @@ from flamectl_operator.api.validation import parse_spec
 from flamectl_operator.desired.cluster import DesiredCluster
 from flamectl_operator.desired.flame_config import config_map as config_map_manifest
 from flamectl_operator.desired.metadata import Identity
+from flamectl_operator.desired.pod_template import ComponentTemplate
 from flamectl_operator.flame.knowledge import Knowledge, Phase
 from flamectl_operator.flame.snapshot import SessionManagerSnapshot
 from flamectl_operator.kube.pod_views import (
@@ -152,6 +153,18 @@ def desired(
     if changes is None and owner is OWNER and settings is SETTINGS and not operator_namespace:
         return _plain()
     return DesiredCluster.of(owner, spec(changes), settings, operator_namespace)
+
+
+def template_of(wanted: DesiredCluster, component: str) -> ComponentTemplate:
+    """Return the template of a component, by its field in the spec."""
+    templates = {
+        "sessionManager": wanted.session_manager,
+        "executorManager": wanted.group.template,
+        "objectCache": wanted.object_cache,
+    }
+    template = templates[component]
+    assert template is not None
+    return template
 
 
 #: The revisions of the components of a FlameCluster whose spec nothing changes, with object caches.

@@ -99,6 +99,18 @@ async def test_planned_flame_clusters_take_some_tens_of_kilobytes_each() -> None
             assert planned.desired is not None
 
 
+async def _run_with_a_crowd(operator: Operator) -> tuple[asyncio.Event, asyncio.Task[None]]:
+    """Run an operator with many new FlameClusters for a while; return what stops it, and its task."""
+    stop = asyncio.Event()
+    running = asyncio.create_task(operator.run(stop))
+    await asyncio.sleep(1)
+    for number in range(CROWD):
+        event = WatchEvent(EventType.ADDED, _cluster(f"c{number}", "crowd", 100 + number))
+        operator.stores.flame_clusters.apply(event)
+    await asyncio.sleep(10)
+    return stop, running
+
+
 async def test_a_change_in_another_namespace_waits_for_one_pass_of_each_worker_and_one_turn() -> None:
     clock, config = VirtualClock(), OperatorConfig.model_validate({"controller": {"workers": 4}})
     operator = Operator(FakeApi(clock), config, Environment(clock, Random(0)), "test", "us")
@@ -110,13 +122,7 @@ async def test_a_change_in_another_namespace_waits_for_one_pass_of_each_worker_a
         return Result()
 
     operator._controller.reconcile = reconcile  # type: ignore[method-assign]
-    stop = asyncio.Event()
-    running = asyncio.create_task(operator.run(stop))
-    await asyncio.sleep(1)
-    for number in range(CROWD):
-        event = WatchEvent(EventType.ADDED, _cluster(f"c{number}", "crowd", 100 + number))
-        operator.stores.flame_clusters.apply(event)
-    await asyncio.sleep(10)
+    stop, running = await _run_with_a_crowd(operator)
     before = len(begun)
     operator.stores.flame_clusters.apply(WatchEvent(EventType.ADDED, _cluster("victim", "team", 100 + CROWD)))
     await asyncio.sleep(5)
@@ -137,13 +143,7 @@ async def test_a_change_in_another_namespace_waits_for_no_slow_pass() -> None:
         return Result()
 
     operator._controller.reconcile = reconcile  # type: ignore[method-assign]
-    stop = asyncio.Event()
-    running = asyncio.create_task(operator.run(stop))
-    await asyncio.sleep(1)
-    for number in range(CROWD):
-        event = WatchEvent(EventType.ADDED, _cluster(f"c{number}", "crowd", 100 + number))
-        operator.stores.flame_clusters.apply(event)
-    await asyncio.sleep(10)
+    stop, running = await _run_with_a_crowd(operator)
     changed = clock.monotonic()
     operator.stores.flame_clusters.apply(WatchEvent(EventType.ADDED, _cluster("victim", "team", 100 + CROWD)))
     await asyncio.sleep(1)

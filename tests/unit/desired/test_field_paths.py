@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.unit.builders import desired, merged
+from tests.unit.builders import desired, merged, template_of
 
 SIDECAR = {"name": "sidecar", "image": "example.com/sidecar:1"}
 TEMPLATE = {
@@ -78,14 +78,7 @@ def test_other_words_stay_as_they_are(words: str) -> None:
 @pytest.mark.parametrize("component", ["sessionManager", "executorManager", "objectCache"])
 def test_a_path_of_the_metadata_of_a_pod_names_where_its_author_wrote_it(component: str) -> None:
     part = {"image": "any", "podTemplate": {"metadata": {"annotations": {"a/b": "c"}, "labels": {"d": "e"}}}}
-    wanted = desired({component: part})
-    templates = {
-        "sessionManager": wanted.session_manager,
-        "executorManager": wanted.group.template,
-        "objectCache": wanted.object_cache,
-    }
-    template = templates[component]
-    assert template is not None
+    template = template_of(desired({component: part}), component)
     place = f"spec.{component}.podTemplate.metadata"
 
     said = template.explain('[metadata.annotations[a/b]: Invalid value: "c", metadata.labels[f]: Invalid value: "g"]')

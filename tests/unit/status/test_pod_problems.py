@@ -44,6 +44,12 @@ from tests.unit.builders import (
 
 SM = session_manager()
 IMAGE = "example.com/executor:v1"
+#: Makes a Pod of a component, by the component's field in the spec.
+_POD_OF: dict[str, Any] = {
+    "sessionManager": session_manager,
+    "executorManager": executor_pod,
+    "objectCache": object_cache_pod,
+}
 SEE = "(see kubectl describe pod my-flame-executor-manager-0)"
 BORN = "2025-06-01 11:59:40 UTC"
 NOT_FOUND = f'ImagePullFailed: image "{IMAGE}": not found (correct spec.executorManager.image)'
@@ -133,12 +139,7 @@ def test_denied_image_names_the_pull_secrets_that_its_author_set(kind: str) -> N
     wanted = desired(changes)
     containers = {"sessionManager": SESSION_MANAGER, "executorManager": EXECUTOR_MANAGER, "objectCache": OBJECT_CACHE}
     denied = msgspec.structs.replace(waiting(containers[kind], "ErrImagePull", f"{IMAGE}: access denied"), image=IMAGE)
-    makers: dict[str, Any] = {
-        "sessionManager": session_manager,
-        "executorManager": executor_pod,
-        "objectCache": object_cache_pod,
-    }
-    pods = [makers[kind](state="crashing", containers=[denied], wanted=wanted)]
+    pods = [_POD_OF[kind](state="crashing", containers=[denied], wanted=wanted)]
     pods += [] if kind == "sessionManager" else [session_manager(wanted=wanted)]
 
     secrets = f"create or correct Secret a, {{b}} of spec.{kind}.podTemplate.spec.imagePullSecrets"
@@ -260,16 +261,11 @@ def test_own_volume_beyond_its_limit_names_a_field_that_exists(kind: str, advice
 
 
 def _told_of(kind: str, changes: dict[str, Any] | None = None, /, **pod: Any) -> str:
-    makers: dict[str, Any] = {
-        "sessionManager": session_manager,
-        "executorManager": executor_pod,
-        "objectCache": object_cache_pod,
-    }
     every: dict[str, Any] = replicas(1) | cached()
     for component, fields in (changes or {}).items():
         every[component] = every.get(component, {}) | fields
     wanted = desired(every)
-    pods = [makers[kind](wanted=wanted, **{"state": "failed"} | pod)] + [SM] * (kind != "sessionManager")
+    pods = [_POD_OF[kind](wanted=wanted, **{"state": "failed"} | pod)] + [SM] * (kind != "sessionManager")
     return str(_status(*pods, count=1, **every).unhealthy_pods)
 
 

@@ -9,7 +9,7 @@ import pytest
 from flamectl_operator.kube.pod_views import PodContainer, PodSpec
 from flamectl_operator.status.remedies import for_pod
 from flamectl_operator.status.scheduling_remedies import remedy
-from tests.unit.builders import desired
+from tests.unit.builders import desired, template_of
 
 EM = "spec.executorManager"
 TEMPLATE = f"{EM}.podTemplate.spec"
@@ -294,14 +294,7 @@ def test_words_of_the_scheduler_get_what_was_asked_and_its_field(
 def test_what_a_runtime_class_adds_is_told_as_its_own(component: str, words: str, found: PodSpec, advice: str) -> None:
     resources = {"limits": {"cpu": 1, "memory": "4Gi"}}
     part = {"image": "any", "resources": resources, "podTemplate": {"spec": {"runtimeClassName": "kata"}}}
-    wanted = desired({component: part})
-    templates = {
-        "sessionManager": wanted.session_manager,
-        "executorManager": wanted.group.template,
-        "objectCache": wanted.object_cache,
-    }
-    template = templates[component]
-    assert template is not None
+    template = template_of(desired({component: part}), component)
 
     assert remedy(words, template, found=found) == advice.format(f"spec.{component}.podTemplate.spec")
 
