@@ -21,7 +21,7 @@ from benchmarks.loader import Loader
 from benchmarks.waits import PATIENCE
 from flamectl_operator.kube.api_server_client import ApiServerClient
 from flamectl_operator.observed.flame_cluster import FlameClusterView
-from flamectl_operator.reconcile.stores import FLAME_CLUSTERS
+from flamectl_operator.reconcile.stores.stores import FLAME_CLUSTERS
 from tools.controlplane import Plane
 from tools.installation import WITH_FREE_PORTS, OperatorProcess, allow_in
 

@@ -13,7 +13,7 @@ from benchmarks.bench import Bench
 from benchmarks.objects import SMALL, flame_cluster
 from benchmarks.report import Row
 from benchmarks.waits import in_flight, until_clusters, until_pods
-from flamectl_operator.reconcile.stores import FLAME_CLUSTERS
+from flamectl_operator.reconcile.stores.stores import FLAME_CLUSTERS
 
 #: Rounds with many FlameClusters, each with both loaders and with the operator; the round with the median ratio counts.
 ROUNDS = 5

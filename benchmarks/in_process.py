@@ -21,7 +21,7 @@ from flamectl_operator.kube.cache.store import Store
 from flamectl_operator.kube.events import EventRecorder
 from flamectl_operator.kube.resources import CONFIG_MAPS, PODS, SERVICES, Resource
 from flamectl_operator.reconcile.controller_context import ControllerContext
-from flamectl_operator.reconcile.stores import FLAME_CLUSTERS, Stores
+from flamectl_operator.reconcile.stores.stores import FLAME_CLUSTERS, Stores
 from flamectl_operator.runtime.clock import SystemClock
 from flamectl_operator.settings.model import OperatorConfig
 

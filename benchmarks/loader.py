@@ -30,7 +30,7 @@ from flamectl_operator.kube.views import KubernetesObject
 from flamectl_operator.observed.flame_cluster import FlameClusterView
 from flamectl_operator.observed.pods import is_ready
 from flamectl_operator.process.memory import collect_rarely
-from flamectl_operator.reconcile.stores import FLAME_CLUSTERS
+from flamectl_operator.reconcile.stores.stores import FLAME_CLUSTERS
 from flamectl_operator.runtime.clock import SystemClock
 
 T = TypeVar("T", bound=KubernetesObject)

@@ -24,7 +24,7 @@ from benchmarks.objects import SMALL, Children, flame_cluster, spec
 from benchmarks.waits import in_flight, until_pods, until_seen
 from flamectl_operator.kube.client import EventType
 from flamectl_operator.kube.resources import Resource
-from flamectl_operator.reconcile.stores import FLAME_CLUSTERS
+from flamectl_operator.reconcile.stores.stores import FLAME_CLUSTERS
 
 #: Turns of each work; medians count.
 TURNS = 3

@@ -15,7 +15,7 @@ from benchmarks.waits import in_flight, until_pods
 from flamectl_operator.kube.client import EventType
 from flamectl_operator.kube.resources import PODS
 from flamectl_operator.observed.flame_cluster import FlameClusterView
-from flamectl_operator.reconcile.stores import FLAME_CLUSTERS
+from flamectl_operator.reconcile.stores.stores import FLAME_CLUSTERS
 
 #: FlameClusters of four Pods each.
 CLUSTERS = 1000

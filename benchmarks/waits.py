@@ -14,7 +14,7 @@ from flamectl_operator.kube.client import EventType
 from flamectl_operator.kube.resources import PODS, Resource
 from flamectl_operator.observed.flame_cluster import FlameClusterView
 from flamectl_operator.observed.pods import is_ready
-from flamectl_operator.reconcile.stores import FLAME_CLUSTERS
+from flamectl_operator.reconcile.stores.stores import FLAME_CLUSTERS
 
 #: Requests that a bare loader has in flight, as the operator may have for one FlameCluster.
 IN_FLIGHT = 64

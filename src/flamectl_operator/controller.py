@@ -16,11 +16,11 @@ from flamectl_operator.kube.pod_views import PodView
 from flamectl_operator.observed.flame_cluster import FlameClusterView
 from flamectl_operator.reconcile.cluster_state import ClusterState
 from flamectl_operator.reconcile.controller_context import ControllerContext
-from flamectl_operator.reconcile.outcomes import changed
+from flamectl_operator.reconcile.objects.outcomes import changed
+from flamectl_operator.reconcile.objects.write_count import WRITES, WriteCount
 from flamectl_operator.reconcile.reconcile_pass import Pass
-from flamectl_operator.reconcile.refusals import RefusedError
-from flamectl_operator.reconcile.step_hooks import StepHooks
-from flamectl_operator.reconcile.write_count import WRITES, WriteCount
+from flamectl_operator.reconcile.refusals.refusals import RefusedError
+from flamectl_operator.reconcile.steps.step_hooks import StepHooks
 from flamectl_operator.runtime.logs import STEP
 from flamectl_operator.runtime.outcome import NOTHING, Result
 from flamectl_operator.runtime.share import Shares

@@ -26,10 +26,10 @@ from flamectl_operator.kube.pod_views import PodView
 from flamectl_operator.kube.resources import PODS
 from flamectl_operator.kube.views import KubernetesObject
 from flamectl_operator.observed import pods
-from flamectl_operator.reconcile.affected_keys import keys_of, keys_of_child, own_key
 from flamectl_operator.reconcile.controller_context import ControllerContext
 from flamectl_operator.reconcile.spec_renderer import SpecRenderer
-from flamectl_operator.reconcile.stores import CHILDREN, FLAME_CLUSTERS, Stores
+from flamectl_operator.reconcile.stores.affected_keys import keys_of, keys_of_child, own_key
+from flamectl_operator.reconcile.stores.stores import CHILDREN, FLAME_CLUSTERS, Stores
 from flamectl_operator.runtime.backoff import ExponentialBackoff
 from flamectl_operator.runtime.clock import Clock
 from flamectl_operator.runtime.logs import PASS

@@ -11,7 +11,7 @@ from typing import Any
 
 import yaml
 
-from flamectl_operator.reconcile.stores import CHILDREN
+from flamectl_operator.reconcile.stores.stores import CHILDREN
 from tests.e2e.namespace import E2ENamespace, annotated, flame_cluster
 from tools.controlplane.waiting import PATIENCE
 from tools.installation import OperatorProcess

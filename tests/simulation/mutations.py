@@ -78,28 +78,21 @@ from flamectl_operator.planning.replacement import Accepted
 from flamectl_operator.planning.replacement_backoff import ReplacementBackoff
 from flamectl_operator.process import rehearsal, replica
 from flamectl_operator.process.rehearsal import Rehearsal
-from flamectl_operator.reconcile import (
-    batch,
-    cluster_io,
-    cluster_reads,
-    cluster_state,
-    executor_removal,
-    lock_lease,
-    reconcile_pass,
-    spec_renderer,
-    stored_status,
-    throttle,
-)
-from flamectl_operator.reconcile.claim_reads import ClaimReads
-from flamectl_operator.reconcile.cluster_io import ClusterIO
+from flamectl_operator.reconcile import cluster_state, reconcile_pass, spec_renderer
+from flamectl_operator.reconcile.checks.dry_run import DryRuns
 from flamectl_operator.reconcile.debounce import Debounce
-from flamectl_operator.reconcile.deletion_lock import DeletionLock
-from flamectl_operator.reconcile.dry_run import DryRuns
 from flamectl_operator.reconcile.executor_ids import ExecutorIds
-from flamectl_operator.reconcile.lock_hold import LockHold
-from flamectl_operator.reconcile.named_pod import NamedPod
+from flamectl_operator.reconcile.lock import lease as lock_lease
+from flamectl_operator.reconcile.lock.deletion_lock import DeletionLock
+from flamectl_operator.reconcile.lock.hold import LockHold
+from flamectl_operator.reconcile.objects import cluster_io, cluster_reads
+from flamectl_operator.reconcile.objects.claim_reads import ClaimReads
+from flamectl_operator.reconcile.objects.cluster_io import ClusterIO
 from flamectl_operator.reconcile.reconcile_pass import PresentPlan
-from flamectl_operator.reconcile.status_writer import StatusWriter
+from flamectl_operator.reconcile.status_writes import stored_status, throttle
+from flamectl_operator.reconcile.status_writes.status_writer import StatusWriter
+from flamectl_operator.reconcile.steps import batch, executor_removal
+from flamectl_operator.reconcile.steps.named_pod import NamedPod
 from flamectl_operator.runtime import outcome, share, standstill, workqueue
 from flamectl_operator.runtime.clock_reading import ClockReading
 from flamectl_operator.runtime.outcome import DONE

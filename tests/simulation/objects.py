@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from flamectl_operator.api.constants import DRAINING_ANNOTATION, EXECUTOR_MANAGER, SESSION_STORE_ANNOTATION
-from flamectl_operator.reconcile.stores import CHILDREN
+from flamectl_operator.reconcile.stores.stores import CHILDREN
 from tests.simulation.loop import START
 
 Obj = dict[str, Any]

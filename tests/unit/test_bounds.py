@@ -48,8 +48,8 @@ for line in sys.stdin:
         os._exit(code)
     print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), flush=True)
 """
-_TRANSFORM, _FLAME = "flamectl_operator.reconcile.transform", "flamectl_operator.flame"
-_KEPT = "tests/unit/reconcile/test_transform.py"
+_TRANSFORM, _FLAME = "flamectl_operator.reconcile.stores.transform", "flamectl_operator.flame"
+_KEPT = "tests/unit/reconcile/stores/test_transform.py"
 _ANSWERS = "tests/unit/flame/test_answers.py::test_answer_of_many_small_entries_is_refused_before_it_takes_memory"
 
 

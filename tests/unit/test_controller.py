@@ -14,9 +14,9 @@ from flamectl_operator import controller as controller_module
 from flamectl_operator.desired.cluster import DesiredCluster
 from flamectl_operator.kube.http import wire
 from flamectl_operator.observed.flame_cluster import FlameClusterView
-from flamectl_operator.reconcile.base import Subreconciler
-from flamectl_operator.reconcile.failing import FAILING_AFTER_SECONDS
 from flamectl_operator.reconcile.reconcile_pass import Pass
+from flamectl_operator.reconcile.status_writes.failing import FAILING_AFTER_SECONDS
+from flamectl_operator.reconcile.steps.base import Subreconciler
 from flamectl_operator.runtime.logs import add_context, set_level
 from flamectl_operator.runtime.outcome import DONE, Outcome, stop, wait
 from flamectl_operator.runtime.workflow import If, InOrder, Stage

@@ -21,8 +21,8 @@ from flamectl_operator.kube.pod_views import PodView
 from flamectl_operator.kube.resources import Resource
 from flamectl_operator.kube.views import KubernetesObject
 from flamectl_operator.operator import Environment, Operator
-from flamectl_operator.reconcile.stores import Stores
-from flamectl_operator.reconcile.throttle import LAST_PAUSE
+from flamectl_operator.reconcile.status_writes.throttle import LAST_PAUSE
+from flamectl_operator.reconcile.stores.stores import Stores
 from flamectl_operator.settings.model import OperatorConfig
 from tests.unit.builders import raw_spec, replicas
 from tests.unit.notes import Notes

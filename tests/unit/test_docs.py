@@ -538,7 +538,7 @@ class _Reasons:
 
 def _files_of_rooms() -> Iterator[Path]:
     for room in _ROOMS:
-        yield from [SOURCE / room] if room.endswith(".py") else sorted((SOURCE / room).glob("*.py"))
+        yield from [SOURCE / room] if room.endswith(".py") else sorted((SOURCE / room).rglob("*.py"))
 
 
 @cache

@@ -19,7 +19,7 @@ from flamectl_operator.observed.flame_cluster import FlameClusterView
 from flamectl_operator.operator import Environment, Operator
 from flamectl_operator.process.monitoring.cluster_samples import ClusterSamples
 from flamectl_operator.reconcile.spec_renderer import SpecRenderer
-from flamectl_operator.reconcile.stores import Stores
+from flamectl_operator.reconcile.stores.stores import Stores
 from flamectl_operator.runtime.outcome import Result
 from flamectl_operator.runtime.telemetry import UNMEASURED
 from flamectl_operator.settings.model import OperatorConfig

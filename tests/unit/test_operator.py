@@ -22,7 +22,7 @@ from flamectl_operator.kube.pod_views import PodView
 from flamectl_operator.kube.resources import CLAIMS, CONFIG_MAPS, NETWORK_POLICIES, PODS, SERVICES, Resource
 from flamectl_operator.kube.views import ConfigMapView, KubernetesObject, ObjectMeta, OwnerReference, ServiceView
 from flamectl_operator.operator import Environment, Operator
-from flamectl_operator.reconcile.stores import FLAME_CLUSTERS
+from flamectl_operator.reconcile.stores.stores import FLAME_CLUSTERS
 from flamectl_operator.runtime.logs import add_context, set_level
 from flamectl_operator.runtime.outcome import Result, wait
 from flamectl_operator.runtime.tasks import TaskDiedError

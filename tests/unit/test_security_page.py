@@ -21,7 +21,7 @@ from flamectl_operator.process.monitoring import flood, steering
 from flamectl_operator.process.monitoring.connections import HEAD_TIMEOUT, MAX_CONNECTIONS, MAX_REQUEST_SIZE
 from flamectl_operator.process.monitoring.flood import MAX_RATE
 from flamectl_operator.reconcile import session_manager_io, spec_renderer
-from flamectl_operator.reconcile.transform import (
+from flamectl_operator.reconcile.stores.transform import (
     MAX_ANNOTATIONS_COST,
     MAX_COST,
     MAX_DATA_SIZE,

@@ -27,7 +27,7 @@ from flamectl_operator.process.plan_result import PlanResult
 from flamectl_operator.process.rehearsal import MANAGER, Rehearsal
 from flamectl_operator.process.startup import what_to_do
 from flamectl_operator.reconcile.controller_context import ControllerContext
-from flamectl_operator.reconcile.stores import FLAME_CLUSTERS, WHOLE_FLAME_CLUSTERS
+from flamectl_operator.reconcile.stores.stores import FLAME_CLUSTERS, WHOLE_FLAME_CLUSTERS
 from flamectl_operator.runtime.clock import Clock, SystemClock
 from flamectl_operator.runtime.logs import configure_logging
 from flamectl_operator.runtime.yaml_errors import YAML_ERRORS

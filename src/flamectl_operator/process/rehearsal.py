@@ -15,7 +15,7 @@ from flamectl_operator.kube.recording_client import RecordingClient, Write
 from flamectl_operator.kube.resources import LEASES
 from flamectl_operator.observed.flame_cluster import FlameClusterView
 from flamectl_operator.process.plan_result import Entry, PlanResult
-from flamectl_operator.reconcile.stores import CHILDREN, FLAME_CLUSTERS, WHOLE_FLAME_CLUSTERS, Stores
+from flamectl_operator.reconcile.stores.stores import CHILDREN, FLAME_CLUSTERS, WHOLE_FLAME_CLUSTERS, Stores
 from flamectl_operator.runtime.clock import Clock
 from flamectl_operator.runtime.logs import STEP
 from flamectl_operator.runtime.turns import in_turn

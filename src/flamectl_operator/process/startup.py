@@ -24,7 +24,7 @@ from flamectl_operator.kube.errors import (
     UnauthorizedError,
     UntrustedServerError,
 )
-from flamectl_operator.reconcile.stores import CHILDREN, FLAME_CLUSTERS
+from flamectl_operator.reconcile.stores.stores import CHILDREN, FLAME_CLUSTERS
 from flamectl_operator.runtime.backoff import ExponentialBackoff
 from flamectl_operator.runtime.clock import Clock
 

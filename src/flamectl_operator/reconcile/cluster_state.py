@@ -16,20 +16,20 @@ from flamectl_operator.observed.flame_cluster import FlameClusterView
 from flamectl_operator.observed.incarnation import WantedSessionManager
 from flamectl_operator.planning.effective_spec import EffectiveSpec, resolve_effective_spec
 from flamectl_operator.planning.spec_changes import SpecChanges
-from flamectl_operator.reconcile.cluster_io import ClusterIO
+from flamectl_operator.reconcile.checks.dry_run import DryRuns
 from flamectl_operator.reconcile.controller_context import ControllerContext
 from flamectl_operator.reconcile.debounce import NOTHING_AWAITED, Debounce, awaited_executors
-from flamectl_operator.reconcile.deletion_lock import DeletionLock
-from flamectl_operator.reconcile.dry_run import DryRuns
 from flamectl_operator.reconcile.executor_ids import ExecutorIds
-from flamectl_operator.reconcile.lock_hold import LockHold
-from flamectl_operator.reconcile.lock_lease import LockLease
+from flamectl_operator.reconcile.lock.deletion_lock import DeletionLock
+from flamectl_operator.reconcile.lock.hold import LockHold
+from flamectl_operator.reconcile.lock.lease import LockLease
+from flamectl_operator.reconcile.objects.cluster_io import ClusterIO
 from flamectl_operator.reconcile.reconcile_pass import Pass
-from flamectl_operator.reconcile.refusals import RefusedError
+from flamectl_operator.reconcile.refusals.refusals import RefusedError
 from flamectl_operator.reconcile.report import Report
 from flamectl_operator.reconcile.session_manager_io import SessionManagerIO
 from flamectl_operator.reconcile.spec_renderer import MAX_SIZE_IN_LOOP, RenderedSpec
-from flamectl_operator.reconcile.status_writer import StatusWriter
+from flamectl_operator.reconcile.status_writes.status_writer import StatusWriter
 from flamectl_operator.runtime.clock_reading import ClockReading
 from flamectl_operator.runtime.outcome import Result
 from flamectl_operator.runtime.slow_start import SlowStart

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from flamectl_operator.kube.client import Client
 from flamectl_operator.kube.events import EventRecorder
 from flamectl_operator.reconcile.spec_renderer import SpecRenderer
-from flamectl_operator.reconcile.stores import Stores
+from flamectl_operator.reconcile.stores.stores import Stores
 from flamectl_operator.runtime.clock import Clock
 from flamectl_operator.runtime.telemetry import UNMEASURED, Telemetry
 

@@ -26,7 +26,7 @@ from flamectl_operator.observed.component import Component
 from flamectl_operator.observed.executor import Executor
 from flamectl_operator.planning.effective_group import EffectiveGroup
 from flamectl_operator.planning.registration import NOT_REGISTERED
-from flamectl_operator.reconcile.throttle import PRECISION
+from flamectl_operator.reconcile.status_writes.throttle import PRECISION
 from flamectl_operator.runtime.outcome import Result
 
 #: Seconds of a debounce interval: of the first one, and at most. An interval that follows another one is twice as long.

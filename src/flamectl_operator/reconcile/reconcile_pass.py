@@ -14,13 +14,13 @@ from flamectl_operator.planning.effective_spec import EffectiveSpec
 from flamectl_operator.planning.needs import NO_NEEDS
 from flamectl_operator.planning.outdated_crd import unwanted_changes
 from flamectl_operator.planning.spec_changes import SpecChanges
-from flamectl_operator.reconcile.cluster_io import ClusterIO
-from flamectl_operator.reconcile.deletion_lock import DeletionLock
-from flamectl_operator.reconcile.dry_run import DryRuns
+from flamectl_operator.reconcile.checks.dry_run import DryRuns
 from flamectl_operator.reconcile.executor_ids import ExecutorIds
+from flamectl_operator.reconcile.lock.deletion_lock import DeletionLock
+from flamectl_operator.reconcile.objects.cluster_io import ClusterIO
 from flamectl_operator.reconcile.report import Report
 from flamectl_operator.reconcile.session_manager_io import SessionManagerIO
-from flamectl_operator.reconcile.status_writer import StatusWriter
+from flamectl_operator.reconcile.status_writes.status_writer import StatusWriter
 from flamectl_operator.runtime.clock import Clock
 from flamectl_operator.runtime.logs import logs_debug
 from flamectl_operator.runtime.outcome import DONE, Outcome

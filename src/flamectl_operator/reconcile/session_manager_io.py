@@ -13,8 +13,8 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping
 from flamectl_operator.flame.kept_answers import Key
 from flamectl_operator.flame.session_manager import FlameError, SessionManager
 from flamectl_operator.flame.watcher import Flame, Target
-from flamectl_operator.reconcile import outcomes
-from flamectl_operator.reconcile.write_count import WRITES
+from flamectl_operator.reconcile.objects import outcomes
+from flamectl_operator.reconcile.objects.write_count import WRITES
 from flamectl_operator.runtime.bucket import Bucket
 from flamectl_operator.runtime.clock import Clock
 from flamectl_operator.runtime.doubling import doubled

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from flamectl_operator.planning.children import OBJECT_CACHE_SERVICE, SESSION_MANAGER_SERVICE
-from flamectl_operator.reconcile.ensure import KeepChildren
+from flamectl_operator.reconcile.steps.ensure import KeepChildren
 
 
 class AddServices(KeepChildren):

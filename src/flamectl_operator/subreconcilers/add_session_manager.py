@@ -8,11 +8,11 @@ from flamectl_operator.kube.resources import PODS
 from flamectl_operator.observed.cluster import ObservedCluster
 from flamectl_operator.planning.cluster_plan import ClusterPlan
 from flamectl_operator.planning.parts import SessionManagerAction, SessionManagerPlan
-from flamectl_operator.reconcile import outcomes
-from flamectl_operator.reconcile.base import PlannedStep
-from flamectl_operator.reconcile.existing_claim import mount_reserved, reserve_existing_claim, reserve_own_claim
-from flamectl_operator.reconcile.named_pod import named_session_manager
+from flamectl_operator.reconcile.checks.existing_claim import mount_reserved, reserve_existing_claim, reserve_own_claim
+from flamectl_operator.reconcile.objects import outcomes
 from flamectl_operator.reconcile.reconcile_pass import Pass
+from flamectl_operator.reconcile.steps.base import PlannedStep
+from flamectl_operator.reconcile.steps.named_pod import named_session_manager
 from flamectl_operator.runtime.outcome import DONE, Outcome
 
 

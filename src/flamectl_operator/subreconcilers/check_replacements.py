@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from flamectl_operator.desired import names
 from flamectl_operator.desired.pod_template import ComponentTemplate
-from flamectl_operator.reconcile import outcomes
-from flamectl_operator.reconcile.base import Subreconciler
-from flamectl_operator.reconcile.existing_claim import replacement_wait
+from flamectl_operator.reconcile.checks.existing_claim import replacement_wait
+from flamectl_operator.reconcile.objects import outcomes
 from flamectl_operator.reconcile.reconcile_pass import Pass
+from flamectl_operator.reconcile.steps.base import Subreconciler
 from flamectl_operator.runtime.outcome import Outcome, combine
 
 

@@ -10,9 +10,9 @@ from flamectl_operator.observed.executor import Executor
 from flamectl_operator.planning.cluster_plan import ClusterPlan
 from flamectl_operator.planning.part import by_reason, listed
 from flamectl_operator.planning.parts import Deletion, DrainPlan
-from flamectl_operator.reconcile.base import PlannedStep
-from flamectl_operator.reconcile.batch import raise_failure, run_batch
 from flamectl_operator.reconcile.reconcile_pass import Pass
+from flamectl_operator.reconcile.steps.base import PlannedStep
+from flamectl_operator.reconcile.steps.batch import raise_failure, run_batch
 from flamectl_operator.runtime.outcome import DONE, Outcome
 
 #: Grace period in seconds after a drain. Flame's process ignores SIGTERM, so it would use up a longer one to no purpose.

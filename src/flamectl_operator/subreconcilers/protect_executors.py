@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from flamectl_operator.observed.executor import Executor
 from flamectl_operator.planning.protection import Changes
-from flamectl_operator.reconcile import outcomes
-from flamectl_operator.reconcile.base import Subreconciler
-from flamectl_operator.reconcile.batch import batch_end, run_batch
+from flamectl_operator.reconcile.objects import outcomes
 from flamectl_operator.reconcile.reconcile_pass import Pass
+from flamectl_operator.reconcile.steps.base import Subreconciler
+from flamectl_operator.reconcile.steps.batch import batch_end, run_batch
 from flamectl_operator.runtime.outcome import DONE, Outcome
 
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from flamectl_operator.reconcile.base import Subreconciler
 from flamectl_operator.reconcile.reconcile_pass import Pass
+from flamectl_operator.reconcile.steps.base import Subreconciler
 from flamectl_operator.runtime.outcome import DONE, Outcome
 
 

@@ -9,10 +9,10 @@ from flamectl_operator.api.constants import EXECUTOR_MANAGER
 from flamectl_operator.kube.pod_views import PodView
 from flamectl_operator.kube.resources import PODS
 from flamectl_operator.observed import pods
-from flamectl_operator.reconcile import outcomes
-from flamectl_operator.reconcile.base import Subreconciler
+from flamectl_operator.reconcile.objects import outcomes
 from flamectl_operator.reconcile.reconcile_pass import Pass
 from flamectl_operator.reconcile.session_manager_io import MOST, PASS_LIMIT, RETRY
+from flamectl_operator.reconcile.steps.base import Subreconciler
 from flamectl_operator.runtime.outcome import DONE, Outcome, combine
 from flamectl_operator.runtime.text import listing
 

@@ -12,12 +12,12 @@ from flamectl_operator.kube.resources import PODS
 from flamectl_operator.planning.cluster_plan import ClusterPlan
 from flamectl_operator.planning.part import by_reason, listed
 from flamectl_operator.planning.parts import DrainReason, ScalePlan
-from flamectl_operator.reconcile import outcomes
-from flamectl_operator.reconcile.base import PlannedStep
-from flamectl_operator.reconcile.batch import time_limit
-from flamectl_operator.reconcile.executor_removal import ExecutorRemoval
+from flamectl_operator.reconcile.objects import outcomes
 from flamectl_operator.reconcile.reconcile_pass import Pass
-from flamectl_operator.reconcile.refusals import primary_error
+from flamectl_operator.reconcile.refusals.refusals import primary_error
+from flamectl_operator.reconcile.steps.base import PlannedStep
+from flamectl_operator.reconcile.steps.batch import time_limit
+from flamectl_operator.reconcile.steps.executor_removal import ExecutorRemoval
 from flamectl_operator.runtime.outcome import DONE, Outcome, combine, wait
 
 #: The most ranges of ids in an event.

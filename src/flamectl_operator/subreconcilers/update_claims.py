@@ -15,12 +15,12 @@ from flamectl_operator.observed.ownership import is_ours
 from flamectl_operator.planning.cluster_plan import ClusterPlan
 from flamectl_operator.planning.parts import ClaimPlan
 from flamectl_operator.planning.patches import claim_patch
-from flamectl_operator.reconcile import outcomes
-from flamectl_operator.reconcile.base import PlannedStep
-from flamectl_operator.reconcile.claim_reads import CLAIMS_RECHECK_SECONDS
-from flamectl_operator.reconcile.existing_claim import in_use
+from flamectl_operator.reconcile.checks.existing_claim import in_use
+from flamectl_operator.reconcile.objects import outcomes
+from flamectl_operator.reconcile.objects.claim_reads import CLAIMS_RECHECK_SECONDS
 from flamectl_operator.reconcile.reconcile_pass import Pass
-from flamectl_operator.reconcile.refusals import RefusedError, collect
+from flamectl_operator.reconcile.refusals.refusals import RefusedError, collect
+from flamectl_operator.reconcile.steps.base import PlannedStep
 from flamectl_operator.runtime.outcome import DONE, Outcome, combine, wait
 
 

@@ -14,11 +14,11 @@ from flamectl_operator.kube.views import KubernetesObject
 from flamectl_operator.observed.cluster import ObservedCluster
 from flamectl_operator.observed.ownership import is_ours
 from flamectl_operator.planning.children import CHILDREN
-from flamectl_operator.reconcile import outcomes
-from flamectl_operator.reconcile.base import Subreconciler
-from flamectl_operator.reconcile.batch import raise_failure, run_batch
-from flamectl_operator.reconcile.cluster_io import ClusterIO
+from flamectl_operator.reconcile.objects import outcomes
+from flamectl_operator.reconcile.objects.cluster_io import ClusterIO
 from flamectl_operator.reconcile.reconcile_pass import Pass
+from flamectl_operator.reconcile.steps.base import Subreconciler
+from flamectl_operator.reconcile.steps.batch import raise_failure, run_batch
 from flamectl_operator.runtime.outcome import DONE, Outcome, combine
 
 #: A child that differs, with its common metadata.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from flamectl_operator.planning.children import NETWORK_POLICY
-from flamectl_operator.reconcile.ensure import KeepChildren
+from flamectl_operator.reconcile.steps.ensure import KeepChildren
 
 
 class UpdateNetworkPolicy(KeepChildren):

@@ -6,8 +6,8 @@ from dataclasses import replace
 
 from flamectl_operator.api.status import FlameClusterStatus
 from flamectl_operator.observed.cluster import ObservedCluster
-from flamectl_operator.reconcile.base import Subreconciler
 from flamectl_operator.reconcile.reconcile_pass import Pass
+from flamectl_operator.reconcile.steps.base import Subreconciler
 from flamectl_operator.runtime.outcome import DONE, Outcome, combine, wait_until
 from flamectl_operator.status.compute import compute_status
 from flamectl_operator.status.durable_fields import durable_fields, required_durable_fields

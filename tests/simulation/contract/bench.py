@@ -11,7 +11,7 @@ from flamectl_operator.kube.client import EventType
 from flamectl_operator.kube.errors import NotFoundError
 from flamectl_operator.kube.resources import CONFIG_MAPS, PODS, Resource
 from flamectl_operator.kube.views import ConfigMapView, KubernetesObject
-from flamectl_operator.reconcile.stores import FLAME_CLUSTERS
+from flamectl_operator.reconcile.stores.stores import FLAME_CLUSTERS
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -11,7 +11,7 @@ from flamectl_operator.api.crd import NOT_OBSERVED
 from flamectl_operator.kube import errors
 from flamectl_operator.kube.client import EventType
 from flamectl_operator.kube.resources import CONFIG_MAPS, LEASES, PODS, SERVICES
-from flamectl_operator.reconcile.stores import FLAME_CLUSTERS
+from flamectl_operator.reconcile.stores.stores import FLAME_CLUSTERS
 from tests.simulation.contract.bench import HOLD, LABEL, Bench, owned_by
 
 if TYPE_CHECKING:

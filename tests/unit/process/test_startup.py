@@ -26,7 +26,7 @@ from flamectl_operator.process import startup as startup_module
 from flamectl_operator.process.live_settings import LiveConfig
 from flamectl_operator.process.settings_sources import ConfigMapSource
 from flamectl_operator.process.startup import RETRY_LIMIT, StartUp, Step, access_checks
-from flamectl_operator.reconcile.stores import FLAME_CLUSTERS
+from flamectl_operator.reconcile.stores.stores import FLAME_CLUSTERS
 from flamectl_operator.settings.layers import SettingsError
 from tests.unit.builders import NOW
 from tests.unit.subreconcilers.errors import broken

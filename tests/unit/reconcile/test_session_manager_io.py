@@ -8,8 +8,8 @@ from flamectl_operator.flame.kept_answers import Key
 from flamectl_operator.flame.session_manager import FlameError, SessionManager
 from flamectl_operator.flame.snapshot import SessionManagerSnapshot
 from flamectl_operator.flame.watcher import Flame, Target
+from flamectl_operator.reconcile.objects.write_count import WRITES, WriteCount
 from flamectl_operator.reconcile.session_manager_io import LONGEST_RETRY, MOST, PASS_LIMIT, RETRY, SessionManagerIO
-from flamectl_operator.reconcile.write_count import WRITES, WriteCount
 from flamectl_operator.runtime.progress import UnderWay
 from tests.unit.runtime.virtual_time import VirtualClock
 

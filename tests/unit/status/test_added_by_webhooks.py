@@ -15,7 +15,7 @@ from flamectl_operator.kube.pod_views import (
     PodContainer,
     PodSpec,
 )
-from flamectl_operator.reconcile.transform import bounded_pod
+from flamectl_operator.reconcile.stores.transform import bounded_pod
 from flamectl_operator.status.compute import StatusInput, compute_status
 from flamectl_operator.status.scheduling_remedies import remedy
 from tests.unit.builders import (

@@ -18,12 +18,12 @@ from flamectl_operator.kube.cache.changes import Change
 from flamectl_operator.kube.cache.store import Store
 from flamectl_operator.kube.events import EventKind, EventRecorder, ObjectReference
 from flamectl_operator.kube.resources import Resource
-from flamectl_operator.reconcile.batch import BATCH_TIME_LIMIT
 from flamectl_operator.reconcile.controller_context import ControllerContext
+from flamectl_operator.reconcile.objects.write_count import WRITES, WriteCount
 from flamectl_operator.reconcile.reconcile_pass import Pass
 from flamectl_operator.reconcile.spec_renderer import SpecRenderer
-from flamectl_operator.reconcile.stores import CHILDREN, FLAME_CLUSTERS, Stores
-from flamectl_operator.reconcile.write_count import WRITES, WriteCount
+from flamectl_operator.reconcile.steps.batch import BATCH_TIME_LIMIT
+from flamectl_operator.reconcile.stores.stores import CHILDREN, FLAME_CLUSTERS, Stores
 from flamectl_operator.runtime.outcome import Result
 from flamectl_operator.settings.model import OperatorConfig
 from flamectl_operator.subreconcilers.update_status import OpenStatus

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from flamectl_operator.desired import names
-from flamectl_operator.reconcile.outcomes import TAKEN_NAME_RECHECK_SECONDS
+from flamectl_operator.reconcile.objects.outcomes import TAKEN_NAME_RECHECK_SECONDS
 from tests.unit.builders import OWNER, merged
 from tests.unit.subreconcilers.errors import REFUSALS, Failure, already_exists, broken, conflict, refusal_of
 from tests.unit.subreconcilers.harness import (

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from flamectl_operator.api.constants import DRAINING_ANNOTATION, DRAINING_SINCE_ANNOTATION
-from flamectl_operator.reconcile.batch import BATCH_LONGEST_PAUSE
+from flamectl_operator.reconcile.steps.batch import BATCH_LONGEST_PAUSE
 from tests.flame.model import ModelSession
 from tests.unit.builders import replicas
 from tests.unit.subreconcilers.flame_harness import FlameHarness, busy, converged

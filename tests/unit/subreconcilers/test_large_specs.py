@@ -9,8 +9,8 @@ from pytest_mock import MockerFixture
 
 from flamectl_operator.api.constants import PLURAL
 from flamectl_operator.observed.flame_cluster import MAX_KEPT_SPEC_SIZE
-from flamectl_operator.reconcile.outcomes import CHANGED_RECHECK_SECONDS
-from flamectl_operator.reconcile.stores import WHOLE_FLAME_CLUSTERS
+from flamectl_operator.reconcile.objects.outcomes import CHANGED_RECHECK_SECONDS
+from flamectl_operator.reconcile.stores.stores import WHOLE_FLAME_CLUSTERS
 from tests.unit.builders import OWNER, merged, raw_spec, replicas
 from tests.unit.subreconcilers.errors import lost
 from tests.unit.subreconcilers.harness import StepHarness

@@ -17,10 +17,10 @@ from flamectl_operator.kube.views import parse_time
 from flamectl_operator.observed.detached import DETACHED_RECHECK_SECONDS
 from flamectl_operator.observed.waiting import READY_TIMEOUT_SECONDS
 from flamectl_operator.planning.part import listed
-from flamectl_operator.reconcile.outcomes import CHANGED_RECHECK_SECONDS
+from flamectl_operator.reconcile.objects.outcomes import CHANGED_RECHECK_SECONDS
 from flamectl_operator.reconcile.reconcile_pass import Pass
-from flamectl_operator.reconcile.refusals import RefusedError
-from flamectl_operator.reconcile.stores import FLAME_CLUSTERS
+from flamectl_operator.reconcile.refusals.refusals import RefusedError
+from flamectl_operator.reconcile.stores.stores import FLAME_CLUSTERS
 from flamectl_operator.runtime.outcome import DONE, Outcome
 from flamectl_operator.runtime.slow_start import AFTER_ACCEPTANCE
 from flamectl_operator.subreconcilers.add_session_manager import AddSessionManager

@@ -10,7 +10,7 @@ import pytest
 
 from flamectl_operator.desired import names
 from flamectl_operator.kube.errors import BadRequestError
-from flamectl_operator.reconcile.outcomes import TAKEN_NAME_RECHECK_SECONDS
+from flamectl_operator.reconcile.objects.outcomes import TAKEN_NAME_RECHECK_SECONDS
 from tests.unit.builders import OWNER
 from tests.unit.subreconcilers.errors import lost
 from tests.unit.subreconcilers.harness import CM_NAME, SM_NAME, StepHarness, converged

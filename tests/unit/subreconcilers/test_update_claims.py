@@ -10,7 +10,7 @@ import pytest
 
 from flamectl_operator.kube import resources
 from flamectl_operator.kube.errors import ForbiddenError, InvalidError, KubernetesError
-from flamectl_operator.reconcile.stores import FLAME_CLUSTERS
+from flamectl_operator.reconcile.stores.stores import FLAME_CLUSTERS
 from tests.unit.builders import OWNER, cached, merged, raw_spec, replicas
 from tests.unit.subreconcilers.errors import lost
 from tests.unit.subreconcilers.harness import KEY, SM_NAME, StepHarness, cache_name, converged, edited, executor_name

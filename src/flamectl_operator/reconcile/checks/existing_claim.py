@@ -1,0 +1,177 @@
+"""Looks at a PersistentVolumeClaim that exists, before the Pod that mounts it is created.
+
+The watch shows labelled claims only, so a claim that a user made is read. Without this read the Pod stays Pending and only the
+scheduler says why, and a recreated, empty claim looks like the old one.
+
+The `existingClaim` of one FlameCluster may name the claim of another one, such as a retained claim or that of a suspended
+FlameCluster. So a claim that the operator made may be in use as well.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+
+from flamectl_operator.api.constants import CLAIM_ANNOTATION, CLUSTER_LABEL
+from flamectl_operator.api.persistence import Persistence
+from flamectl_operator.desired.claims import DesiredClaim
+from flamectl_operator.desired.pod_template import ComponentTemplate
+from flamectl_operator.kube.errors import KubernetesError
+from flamectl_operator.kube.resources import CLAIMS
+from flamectl_operator.kube.views import PersistentVolumeClaimView
+from flamectl_operator.observed.claims import PHASE_LOST
+from flamectl_operator.observed.pods import TERMINAL_PHASES
+from flamectl_operator.planning.finalizers import finalizers_in_brackets
+from flamectl_operator.planning.kept_claims import KEEPS_CLAIM, lost_claim
+from flamectl_operator.reconcile.checks.unbound_claims import volume_wait
+from flamectl_operator.reconcile.objects.cluster_io import ClusterIO
+from flamectl_operator.reconcile.objects.outcomes import TAKEN_NAME_RECHECK_SECONDS
+from flamectl_operator.reconcile.refusals.refusals import RefusedError
+from flamectl_operator.runtime.outcome import Outcome, blocked
+
+#: The end of a message about a claim of a new Pod, for which a present Pod would be deleted.
+_NOT_DELETED = "; no Pod is deleted for one that could not start"
+
+
+async def reserve_existing_claim(
+    io: ClusterIO, persistence: Persistence | None, component: str
+) -> PersistentVolumeClaimView | Outcome | None:
+    """Reserve the `existingClaim` until `mount_reserved` ends; return it, or why no Pod can mount it. None without the field.
+
+    Args:
+        component: The field of the spec that describes the component.
+    """
+    if persistence is None or persistence.existing_claim is None:
+        return None
+    label = f'PersistentVolumeClaim "{persistence.existing_claim}" of {component}.persistence.existingClaim'
+    claim = await _mountable(io, persistence.existing_claim, label)
+    if isinstance(claim, Outcome):
+        return claim
+    return _unusable(claim, label) or _reserve(io, claim, label) or claim
+
+
+def reserve_own_claim(io: ClusterIO, claim: PersistentVolumeClaimView, component: str) -> Outcome | None:
+    """Reserve a claim that the operator made, as above; return why no Pod can mount it, or None.
+
+    Args:
+        component: The field of the spec that describes the component.
+    """
+    label = f'PersistentVolumeClaim "{claim.name}" of {component}.persistence'
+    return in_use(io, claim, label) or _reserve(io, claim, label)
+
+
+async def replacement_wait(
+    io: ClusterIO, template: ComponentTemplate, created: Collection[DesiredClaim]
+) -> Outcome | None:
+    """Return why a new Pod could not mount its claims; None when it could.
+
+    Args:
+        created: The claims that the operator creates, which need not exist yet.
+    """
+    for own in (each for each in created if each.component == template.component):
+        claim = io.stores.claims.get(io.owner.namespace, own.name)
+        if claim is None:
+            continue
+        obstacle = in_use(io, claim, _would_mount(own.name), _NOT_DELETED)
+        pod = io.stores.pods.get(io.owner.namespace, own.name)
+        # A Pod that mounts a claim without a volume does not run, so nothing is lost with it.
+        if obstacle is None and pod is not None and own.name not in pod.claim_names:
+            advice = f"correct {template.field}.persistence.storageClassName, or {_see(own.name)}"
+            obstacle = await volume_wait(io, claim, _would_mount(own.name), advice)
+        if obstacle is not None:
+            return obstacle
+    for name in sorted(template.claim_names.difference(each.name for each in created)):
+        found = await _mountable(io, name, _would_mount(name), _NOT_DELETED)
+        if not isinstance(found, Outcome) and name not in template.asked_claims:
+            found = _unusable(found, _would_mount(name), _NOT_DELETED) or found
+        if not isinstance(found, Outcome):
+            found = await volume_wait(io, found, _would_mount(name), _see(name)) or found
+        if isinstance(found, Outcome):
+            return found
+    return None
+
+
+@contextmanager
+def mount_reserved(io: ClusterIO, claim: PersistentVolumeClaimView | None) -> Iterator[None]:
+    """End the reservation of the claim, if any, after the block has created its Pod, unless the outcome is unknown."""
+    try:
+        yield
+    except (KubernetesError, RefusedError) as error:
+        if claim is not None and not getattr(error, "outcome_unknown", False):
+            io.stores.claim_reservations.end(claim.uid, io.owner.uid)
+        raise
+    if claim is not None:
+        io.stores.claim_reservations.end(claim.uid, io.owner.uid)
+
+
+def _kept(io: ClusterIO, claim: PersistentVolumeClaimView, pod: str) -> Outcome:
+    """Return the outcome for a claim that is being deleted and that a Pod of this FlameCluster keeps.
+
+    Until a user has confirmed its loss, `claims_in_danger` tells of it.
+    """
+    if claim.uid not in io.claims.losses_confirmed:
+        return KEEPS_CLAIM
+    what = f'{_would_mount(claim.name)} is being deleted, and Pod "{pod}" keeps it'
+    steps = "set spec.suspend to true, create the claim again when it is gone, and set spec.suspend to false"
+    return blocked("ClaimNotFound", f"{what}; {steps}", TAKEN_NAME_RECHECK_SECONDS)
+
+
+async def _mountable(
+    io: ClusterIO, name: str, label: str, consequence: str = ""
+) -> PersistentVolumeClaimView | Outcome:
+    """Read a claim; return it, or why no new Pod could mount it."""
+    claim = await io.read(CLAIMS, name)
+    if claim is not None and claim.terminating and consequence and (users := io.observe().claim_users.get(name)):
+        return _kept(io, claim, users[0])
+    if claim is None or claim.terminating:
+        how = "does not exist" if claim is None else f"is being deleted{finalizers_in_brackets(claim)}"
+        return blocked("ClaimNotFound", f"{label} {how}{consequence}", TAKEN_NAME_RECHECK_SECONDS)
+    if claim.status.phase == PHASE_LOST:
+        return replace(lost_claim(claim), delay=TAKEN_NAME_RECHECK_SECONDS)
+    return in_use(io, claim, label, consequence) or claim
+
+
+def _unusable(claim: PersistentVolumeClaimView, label: str, consequence: str = "") -> Outcome | None:
+    """Return why the operator cannot mount a claim that a user made for the data of a component; None when it can."""
+    if claim.spec.volume_mode == "Block":
+        why = "has the volumeMode Block, and data needs Filesystem"
+    elif set(claim.spec.access_modes) == {"ReadOnlyMany"}:
+        why = "has the access mode ReadOnlyMany alone, and data is written"
+    else:
+        return None
+    return blocked("ClaimDiffers", f"{label} {why}{consequence}; name another claim", TAKEN_NAME_RECHECK_SECONDS)
+
+
+def in_use(io: ClusterIO, claim: PersistentVolumeClaimView, label: str = "", consequence: str = "") -> Outcome | None:
+    """Return the outcome for a claim that a Pod of another FlameCluster mounts; None when none does.
+
+    A Pod that has ended mounts its claim no longer.
+    """
+    for pod in io.stores.pods.all():
+        if pod.annotations.get(CLAIM_ANNOTATION) != claim.uid or pod.namespace != io.owner.namespace:
+            continue
+        if not pod.controlled_by(io.owner.uid) and pod.status.phase not in TERMINAL_PHASES:
+            use = f'is used by Pod "{pod.name}" of FlameCluster "{pod.labels[CLUSTER_LABEL]}"{consequence}'
+            return _used(label or f'PersistentVolumeClaim "{claim.name}"', use)
+    return None
+
+
+def _reserve(io: ClusterIO, claim: PersistentVolumeClaimView, label: str) -> Outcome | None:
+    other = io.stores.claim_reservations.take(claim.uid, io.owner.name, io.owner.uid, io.clock.monotonic())
+    if other is None:
+        return None
+    return _used(label, f'is reserved for FlameCluster "{other}", which is about to create its Pod')
+
+
+def _see(name: str) -> str:
+    return f"see kubectl describe pvc {name}"
+
+
+def _would_mount(name: str) -> str:
+    return f'PersistentVolumeClaim "{name}", which a new Pod would mount,'
+
+
+def _used(label: str, use: str) -> Outcome:
+    message = f"{label} {use}; give each FlameCluster a claim of its own"
+    return blocked("ClaimInUse", message, TAKEN_NAME_RECHECK_SECONDS)

@@ -1,0 +1,1 @@
+"""The deletion lock of one FlameCluster."""

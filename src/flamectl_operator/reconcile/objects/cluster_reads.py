@@ -1,0 +1,261 @@
+"""Reads of one FlameCluster's objects: snapshots from the stores, and reads past them that bring the stores up to date."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable
+from functools import partial
+from typing import NoReturn, TypeVar
+
+from flamectl_operator.api.constants import CLUSTER_LABEL
+from flamectl_operator.desired import names
+from flamectl_operator.desired.metadata import Identity
+from flamectl_operator.flame.knowledge import Knowledge
+from flamectl_operator.kube.cache.contradictions import Known, OutdatedAnswerError, outdated
+from flamectl_operator.kube.errors import ConflictError, NotFoundError
+from flamectl_operator.kube.pages import list_pages
+from flamectl_operator.kube.pod_views import PodView
+from flamectl_operator.kube.resources import CLAIMS, PODS, Resource
+from flamectl_operator.kube.views import KubernetesObject, PersistentVolumeClaimView
+from flamectl_operator.observed.cluster import ObservedCluster
+from flamectl_operator.observed.flame_cluster import FlameClusterView
+from flamectl_operator.observed.incarnation import UNKNOWN_SESSION_MANAGER, incarnation_of
+from flamectl_operator.observed.views import Views
+from flamectl_operator.planning.children import CHILDREN
+from flamectl_operator.reconcile.controller_context import ControllerContext
+from flamectl_operator.reconcile.objects.claim_reads import ClaimReads
+from flamectl_operator.reconcile.objects.detached_executors import DetachedExecutors
+from flamectl_operator.reconcile.refusals.quota_refusals import QuotaRefusals
+from flamectl_operator.reconcile.refusals.refusals import REFUSALS, RefusedError
+from flamectl_operator.reconcile.stores.stores import FLAME_CLUSTERS, WHOLE_FLAME_CLUSTERS
+from flamectl_operator.reconcile.stores.transform import bounded
+from flamectl_operator.runtime.slow_start import in_parallel
+
+T = TypeVar("T", bound=KubernetesObject)
+
+
+class ClusterReads:
+    """Reads the objects of one FlameCluster. A read raises RefusedError when RBAC forbids it, and KubernetesError when it fails.
+
+    Between passes it keeps the Pods whose last create or delete has an unknown outcome, and the last snapshot. Both may be lost
+    without harm.
+    """
+
+    def __init__(self, owner: Identity, context: ControllerContext) -> None:
+        self.owner = owner
+        self.client = context.client
+        self.stores = context.stores
+        self.clock = context.clock
+        #: Returns the most concurrent requests of a batch at the moment.
+        self.writes_in_flight: Callable[[], int] = lambda: 1
+        #: The session manager that the spec of this pass asks for.
+        self.wanted_session_manager = UNKNOWN_SESSION_MANAGER
+        self._generation = 0
+        self._unknown_writes: set[str] = set()
+        self._key = owner.key
+        self._observed: ObservedCluster | None = None
+        self._observed_at: tuple[object, ...] = ()
+        self._quota_refusals = QuotaRefusals()
+        #: The claims that Pods mount, as far as they are known.
+        self.claims = ClaimReads(owner.namespace, self.stores, self.clock, self._read_claim)
+        #: Executors that the watch no longer shows and that run on.
+        self.detached = DetachedExecutors(owner)
+        self._children = [(each.resource, each.name(owner.name)) for each in CHILDREN]
+
+    def begin(self, generation: int, writes_in_flight: Callable[[], int]) -> None:
+        """Begin a pass; `writes_in_flight` returns the most concurrent requests of a batch at the moment."""
+        self._generation = generation
+        self.writes_in_flight = writes_in_flight
+        self._quota_refusals.begin_pass()
+        self.claims.begin_pass(self.stores.flame_clusters.get(*self.owner.key))
+
+    def observe(self) -> ObservedCluster:
+        """Return a snapshot of the child objects, which includes the operator's own writes of this pass."""
+        observed, flame = self._observed, self.stores.flame.knowledge(self._key)
+        # Each step takes a snapshot, and few of them change anything.
+        present = (
+            self.stores.changes.total,
+            self._quota_refusals.names,
+            self.claims.found,
+            self.detached.pods,
+            self.claims.losses_confirmed,
+            self.wanted_session_manager,
+        )
+        known, self._observed_at = self._observed_at, present
+        if observed is None or observed.views.flame is not flame or known != present:
+            observed = ObservedCluster.of(self.owner, self._views(flame), self.clock.boottime(), observed)
+            self._observed = observed
+        return observed
+
+    def _views(self, flame: Knowledge) -> Views:
+        owner, stores = self.owner, self.stores
+        children = {
+            (resource.kind, name): found
+            for resource, name in self._children
+            if (found := stores.of(resource).get(owner.namespace, name)) is not None
+        }
+        return Views(
+            children=children,
+            labelled_pods=stores.pods.by_index(owner.key),
+            claims=stores.claims.by_index(owner.key),
+            flame=flame,
+            quota_refused=self._quota_refusals.names,
+            claims_read=self.claims.found,
+            out_of_view=self.detached.pods,
+            losses_confirmed=self.claims.losses_confirmed,
+            wanted_session_manager=self.wanted_session_manager,
+        )
+
+    @property
+    def session_manager_incarnation(self) -> str:
+        """The present incarnation of the session manager, without a snapshot, which costs more with each executor."""
+        pod = self.stores.pods.get(self.owner.namespace, names.session_manager(self.owner.name))
+        if pod is None or not pod.controlled_by(self.owner.uid):
+            return ""
+        manager = self.wanted_session_manager.read(pod)
+        return incarnation_of(
+            manager,
+            self.wanted_session_manager.store_of(manager, self.claims.known([self.wanted_session_manager.claim])),
+        )
+
+    @property
+    def superseded(self) -> bool:
+        """Whether the FlameCluster is gone or has another generation than this pass."""
+        newest = self.stores.flame_clusters.get(*self.owner.key)
+        return newest is None or (newest.uid, newest.metadata.generation) != (self.owner.uid, self._generation)
+
+    # --- Reads past the cache
+
+    async def read(self, resource: Resource[T], name: str) -> T | None:
+        """Read an object and return what is kept of it; None when it does not exist."""
+        try:
+            return bounded(await self.client.get(resource, self.owner.namespace, name))
+        except NotFoundError as error:
+            if not error.of_object:
+                raise
+            return None
+        except REFUSALS as error:
+            raise RefusedError.of(error) from error
+
+    async def refresh(self, resource: Resource[T], name: str) -> T | None:
+        """Read an object and update the store, because the watch may be late or may not show an object without its label.
+
+        Returns:
+            The object; None when it does not exist.
+        """
+        store = self.stores.of(resource)
+        # Before the read, because a watch event that arrives during the read may be newer than the response.
+        before = store.before_request(self.owner.namespace, name)
+        found = await self.read(resource, name)
+        if found is not None:
+            self.check_age(resource, before, found)
+        if before.obj is not None and (found is None or found.uid != before.obj.uid):
+            store.absorb_deletion(before.obj, None)
+        if found is not None:
+            store.absorb(found)
+        return found
+
+    def check_age(self, resource: Resource[T], before: Known[T], answer: T, *, created: bool = False) -> None:
+        """Reject an answer that is older than the store was before the request, and have everything listed again.
+
+        Args:
+            before: What the store knew before the request was sent.
+
+        Raises:
+            OutdatedAnswerError: The answer is older.
+        """
+        store = self.stores.of(resource)
+        if how := outdated(before, answer, created=created) or store.overlooked(before, [answer]):
+            self._reject(resource, how)
+        if before.obj is not None and store.differs_at_its_version(before.obj, answer):
+            self.stores.doubts.report(f'{resource.kind} "{answer.name}" changed without a new resourceVersion')
+
+    def _reject(self, resource: Resource[T], how: str) -> NoReturn:
+        what = f"an answer contradicts the cache: {resource.kind} {how}"
+        self.stores.doubts.report(what)
+        raise OutdatedAnswerError(what)
+
+    async def read_claims(self) -> None:
+        """Read the claims that Pods mount and that the watch does not show, if that is due; see `ClaimReads.read_due`."""
+        await self.claims.read_due(self.observe(), self.writes_in_flight)
+
+    async def read_detached(self, deleted: Collection[str]) -> None:
+        """Read the executors that vanished since the last look; see `DetachedExecutors.read`."""
+        read = partial(self.read, PODS)
+        await self.detached.read(self.observe(), deleted, read, self.writes_in_flight, self.clock.monotonic())
+
+    async def confirm_claims(self, pods: Iterable[PodView]) -> None:
+        """Read the claims of Pods that are about to be deleted; see `ClaimReads.confirm`."""
+        await self.claims.confirm(pods, self.writes_in_flight)
+
+    async def _read_claim(self, name: str) -> PersistentVolumeClaimView | None:
+        known = self.stores.claims.get(self.owner.namespace, name)
+        return await (self.read(CLAIMS, name) if known is None else self.refresh(CLAIMS, name))
+
+    async def refresh_cluster(self) -> FlameClusterView | None:
+        """Read the FlameCluster; None when it is gone or was recreated."""
+        cluster = await self.refresh(FLAME_CLUSTERS, self.owner.name)
+        return cluster if cluster is not None and cluster.uid == self.owner.uid else None
+
+    async def read_spec(self, cluster: FlameClusterView) -> FlameClusterView:
+        """Read the FlameCluster with its whole spec, which the store may leave out or may have as another CRD reads it.
+
+        Raises:
+            ConflictError: The spec has changed since; the store has the change.
+        """
+        store = self.stores.flame_clusters
+        before = store.before_request(cluster.namespace, cluster.name)
+        found = await self.read(WHOLE_FLAME_CLUSTERS, cluster.name)
+        if found is not None and _spec_version(found) == _spec_version(cluster):
+            return found
+        if before.obj is not None and (found is None or found.uid != before.obj.uid):
+            store.absorb_deletion(before.obj, None)
+        if found is not None:
+            await self.refresh_cluster()
+        raise ConflictError(409, "Conflict", "the spec changed before it was read")
+
+    async def refresh_pods(self) -> None:
+        """List the FlameCluster's Pods, and read known Pods that the list lacks.
+
+        Raises:
+            OutdatedAnswerError: The list has a Pod that the watch should have brought before.
+        """
+        owner, store = self.owner, self.stores.pods
+        before, present = store.before_request(owner.namespace), {pod.uid: pod for pod in store.by_index(owner.key)}
+        ours = {uid: pod for uid, pod in present.items() if pod.controlled_by(owner.uid)}
+        items: list[PodView] = []
+        version, selector = "", f"{CLUSTER_LABEL}={owner.name}"
+        try:
+            async for page in list_pages(self.client, PODS, owner.namespace, label_selector=selector):
+                items += map(store.known, page.items)
+                version = page.resource_version
+        except REFUSALS as error:
+            raise RefusedError.of(error) from error
+        if how := store.overlooked(before, items, present):
+            self._reject(PODS, how)
+        for pod in items:
+            ours.pop(pod.uid, None)
+        store.absorb_list(items, version, owner.namespace, owner.key)
+        # The others are gone, or their label has changed.
+        self._unknown_writes |= {pod.name for pod in ours.values()}
+        await self.resolve_unknown_writes()
+
+    async def resolve_unknown_writes(self) -> None:
+        """Read the Pods whose last create or delete has an unknown outcome, before they are counted.
+
+        After an interruption, requests may succeed before the watch does. Without this read, a Pod that was created would be
+        created again under another name, and a Pod that was deleted would count as ready.
+        """
+
+        async def resolve(name: str) -> None:
+            await self.refresh(PODS, name)
+            self._unknown_writes.discard(name)
+
+        if not self._unknown_writes:
+            return
+        result = await in_parallel(sorted(self._unknown_writes), self.writes_in_flight, resolve)
+        if result.errors:
+            raise result.errors[0]
+
+
+def _spec_version(cluster: FlameClusterView) -> tuple[str, int, bytes]:
+    return cluster.uid, cluster.metadata.generation, cluster.spec_digest

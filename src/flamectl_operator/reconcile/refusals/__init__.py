@@ -1,0 +1,1 @@
+"""What the API server refuses, and what to do about it."""

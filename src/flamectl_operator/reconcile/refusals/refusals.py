@@ -1,0 +1,218 @@
+"""Refusals of the API server, and the joined error of a step that does several things."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Awaitable, Callable, Sequence
+from decimal import Decimal
+
+from flamectl_operator.api.quantity import amount
+from flamectl_operator.desired.field_paths import as_manifested, authored_metadata
+from flamectl_operator.desired.pod_template import ComponentTemplate
+from flamectl_operator.kube.errors import (
+    AlreadyExistsError,
+    ApiError,
+    BadRequestError,
+    ForbiddenError,
+    InvalidError,
+    KubernetesError,
+)
+from flamectl_operator.kube.pod_views import ContainerResources, PodView
+from flamectl_operator.reconcile.refusals.remedies import (
+    ADMISSION_DENIED,
+    MISSING,
+    NO_QUOTA,
+    PERMISSION_DENIED,
+    POD_SECURITY,
+    POLICY,
+    QUOTA_EXCEEDED,
+    REJECTED,
+    remedy,
+)
+from flamectl_operator.runtime.outcome import Outcome, blocked
+from flamectl_operator.runtime.text import LONGEST_MESSAGE, one_line
+
+#: Errors that do not go away by themselves.
+REFUSALS = (ForbiddenError, InvalidError, BadRequestError)
+
+#: The words before the cause, which the component in front of the message tells already.
+_PREAMBLE = re.compile(r"^pods \"[^\"]*\" is forbidden: ")
+#: The binding of a policy, which says nothing more.
+_BINDING = re.compile(r"(AdmissionPolicy '[^']*') with binding '[^']*'")
+#: The words of Kyverno and GKE before the cause, which would take its room.
+_BEFORE_CAUSE = re.compile(
+    r"resource \S+ was blocked due to the following policies:?\s*|(?<=')validation (?:error|failure): "
+    r"|GKE Warden rejected the request because it violates one or more constraints\.\s*Violations details: "
+)
+#: A field of an object as Kyverno names it: `/spec/containers/0/resources/`.
+_POINTER = re.compile(r"(?<=at path )/(spec|metadata)/([\w./~-]+?)/?(?=['\s]|$)")
+_INDEX, _BRACKETS = re.compile(r"(?<=/)\d+(?=/|$)"), r"[\g<0>]"
+#: The requests of a Pod, what others use, and the bounds of a quota, as far as it lacks them: `requested: pods=1, used: pods=3,
+#: limited: pods=3`.
+_AMOUNTS = re.compile(r"requested: (\S+), used: (\S+), limited: (\S+)")
+_AMOUNT = re.compile(r"(?<![\w./-])([\w./-]+)=([\w.]+)")
+#: Several complaints about one object, and the begin of each but the first. Kubernetes tells those about resources in any order.
+_COMPLAINTS = re.compile(r"(?:forbidden|invalid): \[")
+_NEXT_COMPLAINT = re.compile(r", (?=(?:spec|metadata)\.|(?:maximum|minimum) |[\w./-]+ max limit to request )")
+#: A peer of the second rule of a NetworkPolicy, which has the clients of the FlameCluster.
+_CLIENT = re.compile(r"\bspec\.ingress\[1\]\.from(\[\d+\])")
+#: The most characters of an advice, so that a message has room for the cause.
+LONGEST_ADVICE = 240
+_PERMISSION = re.compile(r"\bUser \"[^\"]*\" cannot |can't set finalizers on|\(RBAC\)|attempting to grant RBAC")
+
+
+class RefusedError(Exception):
+    """The API server refuses a write that cannot succeed until a person changes something.
+
+    Args:
+        reason: One CamelCase word for the `Degraded` condition.
+        message: The server's own text and the remedy.
+    """
+
+    def __init__(self, reason: str, message: str) -> None:
+        super().__init__(message)
+        self.reason = reason
+
+    @classmethod
+    def of(cls, error: ApiError, template: ComponentTemplate | None = None) -> RefusedError:
+        """Return the refusal for an error of the API server.
+
+        Args:
+            template: The template of the Pod that is refused; None for another object.
+        """
+        words = str(error) if template is None else as_manifested(str(error), template.manifest["spec"])
+        reason = _reason(error, words)
+        # The advice stays whole if it can, because it says what to do. It may name each of many containers and resources.
+        advice = one_line(remedy(reason, words, template), LONGEST_ADVICE)
+        room = LONGEST_MESSAGE - len(advice) - len(" ()")
+        words = _POINTER.sub(_dotted, _BEFORE_CAUSE.sub("", words)) if reason == ADMISSION_DENIED else words
+        cause = _CLIENT.sub(r"spec.networkPolicy.clients\1", _BINDING.sub(r"\1", _sorted(words)))
+        # Among the metadata of another object only the common ones come from an author.
+        cause = template.explain(_PREAMBLE.sub("", cause)) if template is not None else authored_metadata(cause)
+        return cls(reason, f"{one_line(cause, room)} ({advice})")
+
+    @property
+    def outcome(self) -> Outcome:
+        """The outcome that reports the refusal to users."""
+        return blocked(self.reason, str(self))
+
+
+def _dotted(pointer: re.Match[str]) -> str:
+    """Return the path of a field as the API server writes it."""
+    part, rest = pointer.groups()
+    kind, _, key = rest.partition("/")
+    if part == "metadata" and key:
+        return f"metadata.{kind}[{key}]"
+    return f"{part}.{_INDEX.sub(_BRACKETS, rest).replace('/[', '[').replace('/', '.')}"
+
+
+def _sorted(words: str) -> str:
+    """Return a text with its complaints in an order that does not change."""
+    begin = _COMPLAINTS.search(words)
+    if begin is None or not words.endswith("]"):
+        return words
+    return f"{words[: begin.end()]}{', '.join(sorted(_NEXT_COMPLAINT.split(words[begin.end() : -1])))}]"
+
+
+def _reason(error: ApiError, words: str) -> str:
+    if isinstance(error, ForbiddenError) and (error.quota or MISSING.search(words) or NO_QUOTA.search(words)):
+        return QUOTA_EXCEEDED
+    if "violates PodSecurity" in words:
+        return POD_SECURITY
+    if POLICY.search(words):
+        return ADMISSION_DENIED
+    if isinstance(error, ForbiddenError):
+        return PERMISSION_DENIED if _PERMISSION.search(words) else ADMISSION_DENIED
+    return REJECTED
+
+
+def never_admits(error: ApiError) -> bool:
+    """Return whether a quota refuses a Pod that asks for more than the quota has, whatever else ends."""
+    asked, _, most = _amounts(error)
+    return any(amount(quantity) > amount(most[name]) for name, quantity in asked.items() if name in most)
+
+
+def exceeds_without(error: ApiError, pod: PodView) -> bool:
+    """Return whether a quota would refuse a Pod even if another one that runs now were gone, as far as that is known."""
+    asked, used, most = _amounts(error)
+    return not pod.spec.init_containers and any(
+        amount(quantity) + amount(used[name]) - _use(pod, name) > amount(most[name])
+        for name, quantity in asked.items()
+        if name in used and name in most
+    )
+
+
+def _use(pod: PodView, name: str) -> Decimal:
+    """Return how much a Pod without init containers uses of what a quota counts, such as `limits.cpu` or `cpu`; at least that."""
+    if name in ("pods", "count/pods"):
+        return Decimal(1)
+    resource = name.removeprefix("limits.").removeprefix("requests.")
+    spec = pod.spec
+    members = [each.resources for each in spec.containers] + [spec.resources, ContainerResources(spec.overhead)]
+    return sum((_most(each, resource) for each in members if each is not None), Decimal(0))
+
+
+def _most(asks: ContainerResources, resource: str) -> Decimal:
+    return max(amount((each or {}).get(resource)) for each in (asks.requests, asks.limits))
+
+
+def room_helps(error: ApiError, executors: int) -> bool:
+    """Return whether the end of executors may help against the refusal by a quota.
+
+    A quota with scopes, such as a PriorityClass, may count other Pods alone. Then fewer Pods use it than there are executors.
+    """
+    _, used, _ = _amounts(error)
+    counted = next((amount(used[name]) for name in ("pods", "count/pods") if name in used), executors)
+    return counted >= executors and not never_admits(error)
+
+
+def _amounts(error: ApiError) -> list[dict[str, str]]:
+    found = _AMOUNTS.search(str(error))
+    return [dict(_AMOUNT.findall(part)) for part in (found.groups() if found is not None else ("", "", ""))]
+
+
+Failure = RefusedError | KubernetesError
+
+
+async def collect(*works: Callable[[], Awaitable[Outcome]]) -> list[Outcome]:
+    """Do several things one after the other; an error of one does not prevent the others.
+
+    Raises:
+        RefusedError: A work was refused.
+        KubernetesError: No request was refused, and one failed.
+    """
+    outcomes: list[Outcome] = []
+    errors: list[Failure] = []
+    for work in works:
+        try:
+            outcomes.append(await work())
+        except (RefusedError, KubernetesError) as error:
+            errors.append(error)
+    if errors:
+        raise primary_error(errors)
+    return outcomes
+
+
+async def collect_in_parallel(*works: Callable[[], Awaitable[Outcome]]) -> tuple[list[Outcome], list[Failure]]:
+    """Do several independent things in parallel; return the outcomes of those that did not fail, and the errors."""
+    outcomes: list[Outcome] = []
+    errors: list[Failure] = []
+    for result in await asyncio.gather(*(work() for work in works), return_exceptions=True):
+        if isinstance(result, (RefusedError, KubernetesError)):
+            errors.append(result)
+        elif isinstance(result, BaseException):
+            raise result
+        else:
+            outcomes.append(result)
+    return outcomes, errors
+
+
+def primary_error(errors: Sequence[Exception]) -> Exception:
+    """Return the error that a step with several errors raises: the first refusal, which users must see, else the first error."""
+    return next((error for error in errors if isinstance(error, RefusedError)), errors[0])
+
+
+def already_exists(plural: str, name: str) -> AlreadyExistsError:
+    """Return the error of a creation whose name is taken, for one that the API server answered otherwise."""
+    return AlreadyExistsError(409, "AlreadyExists", f'{plural} "{name}" already exists')

@@ -1,0 +1,1 @@
+"""Writes of one FlameCluster's status, and how often there is one."""

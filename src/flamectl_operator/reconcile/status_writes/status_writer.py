@@ -1,0 +1,127 @@
+"""Records in the status what a pass is about to do, and refuses to rely on fields that the installed CRD would prune."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from flamectl_operator.api.skew import changed, not_stored, with_unknown
+from flamectl_operator.api.status import ConditionType, FlameClusterStatus, State
+from flamectl_operator.kube.errors import ConflictError, NotFoundError
+from flamectl_operator.planning.spec_changes import MAX_PATHS
+from flamectl_operator.reconcile.objects.cluster_io import ClusterIO
+from flamectl_operator.reconcile.objects.outcomes import CHANGES_UNDONE
+from flamectl_operator.reconcile.status_writes.stored_status import StoredStatus
+from flamectl_operator.reconcile.stores.stores import FLAME_CLUSTERS
+from flamectl_operator.runtime.outcome import Outcome, stop
+from flamectl_operator.runtime.text import listing, shortened
+from flamectl_operator.status.conditions import ConditionWriter
+from flamectl_operator.status.durable_fields import durable_fields
+
+#: The reason of `Degraded` when the installed CRD cannot store the durable fields.
+OUTDATED_CRD = "OutdatedCRD"
+#: Seconds until an outdated CRD is checked again, because no event reports its update.
+CRD_RECHECK_SECONDS = 15.0
+_UPDATE = "`flamectl-operator crd | kubectl apply --server-side --force-conflicts -f -`"
+
+
+class StatusWriter(StoredStatus):
+    """Writes the status of one FlameCluster, and stops a pass that could not remember what it is about to do."""
+
+    def __init__(self, io: ClusterIO) -> None:
+        super().__init__(io)
+        #: Why nothing is done, because not all durable fields were stored; None while all are.
+        self._not_stored: Outcome | None = None
+
+    async def record(self, status: FlameClusterStatus) -> Outcome | None:
+        """Write a status whose durable fields must be stored before the pass acts on them.
+
+        When the installed CRD does not declare all of them, the pass must not act: executor names would be used twice after the
+        next restart, failures would not be counted, and a suspension could be reversed half-way.
+
+        Returns:
+            The reason why the pass must stop; None when everything is stored.
+        """
+        before = self.stored
+        if self._not_stored is not None and not await self._would_be_stored(status):
+            return self._not_stored
+        if (deferral := await self.write(status)) is not None:
+            return _stopped_by(deferral)
+        if durable_fields(self.stored) == durable_fields(status):
+            self._not_stored = None
+            return None
+        return await self._record_not_stored(before, status)
+
+    async def refuse_spec(self, fields: Sequence[str]) -> Outcome:
+        """Write that the spec reads differently although nobody changed it; return why the pass must stop.
+
+        A process that has just started may know only components. An earlier message about this generation then stays.
+        """
+        before, generation = self.stored, self.cluster.metadata.generation
+        known = any((each.reason, each.observed_generation) == (OUTDATED_CRD, generation) for each in before.conditions)
+        message = before.message if known and before.message else shortened(_refused_spec_message(fields, generation))
+        stopped = await self._refuse(before, stop(OUTDATED_CRD, message, CRD_RECHECK_SECONDS))
+        # No event reports that the CRD was updated, after which the spec may read as before.
+        await self._io.refresh(FLAME_CLUSTERS, self._io.owner.name)
+        return stopped
+
+    async def _record_not_stored(self, before: FlameClusterStatus, status: FlameClusterStatus) -> Outcome:
+        """Write back the previous values with the reason, because only a part was stored; return why the pass must stop."""
+        refusal = self._why_not_stored(status)
+        stopped = await self._refuse(before, refusal)
+        if stopped is refusal:
+            self._not_stored = refusal
+        return stopped
+
+    async def _refuse(self, before: FlameClusterStatus, outcome: Outcome) -> Outcome:
+        writer = ConditionWriter(before.conditions, self.cluster.metadata.generation, self._io.clock.now())
+        degraded = writer.make(ConditionType.DEGRADED, outcome.reason, outcome.message, status=True)
+        refusal = {
+            "state": before.state or State.PENDING,
+            "reason": outcome.reason,
+            "message": outcome.message,
+            "conditions": writer.merge([degraded]),
+        }
+        if (deferral := await self.write(before.model_copy(update=refusal))) is not None:
+            return _stopped_by(deferral)
+        return outcome
+
+    async def _would_be_stored(self, status: FlameClusterStatus) -> bool:
+        """Return whether a dry run stores all durable fields, because the CRD has been updated."""
+        metadata = self.cluster.metadata
+        body = self._body(with_unknown(status.to_wire(), self.cluster.status))
+        try:
+            answer = await self._io.client.dry_run_replace_status(
+                FLAME_CLUSTERS, metadata.namespace, metadata.name, body
+            )
+        except (ConflictError, NotFoundError):
+            return False
+        return durable_fields(FlameClusterStatus.from_wire(answer.status)) == durable_fields(status)
+
+    def _why_not_stored(self, status: FlameClusterStatus) -> Outcome:
+        """Name the fields that the installed CRD drops, or else those that were stored with another value."""
+        wire, stored = status.to_wire(), self.cluster.status
+        if dropped := set(not_stored(wire, stored)):
+            fields = ", ".join(sorted(dropped))
+            message = (
+                f"The installed CRD is older than the operator and does not store {fields}; the operator changes nothing until"
+                f" the CRD is updated: {_UPDATE}"
+            )
+            return stop(OUTDATED_CRD, message, CRD_RECHECK_SECONDS)
+        fields = listing(sorted(changed(wire, stored)), MAX_PATHS)
+        message = (
+            f"A webhook changes {fields} when the operator writes it; the operator changes nothing until the webhook is"
+            " corrected, because the status could not tell what the operator did"
+        )
+        return stop(CHANGES_UNDONE, message, CRD_RECHECK_SECONDS)
+
+
+def _refused_spec_message(fields: Sequence[str], generation: int) -> str:
+    return (
+        f"Under the installed CRD {listing(fields, MAX_PATHS)} reads differently, although nobody changed generation"
+        f" {generation}. The operator changes nothing until the spec is changed. Update the CRD: {_UPDATE}, and apply the"
+        " manifest again"
+    )
+
+
+def _stopped_by(deferral: Outcome) -> Outcome:
+    return stop(deferral.reason, deferral.message, deferral.delay)

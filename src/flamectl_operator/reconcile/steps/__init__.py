@@ -1,0 +1,1 @@
+"""The contract of a step, and the work that several steps share."""

@@ -1,0 +1,132 @@
+"""A Pod with a fixed name: created when the name is free, found when a user removed its label.
+
+The watch shows labelled Pods only. A create that answers AlreadyExists is followed by a read, which tells a foreign Pod from one
+that only lacks its label.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from flamectl_operator.api.constants import CLUSTER_LABEL
+from flamectl_operator.desired import names
+from flamectl_operator.desired.pod_template import ComponentTemplate
+from flamectl_operator.kube.errors import AlreadyExistsError
+from flamectl_operator.kube.pod_views import PodView
+from flamectl_operator.kube.resources import PODS
+from flamectl_operator.planning.patches import object_cache_repair, session_manager_repair
+from flamectl_operator.reconcile.objects import outcomes
+from flamectl_operator.reconcile.reconcile_pass import Pass
+from flamectl_operator.runtime.outcome import DONE, Outcome
+
+
+@dataclass(frozen=True)
+class NamedPod:
+    """A Pod that is wanted under a fixed name.
+
+    Args:
+        repair: Returns the merge patch that restores the Pod's labels, or None.
+    """
+
+    pass_: Pass
+    name: str
+    what: str
+    event: str
+    repair: Callable[[PodView], Mapping[str, Any] | None]
+
+    async def create(self, template: ComponentTemplate, annotations: dict[str, str] | None = None) -> Outcome:
+        """Create the Pod, or find out what has its name.
+
+        Raises:
+            RefusedError: The API server refuses the Pod, or a webhook changes it beyond recognition.
+            KubernetesError: It could not be created, or that is unknown.
+        """
+        io = self.pass_.io
+        if io.superseded:
+            return outcomes.changed(0)
+        if (deferral := io.repairs.churn.hold(self.name, 1)) is not None:
+            return deferral
+        manifest = template.pod(self.name, annotations)
+        try:
+            pod = await io.create(PODS, manifest, template)
+        except AlreadyExistsError:
+            return await self._find()
+        io.events.record_normal(f"{self.event}Created", f'Created {self.what} Pod "{self.name}"')
+        self.pass_.dry_runs.check_named(template, pod, manifest)
+        # A webhook may have removed the label, and then the watch does not show the Pod.
+        return DONE if CLUSTER_LABEL in pod.labels else await self._recover(pod)
+
+    async def delete(
+        self,
+        pod: PodView,
+        why: str,
+        *,
+        forced: bool = False,
+        unchanged: bool = False,
+        still_due: Callable[[], bool] = lambda: True,
+    ) -> Outcome:
+        """Delete the Pod, without asking its node if that is `forced`; see `ClusterIO.delete` for the rest."""
+        io, grace = self.pass_.io, 0 if forced else None
+        if not await io.delete(PODS, pod, grace_period_seconds=grace, unchanged=unchanged, still_due=still_due):
+            return outcomes.changed()
+        how = "Force-deleted" if forced else "Deleted"
+        io.events.record_normal(f"{self.event}Deleted", f'{how} {self.what} Pod "{pod.name}": {why}')
+        return DONE
+
+    async def find_unlabelled(self, otherwise: Outcome) -> Outcome:
+        """Read the Pod by its name although none is wanted yet, because it may exist without its label."""
+        pod = await self.pass_.io.refresh(PODS, self.name)
+        if pod is not None and pod.controlled_by(self.pass_.io.owner.uid):
+            return await self._recover(pod)
+        return otherwise
+
+    async def restore_labels(self, pod: PodView) -> Outcome:
+        """Restore the Pod's labels."""
+        io, changes = self.pass_.io, self.repair(pod)
+        if changes is None:
+            return outcomes.changed()
+        if (deferral := io.repairs.admit(PODS, pod.name, {})) is not None:
+            return deferral
+        repaired = await io.patch(PODS, pod.name, changes)
+        if repaired is None:
+            return outcomes.changed()
+        if (left := self.repair(repaired)) is not None:
+            return io.repairs.undone(PODS, pod.name, left)
+        if "labels" in changes["metadata"] and not io.repairs.record(PODS, pod.name, pod):
+            io.events.record_normal(f"{self.event}Repaired", f'Restored labels of Pod "{pod.name}"')
+        return DONE
+
+    async def _find(self) -> Outcome:
+        """Look at the Pod that has the name and that the watch does not show: it is foreign, or lacks its label."""
+        pod = await self.pass_.io.refresh(PODS, self.name)
+        if pod is None:
+            return outcomes.changed()
+        if not pod.controlled_by(self.pass_.io.owner.uid):
+            return outcomes.name_taken(self.pass_.io.owner, PODS, pod)
+        return await self._recover(pod)
+
+    async def _recover(self, pod: PodView) -> Outcome:
+        """Restore the label of a Pod that the watch does not show."""
+        outcome = await self.restore_labels(pod)
+        # If a user keeps removing the label, there is no event.
+        return outcomes.changed(outcomes.TAKEN_NAME_RECHECK_SECONDS) if outcome is DONE else outcome
+
+
+def named_session_manager(pass_: Pass) -> NamedPod:
+    """Return the Pod of the session manager."""
+
+    def repair(pod: PodView) -> Mapping[str, Any] | None:
+        return session_manager_repair(pod, pass_.observe(), pass_.effective)
+
+    return NamedPod(pass_, names.session_manager(pass_.io.owner.name), "session manager", "SessionManager", repair)
+
+
+def named_object_cache(pass_: Pass, name: str) -> NamedPod:
+    """Return the Pod of an object cache."""
+
+    def repair(pod: PodView) -> Mapping[str, Any] | None:
+        return object_cache_repair(pod, pass_.io.owner, pass_.effective)
+
+    return NamedPod(pass_, name, "object cache", "ObjectCache", repair)

@@ -1,0 +1,108 @@
+"""The stores that the operator keeps equal to the API server, one per resource, and what session managers said."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, TypeVar
+
+from flamectl_operator.api.constants import API_VERSION, CLUSTER_LABEL, KIND, PLURAL
+from flamectl_operator.flame.watcher import Flame
+from flamectl_operator.kube.cache.changes import ChangeCount
+from flamectl_operator.kube.cache.contradictions import Doubts
+from flamectl_operator.kube.cache.index import Key
+from flamectl_operator.kube.cache.store import Store
+from flamectl_operator.kube.pod_views import PodView
+from flamectl_operator.kube.resources import CLAIMS, CONFIG_MAPS, NETWORK_POLICIES, PODS, SERVICES, Resource
+from flamectl_operator.kube.views import KubernetesObject, PersistentVolumeClaimView
+from flamectl_operator.observed.flame_cluster import FlameClusterView, WholeFlameClusterView
+from flamectl_operator.planning import children
+from flamectl_operator.reconcile.stores.claim_reservations import ClaimReservations
+from flamectl_operator.reconcile.stores.transform import (
+    bounded,
+    bounded_config_map,
+    bounded_network_policy,
+    bounded_pod,
+    bounded_service,
+)
+from flamectl_operator.runtime.slow_start import Acceptances
+
+T = TypeVar("T", bound=KubernetesObject)
+
+FLAME_CLUSTERS: Resource[FlameClusterView] = Resource(API_VERSION, KIND, PLURAL, FlameClusterView)
+#: The same with their large specs, which no store holds.
+WHOLE_FLAME_CLUSTERS: Resource[WholeFlameClusterView] = Resource(API_VERSION, KIND, PLURAL, WholeFlameClusterView)
+#: The resources of children that are watched.
+CHILDREN: tuple[Resource[Any], ...] = (PODS, CLAIMS, *dict.fromkeys(child.resource for child in children.CHILDREN))
+#: Children that are found by their FlameCluster, because they may have any name.
+_INDEXED = frozenset({PODS, CLAIMS})
+#: The functions that reduce children whose content users can make large; `bounded` reduces all others.
+_BOUNDED: dict[Resource[Any], Callable[[Any], Any]] = {
+    CONFIG_MAPS: bounded_config_map,
+    NETWORK_POLICIES: bounded_network_policy,
+    PODS: bounded_pod,
+    SERVICES: bounded_service,
+}
+
+
+@dataclass(frozen=True)
+class Stores:
+    """The stores, which watches and the responses to the operator's own writes keep current."""
+
+    flame_clusters: Store[FlameClusterView]
+    children: Mapping[str, Store[Any]]
+    #: The changes of all stores with child objects: while their number is the same, all children are.
+    changes: ChangeCount
+    flame: Flame
+    claim_reservations: ClaimReservations = field(default_factory=ClaimReservations)
+    doubts: Doubts = field(default_factory=Doubts)
+    #: Namespaces in which executors were created lately, and for which FlameCluster.
+    executors_accepted: Acceptances = field(default_factory=Acceptances)
+
+    @classmethod
+    def empty(cls, flame: Flame | None = None) -> Stores:
+        """Return empty stores. Pods and claims are indexed by the FlameCluster in their label.
+
+        Args:
+            flame: The knowledge about the session managers; None when they are not polled.
+        """
+        changes = ChangeCount()
+        return cls(
+            flame_clusters=Store(transform=bounded),
+            children={
+                each.kind: Store(
+                    _cluster_of if each in _INDEXED else lambda _child: None,  # found by its name
+                    selects=lambda child: CLUSTER_LABEL in child.labels,  # as the watches do
+                    transform=_BOUNDED.get(each, bounded),
+                    changes=changes,
+                )
+                for each in CHILDREN
+            },
+            changes=changes,
+            flame=flame or Flame(),
+        )
+
+    def of(self, resource: Resource[T]) -> Store[T]:
+        """Return the store of a resource.
+
+        Raises:
+            KeyError: No store holds this resource.
+        """
+        return self.flame_clusters if resource is FLAME_CLUSTERS else self.children[resource.kind]  # type: ignore[return-value]
+
+    @cached_property
+    def pods(self) -> Store[PodView]:
+        """The store of Pods."""
+        return self.of(PODS)
+
+    @cached_property
+    def claims(self) -> Store[PersistentVolumeClaimView]:
+        """The store of PersistentVolumeClaims."""
+        return self.of(CLAIMS)
+
+
+def _cluster_of(child: KubernetesObject) -> Key | None:
+    """Return the key of the FlameCluster whose label an object carries."""
+    name = child.labels.get(CLUSTER_LABEL)
+    return None if name is None else (child.namespace, name)

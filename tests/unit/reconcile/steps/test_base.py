@@ -1,0 +1,44 @@
+"""Steps that carry out a part of the plan."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, cast
+
+from flamectl_operator.planning.cluster_plan import ClusterPlan
+from flamectl_operator.planning.part import Part
+from flamectl_operator.reconcile.reconcile_pass import Pass
+from flamectl_operator.reconcile.steps.base import PlannedStep
+from flamectl_operator.runtime.outcome import wait
+
+
+@dataclass(frozen=True)
+class _Part(Part):
+    deletes: bool = False
+
+    @property
+    def locked(self) -> bool:
+        return self.deletes
+
+
+class _Step(PlannedStep[_Part]):
+    def part(self, plan: ClusterPlan, /) -> _Part:
+        return cast("_Part", plan)
+
+
+class _SlowLock:
+    """A pass in which a plan is out of date by the time that the lock is taken."""
+
+    def __init__(self, before: _Part, after: _Part) -> None:
+        self.plan: Any = before
+        self._after = after
+
+    async def confirm_lock(self) -> None:
+        self.plan = self._after
+
+
+async def test_step_waits_for_what_the_plan_waits_for_after_the_lock_was_taken() -> None:
+    asking = wait("AskingSessionManager", "", 0.5)
+    slow = _SlowLock(_Part(deletes=True), _Part(waits=(asking,)))
+
+    assert await _Step().run(cast("Pass", slow)) == asking
