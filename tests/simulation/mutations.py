@@ -43,39 +43,43 @@ from flamectl_operator.observed.executor import Executor
 from flamectl_operator.observed.flame_cluster import FlameClusterView
 from flamectl_operator.observed.group import ObservedGroup
 from flamectl_operator.planning import (
-    autoscaling,
-    budget,
     children,
-    claims,
     cluster_plan,
     deletion,
-    drain,
-    failure_counts,
-    failure_resets,
-    lost_nodes,
-    object_cache,
     outdated_crd,
     parts,
     patches,
     planned_group,
-    protection,
     registration,
+)
+from flamectl_operator.planning.cluster_plan import ClusterPlan
+from flamectl_operator.planning.comparison import Comparison
+from flamectl_operator.planning.effective import (
+    autoscaling,
+    budget,
+    failure_counts,
+    failure_resets,
+    session_manager_update,
+)
+from flamectl_operator.planning.effective import effective_spec as effective
+from flamectl_operator.planning.effective.effective_group import EffectiveGroup
+from flamectl_operator.planning.effective.effective_spec import EffectiveSpec, config_generation
+from flamectl_operator.planning.effective.replacement_backoff import ReplacementBackoff
+from flamectl_operator.planning.group_comparison import GroupComparison
+from flamectl_operator.planning.lock import HeldByOther
+from flamectl_operator.planning.parts import DrainReason
+from flamectl_operator.planning.planners import (
+    claims,
+    drain,
+    lost_nodes,
+    object_cache,
+    protection,
     replacement,
     rollout,
     scale,
     session_manager,
-    session_manager_update,
 )
-from flamectl_operator.planning import effective_spec as effective
-from flamectl_operator.planning.cluster_plan import ClusterPlan
-from flamectl_operator.planning.comparison import Comparison
-from flamectl_operator.planning.effective_group import EffectiveGroup
-from flamectl_operator.planning.effective_spec import EffectiveSpec, config_generation
-from flamectl_operator.planning.group_comparison import GroupComparison
-from flamectl_operator.planning.lock import HeldByOther
-from flamectl_operator.planning.parts import DrainReason
-from flamectl_operator.planning.replacement import Accepted
-from flamectl_operator.planning.replacement_backoff import ReplacementBackoff
+from flamectl_operator.planning.planners.replacement import Accepted
 from flamectl_operator.process import rehearsal, replica
 from flamectl_operator.process.rehearsal import Rehearsal
 from flamectl_operator.reconcile import cluster_state, reconcile_pass, spec_renderer

@@ -53,12 +53,12 @@ from flamectl_operator.observed.cluster import ObservedCluster
 from flamectl_operator.observed.executor import Executor
 from flamectl_operator.observed.flame_cluster import FlameClusterView
 from flamectl_operator.observed.views import Views
-from flamectl_operator.planning.autoscaling import Scaling
 from flamectl_operator.planning.cluster_plan import ClusterPlan, PassFacts
-from flamectl_operator.planning.effective_group import EffectiveGroup
-from flamectl_operator.planning.effective_spec import EffectiveSpec
-from flamectl_operator.planning.idle import IN_USE, Idleness
-from flamectl_operator.planning.replacement_backoff import ReplacementBackoff
+from flamectl_operator.planning.effective.autoscaling import Scaling
+from flamectl_operator.planning.effective.effective_group import EffectiveGroup
+from flamectl_operator.planning.effective.effective_spec import EffectiveSpec
+from flamectl_operator.planning.effective.idle import IN_USE, Idleness
+from flamectl_operator.planning.effective.replacement_backoff import ReplacementBackoff
 from flamectl_operator.runtime.clock_reading import ClockReading
 from flamectl_operator.settings.model import FlameSettings
 

@@ -194,7 +194,7 @@ def forks() -> Iterator[subprocess.Popen[str]]:
         pytest.param("flamectl_operator.planning.lock:MAX_LOCK_DURATION", _UNBOUNDED, "tests/unit/planning/test_lock.py",
             id="the time of a deletion lock"),
         pytest.param("flamectl_operator.observed.executor_mark:Marks.is_invalid", "lambda *_: False",
-            "tests/unit/planning/test_rollout.py::test_executors_whose_mark_somebody_changed_stay_and_get_it_back",
+            "tests/unit/planning/planners/test_rollout.py::test_executors_whose_mark_somebody_changed_stay_and_get_it_back",
             id="trust in marks that anybody may edit"),
         pytest.param("flamectl_operator.process.monitoring.steering:Steering.turn_away", "lambda *_: True",
             "tests/unit/process/monitoring/test_steering.py::test_chosen_address_is_refused_until_another_is_chosen",

@@ -17,7 +17,7 @@ from flamectl_operator.kube.resources import CONFIG_MAPS, NETWORK_POLICIES, SERV
 from flamectl_operator.kube.views import ConfigMapView, KubernetesObject, ServiceView
 from flamectl_operator.observed.cluster import ObservedCluster
 from flamectl_operator.planning import drift
-from flamectl_operator.planning.effective_spec import EffectiveSpec
+from flamectl_operator.planning.effective.effective_spec import EffectiveSpec
 
 T = TypeVar("T", bound=KubernetesObject)
 

@@ -12,22 +12,20 @@ from datetime import datetime
 from functools import cached_property
 
 from flamectl_operator.flame.knowledge import SNAPSHOT_RECHECK_SECONDS
-from flamectl_operator.planning.claims import plan_claims
 from flamectl_operator.planning.comparison import Comparison
-from flamectl_operator.planning.drain import plan_drain
-from flamectl_operator.planning.failure_resets import (
+from flamectl_operator.planning.effective.failure_resets import (
     executors_reset_at,
     object_caches_reset_at,
     session_manager_reset_at,
 )
-from flamectl_operator.planning.lost_nodes import lost_nodes, plan_lost_nodes
+from flamectl_operator.planning.effective.session_manager_update import update_wait
 from flamectl_operator.planning.needs import Needs, needs
-from flamectl_operator.planning.object_cache import plan_object_caches
 from flamectl_operator.planning.parts import (
     ClaimPlan,
     DrainPlan,
     LostNodesPlan,
     ObjectCachePlan,
+    ProtectionPlan,
     ReplacementsPlan,
     RolloutPlan,
     ScalePlan,
@@ -35,19 +33,22 @@ from flamectl_operator.planning.parts import (
     SessionManagerPlan,
 )
 from flamectl_operator.planning.planned_group import PlannedGroup
-from flamectl_operator.planning.prerequisites import Prerequisites
-from flamectl_operator.planning.protection import ProtectionPlan, plan_protection
-from flamectl_operator.planning.registration import registration_outcome
-from flamectl_operator.planning.replacement import (
+from flamectl_operator.planning.planners.claims import plan_claims
+from flamectl_operator.planning.planners.drain import plan_drain
+from flamectl_operator.planning.planners.lost_nodes import lost_nodes, plan_lost_nodes
+from flamectl_operator.planning.planners.object_cache import plan_object_caches
+from flamectl_operator.planning.planners.protection import plan_protection
+from flamectl_operator.planning.planners.replacement import (
     Accepted,
     plan_replacements,
     plan_session_manager_rollout,
     with_object_caches,
 )
-from flamectl_operator.planning.rollout import plan_rollout
-from flamectl_operator.planning.scale import ids_to_reserve, plan_scale
-from flamectl_operator.planning.session_manager import plan_session_manager
-from flamectl_operator.planning.session_manager_update import update_wait
+from flamectl_operator.planning.planners.rollout import plan_rollout
+from flamectl_operator.planning.planners.scale import ids_to_reserve, plan_scale
+from flamectl_operator.planning.planners.session_manager import plan_session_manager
+from flamectl_operator.planning.prerequisites import Prerequisites
+from flamectl_operator.planning.registration import registration_outcome
 from flamectl_operator.runtime.clock_reading import ClockReading
 from flamectl_operator.runtime.outcome import Outcome, wait, wait_until
 

@@ -11,9 +11,9 @@ from flamectl_operator.observed.object_cache import ObjectCache
 from flamectl_operator.observed.scheduling import unschedulable
 from flamectl_operator.planning.children import CHILDREN, CONFIG_MAP, Child
 from flamectl_operator.planning.drift import changes_content
-from flamectl_operator.planning.effective_spec import EffectiveSpec
+from flamectl_operator.planning.effective.effective_spec import EffectiveSpec
+from flamectl_operator.planning.effective.session_manager_update import stands_alone
 from flamectl_operator.planning.group_comparison import GroupComparison
-from flamectl_operator.planning.session_manager_update import stands_alone
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from flamectl_operator.kube.views import KubernetesObject
 from flamectl_operator.observed.cluster import ObservedCluster
 from flamectl_operator.observed.component import Component
 from flamectl_operator.observed.executor import Executor
-from flamectl_operator.planning.effective_group import EffectiveGroup
+from flamectl_operator.planning.effective.effective_group import EffectiveGroup
 from flamectl_operator.runtime.clock_reading import ClockReading
 from flamectl_operator.settings.model import FlameSettings
 

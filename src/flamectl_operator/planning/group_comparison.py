@@ -7,7 +7,7 @@ from functools import cached_property
 
 from flamectl_operator.observed.executor import Executor
 from flamectl_operator.observed.group import ObservedGroup
-from flamectl_operator.planning.effective_group import EffectiveGroup
+from flamectl_operator.planning.effective.effective_group import EffectiveGroup
 
 
 @dataclass(frozen=True)

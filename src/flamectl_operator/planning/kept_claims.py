@@ -7,7 +7,7 @@ from flamectl_operator.kube.pod_views import PodView
 from flamectl_operator.kube.views import PersistentVolumeClaimView
 from flamectl_operator.observed.claims import PHASE_LOST
 from flamectl_operator.observed.cluster import ObservedCluster
-from flamectl_operator.planning.effective_spec import EffectiveSpec
+from flamectl_operator.planning.effective.effective_spec import EffectiveSpec
 from flamectl_operator.runtime.outcome import Outcome, blocked, wait
 from flamectl_operator.runtime.text import listing
 

@@ -9,9 +9,9 @@ from operator import attrgetter
 from flamectl_operator.observed.cluster import ObservedCluster
 from flamectl_operator.planning.children import CHILDREN
 from flamectl_operator.planning.comparison import Comparison
-from flamectl_operator.planning.drain import occupied
-from flamectl_operator.planning.effective_spec import EffectiveSpec
+from flamectl_operator.planning.effective.effective_spec import EffectiveSpec
 from flamectl_operator.planning.parts import ClaimPlan, DrainReason, ScalePlan
+from flamectl_operator.planning.planners.drain import occupied
 
 
 @dataclass(frozen=True)

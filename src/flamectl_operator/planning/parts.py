@@ -8,6 +8,7 @@ from datetime import datetime
 from enum import Enum, StrEnum
 from typing import Any
 
+from flamectl_operator.api.constants import DO_NOT_DISRUPT_ANNOTATION, SAFE_TO_EVICT_ANNOTATION
 from flamectl_operator.desired.claims import DesiredClaim
 from flamectl_operator.desired.pod_template import ComponentTemplate
 from flamectl_operator.kube.pod_views import PodView
@@ -22,6 +23,10 @@ from flamectl_operator.runtime.outcome import Outcome
 EARLIER_SESSION_MANAGER = "started under an earlier session manager"
 STALE = "no longer as specified"
 MAKE_ROOM = "the session manager needs their room"
+#: The annotations that the cluster autoscaler and Karpenter read.
+PROTECTION = {SAFE_TO_EVICT_ANNOTATION: "false", DO_NOT_DISRUPT_ANNOTATION: "true"}
+#: Annotations of a patch; None takes one off.
+AnnotationChanges = dict[str, str | None]
 
 
 @dataclass(frozen=True)
@@ -238,6 +243,26 @@ class LostNodesPlan(Part):
         """See `Part`."""
         yield from (f"release node {name}" for name in (*self.cordon, *self.release))
         yield from (f"report node {name} as lost" for name in self.report)
+
+
+@dataclass(frozen=True)
+class ProtectionPlan(Part):
+    """The executors whose annotations change.
+
+    Args:
+        patch: Executors, each with the annotations to set or to take off.
+        again: Seconds until an executor may be patched again that should be now; None when there is none.
+    """
+
+    patch: tuple[tuple[Executor, AnnotationChanges], ...] = ()
+    again: float | None = None
+
+    def lines(self) -> Iterator[str]:
+        """See `Part`."""
+        for executor, changes in self.patch:
+            protects = any(changes.get(key) == value for key, value in PROTECTION.items())
+            verb = "protect" if protects else "no longer protect"
+            yield f"{verb} {executor.name} from autoscalers of nodes"
 
 
 @dataclass(frozen=True)

@@ -27,7 +27,7 @@ from flamectl_operator.observed.cluster import ObservedCluster
 from flamectl_operator.observed.component import Component
 from flamectl_operator.observed.incarnation import first_container, is_identity
 from flamectl_operator.planning import drift
-from flamectl_operator.planning.effective_spec import EffectiveSpec
+from flamectl_operator.planning.effective.effective_spec import EffectiveSpec
 
 
 def session_manager_repair(pod: PodView, observed: ObservedCluster, effective: EffectiveSpec) -> dict[str, Any] | None:

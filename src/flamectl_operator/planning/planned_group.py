@@ -8,10 +8,10 @@ from functools import cached_property
 from flamectl_operator.observed import pods
 from flamectl_operator.observed.cluster import ObservedCluster
 from flamectl_operator.observed.executor import Executor
-from flamectl_operator.planning.budget import replacement_floor
+from flamectl_operator.planning.effective.budget import replacement_floor
+from flamectl_operator.planning.effective.unregistered import Unregistered, overdue, unregistered
 from flamectl_operator.planning.group_comparison import GroupComparison
 from flamectl_operator.planning.prerequisites import Prerequisites
-from flamectl_operator.planning.unregistered import Unregistered, overdue, unregistered
 from flamectl_operator.runtime.clock_reading import ClockReading
 
 

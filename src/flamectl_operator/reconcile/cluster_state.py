@@ -14,7 +14,7 @@ from flamectl_operator.kube.pod_views import PodView
 from flamectl_operator.observed.cluster import ObservedCluster
 from flamectl_operator.observed.flame_cluster import FlameClusterView
 from flamectl_operator.observed.incarnation import WantedSessionManager
-from flamectl_operator.planning.effective_spec import EffectiveSpec, resolve_effective_spec
+from flamectl_operator.planning.effective.effective_spec import EffectiveSpec, resolve_effective_spec
 from flamectl_operator.planning.spec_changes import SpecChanges
 from flamectl_operator.reconcile.checks.dry_run import DryRuns
 from flamectl_operator.reconcile.controller_context import ControllerContext

@@ -24,7 +24,7 @@ from flamectl_operator.observed import pods, scheduling
 from flamectl_operator.observed.cluster import ObservedCluster
 from flamectl_operator.observed.component import Component
 from flamectl_operator.observed.executor import Executor
-from flamectl_operator.planning.effective_group import EffectiveGroup
+from flamectl_operator.planning.effective.effective_group import EffectiveGroup
 from flamectl_operator.planning.registration import NOT_REGISTERED
 from flamectl_operator.reconcile.status_writes.throttle import PRECISION
 from flamectl_operator.runtime.outcome import Result

@@ -10,7 +10,7 @@ import structlog
 
 from flamectl_operator.observed.cluster import ObservedCluster
 from flamectl_operator.planning.cluster_plan import ClusterPlan, PassFacts
-from flamectl_operator.planning.effective_spec import EffectiveSpec
+from flamectl_operator.planning.effective.effective_spec import EffectiveSpec
 from flamectl_operator.planning.needs import NO_NEEDS
 from flamectl_operator.planning.outdated_crd import unwanted_changes
 from flamectl_operator.planning.spec_changes import SpecChanges

@@ -26,7 +26,7 @@ from flamectl_operator.desired.metadata import Identity
 from flamectl_operator.observed.cluster import ObservedCluster
 from flamectl_operator.observed.incarnation import stale_pod
 from flamectl_operator.observed.ownership import is_ours
-from flamectl_operator.planning.effective_spec import EffectiveSpec
+from flamectl_operator.planning.effective.effective_spec import EffectiveSpec
 from flamectl_operator.planning.group_comparison import GroupComparison
 from flamectl_operator.planning.kept_claims import claims_in_danger, claims_yet_to_retain
 from flamectl_operator.planning.needs import NO_NEEDS, Needs

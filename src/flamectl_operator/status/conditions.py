@@ -14,7 +14,7 @@ from flamectl_operator.observed.pods import NODE_NOT_REPORTING
 from flamectl_operator.observed.scheduling import UNSCHEDULABLE
 from flamectl_operator.planning.children import CHILDREN
 from flamectl_operator.planning.comparison import Comparison
-from flamectl_operator.planning.effective_spec import EffectiveSpec
+from flamectl_operator.planning.effective.effective_spec import EffectiveSpec
 from flamectl_operator.planning.needs import Needs
 from flamectl_operator.runtime.outcome import Outcome, blocked
 from flamectl_operator.runtime.text import joined

@@ -5,8 +5,8 @@ from __future__ import annotations
 from flamectl_operator.api.component_status import AutoscalingStatus
 from flamectl_operator.api.status import FlameClusterStatus, suspension_begun
 from flamectl_operator.observed.cluster import ObservedCluster
-from flamectl_operator.planning.effective_group import EffectiveGroup
-from flamectl_operator.planning.effective_spec import EffectiveSpec
+from flamectl_operator.planning.effective.effective_group import EffectiveGroup
+from flamectl_operator.planning.effective.effective_spec import EffectiveSpec
 
 _NOT_SCALED = AutoscalingStatus()
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Literal
 
 from flamectl_operator.api.status import Condition, ConditionType, FlameClusterStatus, find
-from flamectl_operator.planning.idle import suspended_itself
+from flamectl_operator.planning.effective.idle import suspended_itself
 from flamectl_operator.status.reason import IDLE_SUSPENDED
 
 EventKind = Literal["Normal", "Warning"]

@@ -15,10 +15,10 @@ from flamectl_operator.observed.cluster import ObservedCluster
 from flamectl_operator.observed.component import Component
 from flamectl_operator.observed.pods import NODE_NOT_REPORTING
 from flamectl_operator.observed.scheduling import UNSCHEDULABLE
-from flamectl_operator.planning.effective_group import EffectiveGroup
-from flamectl_operator.planning.effective_spec import EffectiveSpec
+from flamectl_operator.planning.effective.effective_group import EffectiveGroup
+from flamectl_operator.planning.effective.effective_spec import EffectiveSpec
+from flamectl_operator.planning.effective.idle import Idleness
 from flamectl_operator.planning.finalizers import held_by_finalizers
-from flamectl_operator.planning.idle import Idleness
 from flamectl_operator.planning.kept_claims import FILE_SYSTEM_RESIZE_PENDING
 from flamectl_operator.planning.needs import Needs
 from flamectl_operator.planning.registration import NOT_REGISTERED

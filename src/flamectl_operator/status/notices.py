@@ -12,9 +12,9 @@ from flamectl_operator.api.status import Condition, ConditionType
 from flamectl_operator.desired import names
 from flamectl_operator.observed.cluster import ObservedCluster
 from flamectl_operator.observed.pods import TERMINAL_PHASES
-from flamectl_operator.planning.autoscaling import LONGEST_SESSION_NAME
-from flamectl_operator.planning.effective_group import EffectiveGroup
-from flamectl_operator.planning.effective_spec import EffectiveSpec
+from flamectl_operator.planning.effective.autoscaling import LONGEST_SESSION_NAME
+from flamectl_operator.planning.effective.effective_group import EffectiveGroup
+from flamectl_operator.planning.effective.effective_spec import EffectiveSpec
 from flamectl_operator.runtime.text import date_and_time, joined, listing, one_line
 from flamectl_operator.status.reason import FOREIGN_PODS, SESSION_MANAGER_NOT_REACHABLE, SESSION_PAUSED
 

@@ -6,7 +6,7 @@ from flamectl_operator.api.component_status import CacheState, ObjectCacheStatus
 from flamectl_operator.desired.flame_config import object_cache_endpoint
 from flamectl_operator.desired.tls import cache_is_secure
 from flamectl_operator.observed.cluster import ObservedCluster
-from flamectl_operator.planning.effective_spec import EffectiveSpec
+from flamectl_operator.planning.effective.effective_spec import EffectiveSpec
 
 #: The message where the operator runs no object cache.
 NOT_RUN = "The operator runs no object cache, because spec.objectCache.image is not set"

@@ -22,7 +22,7 @@ from flamectl_operator.observed.executor import Executor
 from flamectl_operator.observed.object_cache import ObjectCache
 from flamectl_operator.observed.pod_problem import OOM_KILLED, PodProblem
 from flamectl_operator.observed.waiting import READY_TIMEOUT_SECONDS
-from flamectl_operator.planning.effective_group import EffectiveGroup
+from flamectl_operator.planning.effective.effective_group import EffectiveGroup
 from flamectl_operator.runtime.text import time_of_day
 from flamectl_operator.settings.model import FlameSettings
 from flamectl_operator.status.reason import PODS_FAILING

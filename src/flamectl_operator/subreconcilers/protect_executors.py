@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from flamectl_operator.observed.executor import Executor
-from flamectl_operator.planning.protection import Changes
+from flamectl_operator.planning.parts import AnnotationChanges
 from flamectl_operator.reconcile.objects import outcomes
 from flamectl_operator.reconcile.reconcile_pass import Pass
 from flamectl_operator.reconcile.steps.base import Subreconciler
@@ -25,7 +25,7 @@ class ProtectExecutors(Subreconciler):
             return again
         io, patched = pass_.io, list[str]()
 
-        async def write(entry: tuple[Executor, Changes]) -> None:
+        async def write(entry: tuple[Executor, AnnotationChanges]) -> None:
             executor, annotations = entry
             if not io.superseded and await io.annotate(executor.pod, annotations):
                 patched.append(executor.name)

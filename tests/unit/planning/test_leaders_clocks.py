@@ -9,8 +9,8 @@ import pytest
 from flamectl_operator.api.autoscaling import Autoscaling
 from flamectl_operator.api.component_status import AutoscalingStatus, IdleStatus
 from flamectl_operator.flame.snapshot import SessionManagerSnapshot
-from flamectl_operator.planning.autoscaling import rescale
-from flamectl_operator.planning.idle import plan_idle
+from flamectl_operator.planning.effective.autoscaling import rescale
+from flamectl_operator.planning.effective.idle import plan_idle
 from tests.unit.builders import answer, observed, session_manager, spec, told
 from tests.unit.runtime.test_server_clock import START, Machine
 

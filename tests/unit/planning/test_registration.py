@@ -15,10 +15,10 @@ from flamectl_operator.kube.pod_views import PodView
 from flamectl_operator.observed.cluster import ObservedCluster
 from flamectl_operator.observed.executor import Executor
 from flamectl_operator.planning.deletion import deletion_order
+from flamectl_operator.planning.effective.replacement_backoff import ReplacementBackoff
+from flamectl_operator.planning.effective.unregistered import overdue, unregistered
 from flamectl_operator.planning.parts import DrainReason
 from flamectl_operator.planning.registration import NOT_REGISTERED, of_no_use, stale_of_no_use
-from flamectl_operator.planning.replacement_backoff import ReplacementBackoff
-from flamectl_operator.planning.unregistered import overdue, unregistered
 from flamectl_operator.settings.model import FlameSettings
 from tests.unit.builders import (
     BOOTTIME,

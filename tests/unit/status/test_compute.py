@@ -10,9 +10,9 @@ import pytest
 from flamectl_operator.api.component_status import ExecutorManagerStatus, ObjectCacheStatus, SessionManagerStatus
 from flamectl_operator.api.status import FlameClusterStatus, Generations, find
 from flamectl_operator.kube.pod_views import PodView
-from flamectl_operator.planning.effective_spec import EffectiveSpec
+from flamectl_operator.planning.effective.effective_spec import EffectiveSpec
+from flamectl_operator.planning.effective.replacement_backoff import ReplacementBackoff, remembered
 from flamectl_operator.planning.needs import NO_NEEDS
-from flamectl_operator.planning.replacement_backoff import ReplacementBackoff, remembered
 from flamectl_operator.runtime.outcome import blocked
 from flamectl_operator.settings.model import FlameSettings
 from flamectl_operator.status.compute import StatusInput, compute_status

@@ -12,7 +12,7 @@ import pytest
 from flamectl_operator.api.constants import SESSION_MANAGER
 from flamectl_operator.api.status import Condition, ConditionType, FlameClusterStatus, Generations, suspension_begun
 from flamectl_operator.kube.pod_views import ContainerStatus, PodView
-from flamectl_operator.planning.replacement_backoff import ReplacementBackoff
+from flamectl_operator.planning.effective.replacement_backoff import ReplacementBackoff
 from flamectl_operator.runtime.outcome import Outcome, blocked, wait
 from flamectl_operator.status.conditions import (
     ConditionWriter,

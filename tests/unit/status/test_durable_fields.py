@@ -9,8 +9,8 @@ import pytest
 from flamectl_operator.api.component_status import ExecutorManagerStatus, ObjectCacheStatus, SessionManagerStatus
 from flamectl_operator.api.status import Condition, FlameClusterStatus
 from flamectl_operator.kube.pod_views import PodView
-from flamectl_operator.planning.effective_spec import EffectiveSpec
-from flamectl_operator.planning.replacement_backoff import ReplacementBackoff
+from flamectl_operator.planning.effective.effective_spec import EffectiveSpec
+from flamectl_operator.planning.effective.replacement_backoff import ReplacementBackoff
 from flamectl_operator.status.compute import StatusInput, compute_status
 from flamectl_operator.status.durable_fields import durable_fields, required_durable_fields
 from tests.unit.builders import NOW, cached, effective, executor_pod, later, observed, session_manager, terminating

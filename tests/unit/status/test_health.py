@@ -11,7 +11,7 @@ import pytest
 from flamectl_operator.api.status import FlameClusterStatus
 from flamectl_operator.kube.pod_views import PodView
 from flamectl_operator.observed.cluster import ObservedCluster
-from flamectl_operator.planning.effective_spec import EffectiveSpec
+from flamectl_operator.planning.effective.effective_spec import EffectiveSpec
 from flamectl_operator.runtime.outcome import Outcome, blocked, wait
 from flamectl_operator.runtime.text import LONGEST_MESSAGE
 from flamectl_operator.status.compute import StatusInput, compute_status

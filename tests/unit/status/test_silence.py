@@ -10,7 +10,7 @@ import pytest
 
 from flamectl_operator.api.component_status import AutoscalingStatus
 from flamectl_operator.api.status import Condition, FlameClusterStatus
-from flamectl_operator.planning.autoscaling import Scaling
+from flamectl_operator.planning.effective.autoscaling import Scaling
 from flamectl_operator.settings.model import FlameSettings
 from flamectl_operator.status.notices import Notice, silence
 from tests.unit.builders import NOW, ago, effective, merged, replicas

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from pytest_mock import MockerFixture
 
-from flamectl_operator.planning.lost_nodes import NODE_REPORT_INTERVAL_SECONDS
+from flamectl_operator.planning.planners.lost_nodes import NODE_REPORT_INTERVAL_SECONDS
 from flamectl_operator.reconcile.session_manager_io import PASS_LIMIT, READ_RATE, READS_AT_ONCE
 from flamectl_operator.subreconcilers.release_lost_nodes import ReleaseLostNodes
 from tests.unit.builders import replicas

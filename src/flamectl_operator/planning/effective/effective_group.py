@@ -1,0 +1,63 @@
+"""A group of executors as it is wanted now: its spec, adjusted by the state that the status records."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from flamectl_operator.api.update_strategy import UpdateStrategy
+from flamectl_operator.desired.cluster import DesiredGroup
+from flamectl_operator.observed.executor import Executor
+from flamectl_operator.planning.effective.autoscaling import Scaling
+from flamectl_operator.planning.effective.budget import Budget
+from flamectl_operator.planning.effective.replacement_backoff import ReplacementBackoff
+from flamectl_operator.settings.model import FlameSettings
+
+
+@dataclass(frozen=True)
+class EffectiveGroup:
+    """A group of executors as it is wanted in this pass; `scaling` is set where their number follows the demand."""
+
+    desired: DesiredGroup
+    settings: FlameSettings
+    suspended: bool
+    backoff: ReplacementBackoff
+    scaling: Scaling | None = None
+
+    def counting(self, backoff: ReplacementBackoff) -> EffectiveGroup:
+        """Return the group with these failures."""
+        return self if backoff == self.backoff else replace(self, backoff=backoff)
+
+    @property
+    def wanted_replicas(self) -> int:
+        """The number of executors that the spec or the demand asks for, also while the cluster is suspended."""
+        return self.desired.spec.replicas if self.scaling is None else self.scaling.desired
+
+    @property
+    def replicas(self) -> int:
+        """The number of wanted executors."""
+        return 0 if self.suspended else self.wanted_replicas
+
+    @property
+    def surge(self) -> int:
+        """The most executors beyond the number asked for while stale ones are replaced."""
+        strategy = self.update_strategy
+        return Budget.of(strategy, self.wanted_replicas).surge if strategy.type == "RollingUpdate" else 0
+
+    @property
+    def drain_timeout(self) -> float:
+        """Seconds that an executor gets to end its work before it is deleted."""
+        return self.desired.spec.drain.timeout_seconds
+
+    @property
+    def follows_sessions(self) -> bool:
+        """Whether sessions that begin or end change the executors: their number, or which of them are protected."""
+        return self.scaling is not None or self.desired.spec.drain.protect_busy
+
+    @property
+    def update_strategy(self) -> UpdateStrategy:
+        """The update strategy for stale executors."""
+        return self.desired.spec.update_strategy
+
+    def stale(self, executor: Executor) -> bool:
+        """Return whether an executor differs from the wanted revision."""
+        return executor.revision != self.desired.template.revision

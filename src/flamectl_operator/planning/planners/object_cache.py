@@ -1,0 +1,133 @@
+"""Decides which object caches are created, repaired, removed and replaced. There are never two of one name.
+
+Each object cache holds data of its own, and references to objects name the cache that holds them. So an object cache comes
+back under its name; surplus ones are deleted from the highest ordinal down; and stale ones are replaced one at a time. A cache
+that failed stays until its replacement is due, so that its log can be read.
+"""
+
+from __future__ import annotations
+
+from flamectl_operator.desired.claims import object_cache_claim
+from flamectl_operator.observed.cluster import ObservedCluster
+from flamectl_operator.observed.object_cache import ObjectCache
+from flamectl_operator.planning.comparison import Comparison
+from flamectl_operator.planning.deletion import MAY_WRITE, given_up_at
+from flamectl_operator.planning.effective.effective_spec import EffectiveSpec
+from flamectl_operator.planning.effective.failure_counts import object_cache_uncounted
+from flamectl_operator.planning.finalizers import awaited_end
+from flamectl_operator.planning.kept_claims import KEEPS_CLAIM
+from flamectl_operator.planning.parts import CacheRemoval, ObjectCachePlan
+from flamectl_operator.planning.patches import object_cache_repair
+from flamectl_operator.planning.planners.claims import claim_wait, has_claim
+from flamectl_operator.runtime.clock_reading import ClockReading
+from flamectl_operator.runtime.outcome import Outcome, wait, wait_until
+
+
+def plan_object_caches(compared: Comparison, now: ClockReading) -> ObjectCachePlan:
+    """Decide what to do about object caches, apart from stale ones."""
+    observed, effective = compared.observed, compared.effective
+    caches, wanted = observed.object_caches, range(effective.cache_replicas)
+    delete: list[CacheRemoval] = []
+    repair: list[ObjectCache] = []
+    waits: list[Outcome] = []
+    deferral = _replacement_wait(observed, effective, now)
+    for cache in reversed(caches.ours.values()):
+        if cache.terminating:
+            if cache.ordinal in wanted:
+                _terminating(observed, cache, effective, now, delete, waits)
+        elif cache.ordinal not in wanted:
+            delete.append(CacheRemoval(cache, "suspended" if effective.suspended else f"only {len(wanted)} wanted"))
+        elif cache.terminal:
+            if deferral is None:
+                delete.append(CacheRemoval(cache, str(cache.failure)))
+            else:
+                waits.append(deferral)
+        elif object_cache_repair(cache.pod, observed.owner, effective) is not None:
+            repair.append(cache)
+    if kept := [each for each in delete if each.cache.pod.uid in observed.must_stay]:
+        delete = [each for each in delete if each not in kept]
+        waits.append(KEEPS_CLAIM)
+    missing = tuple(each for each in wanted if each not in caches.ours and each not in caches.foreign)
+    deferral = (_creation_wait(compared) or deferral) if missing else None
+    claims = {each: object_cache_claim(observed.owner, effective.desired.spec, each) for each in missing}
+    if deferral is None and (blocked := [each for each in missing if claim_wait(observed, claims[each]) is not None]):
+        missing = tuple(each for each in missing if each not in blocked)
+        waits.append(wait("ClaimNotReady"))
+    unseen = range(effective.desired.cache_replicas) if effective.suspended else ()
+    return ObjectCachePlan(
+        create=missing if deferral is None else (),
+        read=tuple(each for each in unseen if each not in caches.ours and each not in caches.foreign),
+        repair=tuple(repair),
+        delete=tuple(delete),
+        taken=tuple(caches.foreign[ordinal] for ordinal in wanted if ordinal in caches.foreign),
+        waits=tuple(dict.fromkeys((*waits, *(() if deferral is None else (deferral,))))),
+    )
+
+
+def stale_to_replace(compared: Comparison) -> tuple[ObjectCache, ...]:
+    """Return the stale object caches that may be deleted now, after the session manager.
+
+    Those that are not ready are deleted at once, the others one at a time, the highest ordinal first, while all are ready.
+    """
+    observed = compared.observed
+    if compared.session_manager_first:
+        return ()
+    owner, spec = observed.owner, compared.effective.desired.spec
+    stale = tuple(
+        each
+        for each in compared.stale_object_caches
+        if each.pod.uid not in observed.must_stay and has_claim(observed, object_cache_claim(owner, spec, each.ordinal))
+    )
+    broken = tuple(cache for cache in stale if not cache.ready)
+    if broken or not stale:
+        return broken
+    caches = observed.object_caches.ours
+    all_ready = all(ordinal in caches and caches[ordinal].ready for ordinal in range(compared.effective.cache_replicas))
+    return stale[-1:] if all_ready else ()
+
+
+def rollout_wait(compared: Comparison) -> Outcome | None:
+    """Return how far the replacement of stale object caches is; None when none is stale."""
+    stale = len(compared.stale_object_caches)
+    if not stale:
+        return None
+    replicas, caches = compared.effective.cache_replicas, compared.observed.object_caches.ours.values()
+    current = sum(1 for each in caches if each.live and each.ordinal < replicas) - stale
+    return wait("RollingUpdate", f"rolling update: {current} of {replicas} object caches are on the current revision")
+
+
+def _replacement_wait(observed: ObservedCluster, effective: EffectiveSpec, now: ClockReading) -> Outcome | None:
+    """Return why no object cache is replaced or created yet: one failed since the pass began, or replacements keep failing."""
+    backoff, wanted = effective.object_cache_backoff, observed.object_caches.first(effective.cache_replicas)
+    if any(object_cache_uncounted(cache, backoff, effective.settings) for cache in wanted):
+        return wait("Changed", delay=0)  # the next pass counts the failure first
+    return backoff.back_off("object caches", now.wall)
+
+
+def _creation_wait(compared: Comparison) -> Outcome | None:
+    if not compared.config_map_current:
+        return wait("ConfigMapNotReady")
+    if compared.observed.session_manager_quota_refused:
+        return wait("WaitingForSessionManager")  # what the quota frees is for the session manager
+    return None
+
+
+def _terminating(
+    observed: ObservedCluster,
+    cache: ObjectCache,
+    effective: EffectiveSpec,
+    now: ClockReading,
+    delete: list[CacheRemoval],
+    waits: list[Outcome],
+) -> None:
+    """Delete a stuck terminating object cache by force, because its name blocks the replacement."""
+    until = given_up_at(observed, cache, effective.settings, now)
+    forced = cache.pod.metadata.deletion_grace_period_seconds == 0
+    message = awaited_end("Pod", cache.pod)
+    if cache.pod.claim_names:
+        waits.append(wait("Terminating", f"{message}; the operator does not force-delete it, {MAY_WRITE}"))
+        return
+    if until <= now.wall and not forced:
+        delete.append(CacheRemoval(cache, "stuck terminating", forced=True))
+        return
+    waits.append(wait("Terminating", message) if forced else wait_until("Terminating", until, now.wall, message))
