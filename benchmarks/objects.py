@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from flamectl_operator.api.validation import parse_spec
+from flamectl_operator.api.checks.validation import parse_spec
 from flamectl_operator.desired import names
 from flamectl_operator.desired.cluster import DesiredCluster
 from flamectl_operator.desired.flame_config import config_map

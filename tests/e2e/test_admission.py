@@ -10,14 +10,14 @@ from typing import Any
 import pytest
 import yaml
 
-from flamectl_operator.api import consistency
+from flamectl_operator.api.checks import consistency
+from flamectl_operator.api.checks.validation import parse_spec
 from flamectl_operator.api.constants import (
     EXECUTOR_MANAGER,
     OBJECT_CACHE,
     SESSION_MANAGER,
     WAIT_CONTAINER,
 )
-from flamectl_operator.api.validation import parse_spec
 from tests.e2e.admission import ADMISSION, LIMITED, PROTECTION, complaints, protected, refusal
 from tests.e2e.components import COMPONENTS, one_of_each
 from tests.e2e.namespace import E2ENamespace, flame_cluster

@@ -10,9 +10,9 @@ import re
 from copy import deepcopy
 from typing import TYPE_CHECKING, Any
 
+from flamectl_operator.api.checks.validation import parse_spec
 from flamectl_operator.api.crd import custom_resource_definition
 from flamectl_operator.api.problems import InvalidSpecError
-from flamectl_operator.api.validation import parse_spec
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -13,7 +13,7 @@ from tests.simulation.work import CLOCKS
 if TYPE_CHECKING:
     from collections.abc import Set as AbstractSet
 
-    from flamectl_operator.api.autoscaling import Autoscaling
+    from flamectl_operator.api.fields.autoscaling import Autoscaling
     from flamectl_operator.flame.snapshot import SessionManagerSnapshot
     from tests.simulation.check import Surroundings
     from tests.simulation.client import ModelClient

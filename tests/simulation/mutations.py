@@ -22,7 +22,7 @@ from unittest.mock import patch
 from weakref import WeakSet
 
 from flamectl_operator import operator
-from flamectl_operator.api import validation
+from flamectl_operator.api.checks import validation
 from flamectl_operator.api.constants import KIND, SESSION_MANAGER, SESSION_STORE_ANNOTATION
 from flamectl_operator.api.status import FlameClusterStatus, State
 from flamectl_operator.desired import claims as desired_claims

@@ -6,8 +6,8 @@ import functools
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from flamectl_operator.api.checks.validation import parse_spec
 from flamectl_operator.api.problems import InvalidSpecError
-from flamectl_operator.api.validation import parse_spec
 from flamectl_operator.desired.cluster import DesiredCluster
 from flamectl_operator.desired.metadata import Identity
 from flamectl_operator.desired.pod_policy import check_pod_policy

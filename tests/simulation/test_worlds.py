@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from flamectl_operator.api.validation import parse_spec
+from flamectl_operator.api.checks.validation import parse_spec
 from flamectl_operator.reconcile import spec_renderer
 from tests.simulation.faults import REQUEST_FAULTS
 from tests.simulation.objects import CLAIMS, PODS

@@ -11,6 +11,7 @@ from typing import Any, Literal, TypeVar
 
 import msgspec
 
+from flamectl_operator.api.checks.validation import parse_spec
 from flamectl_operator.api.constants import (
     CLUSTER_LABEL,
     EXECUTOR_MANAGER,
@@ -23,7 +24,6 @@ from flamectl_operator.api.constants import (
     WAIT_CONTAINER,
 )
 from flamectl_operator.api.flamecluster import FlameClusterSpec
-from flamectl_operator.api.validation import parse_spec
 from flamectl_operator.desired.cluster import DesiredCluster
 from flamectl_operator.desired.flame_config import config_map as config_map_manifest
 from flamectl_operator.desired.metadata import Identity

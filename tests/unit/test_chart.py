@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import yaml
 
-from flamectl_operator.api.validation import parse_spec
+from flamectl_operator.api.checks.validation import parse_spec
 from flamectl_operator.settings.model import OperatorConfig
 from tools import chart_readme
 from tools.chart import CHART, ROOT, WHOLE, generated

@@ -21,8 +21,8 @@ import pytest
 import structlog
 from pytest_mock import MockerFixture
 
+from flamectl_operator.api.checks.limits import MAX_SPEC_SIZE
 from flamectl_operator.api.constants import CLUSTER_LABEL
-from flamectl_operator.api.limits import MAX_SPEC_SIZE
 from flamectl_operator.kube.cache.index import Key
 from flamectl_operator.operator import Environment, Operator
 from flamectl_operator.reconcile import spec_renderer

@@ -11,7 +11,7 @@ from random import Random
 
 import msgspec
 
-from flamectl_operator.api.limits import MAX_SPEC_SIZE
+from flamectl_operator.api.checks.limits import MAX_SPEC_SIZE
 from flamectl_operator.desired.metadata import Identity
 from flamectl_operator.kube.cache.index import Key
 from flamectl_operator.kube.client import EventType, WatchEvent

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 import yaml
 
-from flamectl_operator.api.consistency import warnings
-from flamectl_operator.api.near_names import near_names
-from flamectl_operator.api.validation import parse_spec
+from flamectl_operator.api.checks.consistency import warnings
+from flamectl_operator.api.checks.near_names import near_names
+from flamectl_operator.api.checks.validation import parse_spec
 
 ROOT = Path(__file__).resolve().parents[2]
 SAMPLES = sorted((ROOT / "config" / "samples").rglob("*.yaml"))

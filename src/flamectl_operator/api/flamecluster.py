@@ -9,23 +9,23 @@ from typing import Annotated, Any, ClassVar, Literal
 from pydantic import Field
 from pydantic.alias_generators import to_camel
 
-from flamectl_operator.api.autoscaling import Autoscaling, Idle
-from flamectl_operator.api.checked_template import CheckedAgainst
-from flamectl_operator.api.client_config import ClientConfigSpec
-from flamectl_operator.api.common_metadata import CommonAnnotations, CommonLabels
-from flamectl_operator.api.container import Environment, Image, ImagePullPolicy, ResourceRequirements
-from flamectl_operator.api.drain import Drain
-from flamectl_operator.api.flame_options import Limits, Recovery, RuntimeStorage
+from flamectl_operator.api.fields.autoscaling import Autoscaling, Idle
+from flamectl_operator.api.fields.checked_template import CheckedAgainst
+from flamectl_operator.api.fields.client_config import ClientConfigSpec
+from flamectl_operator.api.fields.common_metadata import CommonAnnotations, CommonLabels
+from flamectl_operator.api.fields.container import Environment, Image, ImagePullPolicy, ResourceRequirements
+from flamectl_operator.api.fields.drain import Drain
+from flamectl_operator.api.fields.flame_options import Limits, Recovery, RuntimeStorage
+from flamectl_operator.api.fields.network_policy import NetworkPolicySpec
+from flamectl_operator.api.fields.object_cache import ObjectCacheSpec
+from flamectl_operator.api.fields.persistence import PERSISTENT_STORAGE, Persistence
+from flamectl_operator.api.fields.pod_template import ExecutorManagerPodTemplate, SessionManagerPodTemplate
+from flamectl_operator.api.fields.slot import DEFAULT as DEFAULT_SLOT
+from flamectl_operator.api.fields.slot import PATTERN_0_5, SlotText, readable_by_0_5
+from flamectl_operator.api.fields.tls import ClusterTlsSpec
+from flamectl_operator.api.fields.update_strategy import SessionManagerUpdateStrategy, UpdateStrategy
 from flamectl_operator.api.model import Atomic, Flag, Int32, Model, Text
-from flamectl_operator.api.network_policy import NetworkPolicySpec
-from flamectl_operator.api.object_cache import ObjectCacheSpec
-from flamectl_operator.api.persistence import PERSISTENT_STORAGE, Persistence
-from flamectl_operator.api.pod_template import ExecutorManagerPodTemplate, SessionManagerPodTemplate
 from flamectl_operator.api.rules import Rule
-from flamectl_operator.api.slot import DEFAULT as DEFAULT_SLOT
-from flamectl_operator.api.slot import PATTERN_0_5, SlotText, readable_by_0_5
-from flamectl_operator.api.tls import ClusterTlsSpec
-from flamectl_operator.api.update_strategy import SessionManagerUpdateStrategy, UpdateStrategy
 
 #: Executors of a manifest that says nothing about their number.
 DEFAULT_REPLICAS = 1

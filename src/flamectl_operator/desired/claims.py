@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from flamectl_operator.api.constants import OBJECT_CACHE, SESSION_MANAGER
+from flamectl_operator.api.fields.persistence import Persistence
 from flamectl_operator.api.flamecluster import FlameClusterSpec
-from flamectl_operator.api.persistence import Persistence
 from flamectl_operator.desired import names
 from flamectl_operator.desired.metadata import Identity
 

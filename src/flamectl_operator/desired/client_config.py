@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from flamectl_operator.api.client_config import ClientConfigSpec
 from flamectl_operator.api.constants import CLIENT_CONFIG_FILE
+from flamectl_operator.api.fields.client_config import ClientConfigSpec
 from flamectl_operator.desired import names
 from flamectl_operator.desired.flame_config import render
 from flamectl_operator.desired.metadata import Identity

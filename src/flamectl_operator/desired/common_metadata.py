@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from flamectl_operator.api.constants import COMMON_KEYS_ANNOTATION
+from flamectl_operator.api.fields.pod_template_rules import is_own_key
 from flamectl_operator.api.flamecluster import FlameClusterSpec
-from flamectl_operator.api.pod_template_rules import is_own_key
 from flamectl_operator.kube.views import REDUCED, KubernetesObject
 
 #: Between the keys of labels and those of annotations in the list. No key may contain it.

@@ -14,6 +14,7 @@ from typing import Any
 
 import yaml
 
+from flamectl_operator.api.checks.images import tagged_version
 from flamectl_operator.api.constants import (
     CONFIG_FILE,
     CONFIG_GENERATION_ANNOTATION,
@@ -21,9 +22,8 @@ from flamectl_operator.api.constants import (
     FRONTEND_PORT,
     OBJECT_CACHE_PORT,
 )
+from flamectl_operator.api.fields.object_cache import Eviction
 from flamectl_operator.api.flamecluster import FlameClusterSpec
-from flamectl_operator.api.images import tagged_version
-from flamectl_operator.api.object_cache import Eviction
 from flamectl_operator.api.problems import InvalidSpecError, Problem
 from flamectl_operator.desired import names, tls
 from flamectl_operator.desired.metadata import Identity

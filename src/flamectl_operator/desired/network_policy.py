@@ -22,7 +22,7 @@ from flamectl_operator.api.constants import (
     OBJECT_CACHE_PORT,
     SESSION_MANAGER,
 )
-from flamectl_operator.api.network_policy import NetworkPolicyPeer, NetworkPolicySpec
+from flamectl_operator.api.fields.network_policy import NetworkPolicyPeer, NetworkPolicySpec
 from flamectl_operator.desired import names
 from flamectl_operator.desired.metadata import Identity
 

@@ -11,10 +11,10 @@ import posixpath
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from flamectl_operator.api.fields.object_cache import ObjectCacheSpec
+from flamectl_operator.api.fields.tls import TlsSpec
 from flamectl_operator.api.flamecluster import ExecutorManagerSpec, FlameClusterSpec, SessionManagerSpec
-from flamectl_operator.api.object_cache import ObjectCacheSpec
 from flamectl_operator.api.problems import InvalidSpecError, Problem
-from flamectl_operator.api.tls import TlsSpec
 from flamectl_operator.desired.pod_metadata_policy import metadata_problems
 from flamectl_operator.desired.tls import own_secrets
 from flamectl_operator.desired.unvalidated import as_object

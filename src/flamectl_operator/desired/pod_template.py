@@ -27,8 +27,8 @@ from flamectl_operator.api.constants import (
     REVISION_ANNOTATION,
     WAIT_CONTAINER,
 )
+from flamectl_operator.api.fields.object_cache import ObjectCacheSpec
 from flamectl_operator.api.flamecluster import ExecutorManagerSpec, FlameClusterSpec, SessionManagerSpec
-from flamectl_operator.api.object_cache import ObjectCacheSpec
 from flamectl_operator.desired import names, revision
 from flamectl_operator.desired.field_paths import authored_metadata, authored_paths
 from flamectl_operator.desired.metadata import Identity

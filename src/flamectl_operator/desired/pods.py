@@ -20,7 +20,7 @@ from flamectl_operator.api.constants import (
     SESSION_MANAGER_ANNOTATION,
     SESSION_MANAGER_VARIABLE,
 )
-from flamectl_operator.api.flame_options import RuntimeStorage
+from flamectl_operator.api.fields.flame_options import RuntimeStorage
 from flamectl_operator.api.flamecluster import ExecutorManagerSpec, FlameClusterSpec
 from flamectl_operator.desired import names, revision
 from flamectl_operator.desired.metadata import Identity

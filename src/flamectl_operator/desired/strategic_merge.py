@@ -1,6 +1,6 @@
 """Strategic merge of Pod specs: lists whose entries have a key merge by that key, other lists are replaced.
 
-The keys are those of server-side apply (`api/merge_keys.py`). Directives (`$patch` and
+The keys are those of server-side apply (`api/fields/merge_keys.py`). Directives (`$patch` and
 the like) are not supported, because a podTemplate adds and sets but does not delete. If only one of several fields may be set (a
 variable's value or source, a volume's kind, a probe's handler), the patch's field replaces the base's; Kubernetes' own merge
 needs directives for that.
@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from flamectl_operator.api.merge_keys import MERGE_KEYS, merge_key
+from flamectl_operator.api.fields.merge_keys import MERGE_KEYS, merge_key
 
 #: Keyed lists whose entries are unions as a whole: an entry of the patch replaces the entry of the same name.
 REPLACED_ENTRIES = frozenset({"env", "volumes"})

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from flamectl_operator.api.drain import OnTermination
+from flamectl_operator.api.fields.drain import OnTermination
 from flamectl_operator.desired.wait_container import PROBES
 
 #: Seconds without an answer of the session manager after which the hook ends, because nobody wants the work any more.

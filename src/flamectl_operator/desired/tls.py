@@ -9,8 +9,8 @@ from __future__ import annotations
 from typing import Any, Final
 
 from flamectl_operator.api.constants import OWN_VOLUME_PREFIX
+from flamectl_operator.api.fields.tls import TlsSpec
 from flamectl_operator.api.flamecluster import FlameClusterSpec
-from flamectl_operator.api.tls import TlsSpec
 from flamectl_operator.desired.metadata import Identity
 
 #: Beside `/etc/flame`, because nothing can be mounted below a ConfigMap, which is read-only.

@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 
 import msgspec
 
-from flamectl_operator.api.limits import MAX_SPEC_SIZE
+from flamectl_operator.api.checks.limits import MAX_SPEC_SIZE
 from flamectl_operator.kube import nesting
 from flamectl_operator.kube.views import KubernetesObject, View
 

@@ -9,9 +9,9 @@ from functools import partial
 
 import structlog
 
-from flamectl_operator.api.limits import number_of_values, size_problems
+from flamectl_operator.api.checks.limits import number_of_values, size_problems
+from flamectl_operator.api.checks.validation import parse_spec
 from flamectl_operator.api.problems import InvalidSpecError
-from flamectl_operator.api.validation import parse_spec
 from flamectl_operator.desired.cluster import DesiredCluster
 from flamectl_operator.desired.metadata import Identity
 from flamectl_operator.desired.pod_policy import check_pod_policy
@@ -20,7 +20,7 @@ from flamectl_operator.runtime.telemetry import Telemetry
 from flamectl_operator.settings.model import FlameSettings
 
 #: Bytes of a spec that is validated and rendered in the event loop, which takes a few milliseconds. A larger spec, up to
-#: `api.limits.MAX_SPEC_SIZE`, takes up to 0.3 s and is rendered in a thread.
+#: `api.checks.limits.MAX_SPEC_SIZE`, takes up to 0.3 s and is rendered in a thread.
 MAX_SIZE_IN_LOOP = 2 * 1024
 #: Bytes that all rendered specs may take together. Beyond them the specs that no pass has needed for longest are dropped and
 #: rendered again, because many large FlameClusters of one namespace must not take the operator's memory.

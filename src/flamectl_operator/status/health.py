@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from flamectl_operator.api.near_names import near_names
+from flamectl_operator.api.checks.near_names import near_names
 from flamectl_operator.api.status import State
 from flamectl_operator.observed.cluster import ObservedCluster
 from flamectl_operator.observed.component import Component

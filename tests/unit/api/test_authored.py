@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from flamectl_operator.api.validation import parse_spec
+from flamectl_operator.api.checks.validation import parse_spec
 from tests.unit.api.rejections import MINIMAL, changed
 
 

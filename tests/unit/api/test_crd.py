@@ -12,11 +12,11 @@ import pytest
 import yaml
 from pydantic import Field
 
+from flamectl_operator.api.checks.validation import parse_spec
 from flamectl_operator.api.crd import custom_resource_definition, render
 from flamectl_operator.api.model import Model
 from flamectl_operator.api.schema import structural
 from flamectl_operator.api.status import FlameClusterStatus
-from flamectl_operator.api.validation import parse_spec
 from flamectl_operator.status.reason import NOT_OBSERVED
 
 _CONFIG = Path(__file__).parents[3] / "config"

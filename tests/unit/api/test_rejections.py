@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
+from flamectl_operator.api.checks.validation import parse_spec
 from flamectl_operator.api.crd import custom_resource_definition
 from flamectl_operator.api.problems import InvalidSpecError, Problem
-from flamectl_operator.api.validation import parse_spec
 from tests.unit.api.rejections import ACCEPTANCES, OPERATOR_REJECTIONS, REJECTIONS, Acceptance, Rejection
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from flamectl_operator.api.merge_keys import MERGE_KEYS
+from flamectl_operator.api.fields.merge_keys import MERGE_KEYS
 from flamectl_operator.desired.strategic_merge import REPLACED_ENTRIES, strategic_merge
 
 

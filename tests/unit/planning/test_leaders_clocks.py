@@ -6,8 +6,8 @@ from datetime import timedelta
 
 import pytest
 
-from flamectl_operator.api.autoscaling import Autoscaling
 from flamectl_operator.api.component_status import AutoscalingStatus, IdleStatus
+from flamectl_operator.api.fields.autoscaling import Autoscaling
 from flamectl_operator.flame.snapshot import SessionManagerSnapshot
 from flamectl_operator.planning.effective.autoscaling import rescale
 from flamectl_operator.planning.effective.idle import plan_idle

@@ -12,7 +12,7 @@ import msgspec
 import pytest
 from pytest_mock import MockerFixture
 
-from flamectl_operator.api.validation import parse_spec
+from flamectl_operator.api.checks.validation import parse_spec
 from flamectl_operator.desired.metadata import Identity
 from flamectl_operator.kube.views import ObjectMeta
 from flamectl_operator.observed.flame_cluster import FlameClusterView, WholeFlameClusterView

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from flamectl_operator.api.checks.validation import parse_spec
 from flamectl_operator.api.problems import InvalidSpecError
-from flamectl_operator.api.validation import parse_spec
 from flamectl_operator.kube.errors import ForbiddenError
 from tests.unit.builders import OWNER, cached, merged, raw_spec, replicas
 from tests.unit.subreconcilers.errors import lost

@@ -11,9 +11,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from flamectl_operator.api.autoscaling import Autoscaling
 from flamectl_operator.api.component_status import AutoscalingStatus
-from flamectl_operator.api.slot import parse_slot
+from flamectl_operator.api.fields.autoscaling import Autoscaling
+from flamectl_operator.api.fields.slot import parse_slot
 from flamectl_operator.desired.cluster import DesiredCluster
 from flamectl_operator.flame.knowledge import Phase
 from flamectl_operator.flame.snapshot import Load, Resources

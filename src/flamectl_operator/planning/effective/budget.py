@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from flamectl_operator.api.update_strategy import UpdateStrategy
+from flamectl_operator.api.fields.update_strategy import UpdateStrategy
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from flamectl_operator.api.executor_limits import executor_limits, gpu_limit
+from flamectl_operator.api.checks.executor_limits import executor_limits, gpu_limit
 from flamectl_operator.api.flamecluster import ExecutorManagerSpec
 from flamectl_operator.flame.snapshot import Resources, SessionManagerSnapshot
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from flamectl_operator.api.update_strategy import UpdateStrategy
+from flamectl_operator.api.fields.update_strategy import UpdateStrategy
 from flamectl_operator.desired.cluster import DesiredGroup
 from flamectl_operator.observed.executor import Executor
 from flamectl_operator.planning.effective.autoscaling import Scaling

@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 
 from flamectl_operator.api.constants import CLAIM_ANNOTATION, CLUSTER_LABEL
-from flamectl_operator.api.persistence import Persistence
+from flamectl_operator.api.fields.persistence import Persistence
 from flamectl_operator.desired.claims import DesiredClaim
 from flamectl_operator.desired.pod_template import ComponentTemplate
 from flamectl_operator.kube.errors import KubernetesError

@@ -25,7 +25,7 @@ from msgspec.structs import replace
 
 from flamectl_operator.api import constants
 from flamectl_operator.api.constants import CLUSTER_LABEL, KIND, SESSION_MANAGER
-from flamectl_operator.api.pod_template_rules import OWN_LABELS
+from flamectl_operator.api.fields.pod_template_rules import OWN_LABELS
 from flamectl_operator.desired import names
 from flamectl_operator.desired.digests import BINARY, NO_POLICY, TOO_LARGE, digested_data, digested_policy
 from flamectl_operator.kube.pod_views import ContainerStatus, PodView, Volume

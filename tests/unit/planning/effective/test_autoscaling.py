@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from flamectl_operator.api.autoscaling import Autoscaling
 from flamectl_operator.api.component_status import AutoscalingStatus
+from flamectl_operator.api.fields.autoscaling import Autoscaling
 from flamectl_operator.planning.effective.autoscaling import Scaling, rescale
 from flamectl_operator.runtime.clock_reading import ClockReading
 from tests.unit.builders import BOOTTIME, MOMENT, NOW, ago, later

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from flamectl_operator.api.slot import parse_slot
+from flamectl_operator.api.fields.slot import parse_slot
 from flamectl_operator.flame.snapshot import Resources, Session, SessionManagerSnapshot
 from flamectl_operator.planning.effective.demand import MAX_KINDS, Demand, Offer, compute_demand
 from tests.unit.builders import spec

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from flamectl_operator.api.checked_template import pod_spec
+from flamectl_operator.api.checks.validation import parse_spec
+from flamectl_operator.api.fields.checked_template import pod_spec
 from flamectl_operator.api.problems import InvalidSpecError
-from flamectl_operator.api.validation import parse_spec
 from tests.unit.api.rejections import MINIMAL
 
 

@@ -8,8 +8,8 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
+from flamectl_operator.api.fields.pod_template_rules import QUALIFIED_KEY, QUALIFIED_KEYS, LabelValue
 from flamectl_operator.api.model import Atomic, Model
-from flamectl_operator.api.pod_template_rules import QUALIFIED_KEY, QUALIFIED_KEYS, LabelValue
 from flamectl_operator.api.problems import Problem
 from flamectl_operator.api.rules import Rule, matching
 

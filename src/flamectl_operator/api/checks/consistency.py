@@ -9,16 +9,16 @@ from collections.abc import Iterator
 from decimal import Decimal
 from typing import Any
 
-from flamectl_operator.api.checked_template import pod_spec, resources
+from flamectl_operator.api.checks.executor_limits import CONTAINER_LIMITS, Limit, executor_limits, gpu_limit
+from flamectl_operator.api.checks.images import tagged_version
+from flamectl_operator.api.checks.override_schema import override_problems, override_warnings
 from flamectl_operator.api.constants import EXECUTOR_MANAGER
-from flamectl_operator.api.executor_limits import CONTAINER_LIMITS, Limit, executor_limits, gpu_limit
+from flamectl_operator.api.fields.checked_template import pod_spec, resources
+from flamectl_operator.api.fields.network_policy import address_problems
+from flamectl_operator.api.fields.slot import parse_slot
 from flamectl_operator.api.flamecluster import FlameClusterSpec
-from flamectl_operator.api.images import tagged_version
-from flamectl_operator.api.network_policy import address_problems
-from flamectl_operator.api.override_schema import override_problems, override_warnings
 from flamectl_operator.api.problems import Problem
 from flamectl_operator.api.quantity import quantity_or_none
-from flamectl_operator.api.slot import parse_slot
 
 _SLOT = "spec.sessionManager.slot"
 _KI, _MI, _GI = 2**10, 2**20, 2**30

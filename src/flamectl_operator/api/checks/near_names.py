@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from difflib import SequenceMatcher
 from typing import Any
 
-from flamectl_operator.api.checked_template import pod_spec
 from flamectl_operator.api.constants import EXECUTOR_MANAGER, OBJECT_CACHE, SESSION_MANAGER
+from flamectl_operator.api.fields.checked_template import pod_spec
 from flamectl_operator.api.flamecluster import FlameClusterSpec
 
 #: How alike two names must be, from 0 to 1, to be taken for a typo.

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from decimal import Decimal
 from typing import Any, NamedTuple
 
-from flamectl_operator.api.checked_template import resources
+from flamectl_operator.api.fields.checked_template import resources
 from flamectl_operator.api.flamecluster import ExecutorManagerSpec
 from flamectl_operator.api.quantity import parse_quantity, quantity_or_none
 

@@ -12,10 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pytest_mock import MockerFixture
 
+from flamectl_operator.api.checks.limits import MAX_DEPTH
+from flamectl_operator.api.checks.validation import parse_spec
 from flamectl_operator.api.flamecluster import FlameClusterSpec
-from flamectl_operator.api.limits import MAX_DEPTH
 from flamectl_operator.api.problems import InvalidSpecError
-from flamectl_operator.api.validation import parse_spec
 from tests.unit.api.rejections import MINIMAL, changed
 
 _JSON = st.recursive(

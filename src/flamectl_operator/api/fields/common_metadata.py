@@ -7,7 +7,7 @@ from typing import Annotated
 from pydantic import Field
 
 from flamectl_operator.api.constants import DELETION_COST_ANNOTATION, OWN_PREFIX, SOURCE_RANGES_ANNOTATION
-from flamectl_operator.api.pod_template_rules import NO_OWN_LABELS, QUALIFIED_KEYS, LabelValue, is_own_key
+from flamectl_operator.api.fields.pod_template_rules import NO_OWN_LABELS, QUALIFIED_KEYS, LabelValue, is_own_key
 from flamectl_operator.api.rules import Rule
 
 #: The most entries of each. Together with the longest keys and values they stay far below what a store keeps of an object.

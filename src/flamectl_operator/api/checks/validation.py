@@ -9,10 +9,10 @@ from typing import Any
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
-from flamectl_operator.api import consistency
+from flamectl_operator.api.checks import consistency
+from flamectl_operator.api.checks.limits import cost_problems
 from flamectl_operator.api.constants import NAME_MAX_LENGTH, NAME_PATTERN
 from flamectl_operator.api.flamecluster import FlameClusterSpec
-from flamectl_operator.api.limits import cost_problems
 from flamectl_operator.api.problems import InvalidSpecError, Problem, path_of, shown
 from flamectl_operator.api.rules import BROKEN_RULES
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from flamectl_operator.api.limits import MAX_DEPTH, MAX_FIELD_SIZE, MAX_NODES, cost_problems
+from flamectl_operator.api.checks.limits import MAX_DEPTH, MAX_FIELD_SIZE, MAX_NODES, cost_problems
 from tests.unit.support import nested
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from pydantic import TypeAdapter, ValidationError
 
-from flamectl_operator.api.slot import SlotText, readable_by_0_5
+from flamectl_operator.api.fields.slot import SlotText, readable_by_0_5
 
 _SLOT: TypeAdapter[str] = TypeAdapter(SlotText)
 

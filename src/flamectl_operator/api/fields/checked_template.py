@@ -10,9 +10,9 @@ from pydantic import GetCoreSchemaHandler, GetJsonSchemaHandler
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import core_schema
 
-from flamectl_operator.api.merge_keys import repeated
+from flamectl_operator.api.fields.merge_keys import repeated
+from flamectl_operator.api.fields.pod_template import PodTemplate
 from flamectl_operator.api.model import without_nulls
-from flamectl_operator.api.pod_template import PodTemplate
 from flamectl_operator.api.rules import broken
 
 #: The most merge directives or repeated entries in one message: each has a whole path, and many long paths take a lot of memory.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from flamectl_operator.api.images import tagged_version
+from flamectl_operator.api.checks.images import tagged_version
 
 
 @pytest.mark.parametrize(

@@ -29,8 +29,7 @@ from flamectl_operator.api.constants import (
     SESSION_MANAGER,
     WAIT_CONTAINER,
 )
-from flamectl_operator.api.model import Atomic, Flag, MapKey, Model, OpenModel, Text
-from flamectl_operator.api.pod_template_rules import (
+from flamectl_operator.api.fields.pod_template_rules import (
     NO_OWN_ANNOTATIONS,
     NO_OWN_LABELS,
     NO_OWN_VOLUME,
@@ -43,6 +42,7 @@ from flamectl_operator.api.pod_template_rules import (
     taken,
     unset,
 )
+from flamectl_operator.api.model import Atomic, Flag, MapKey, Model, OpenModel, Text
 
 
 class PodTemplateMetadata(Model):

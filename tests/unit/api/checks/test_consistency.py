@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from flamectl_operator.api import consistency
+from flamectl_operator.api.checks import consistency
 from flamectl_operator.api.problems import InvalidSpecError
 from tests.unit.builders import executor_template, merged, session_template, spec
 from tests.unit.kube.certificates import AUTHORITY

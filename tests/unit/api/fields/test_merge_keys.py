@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from flamectl_operator.api.merge_keys import MERGE_KEYS
-from flamectl_operator.api.validation import parse_spec
+from flamectl_operator.api.checks.validation import parse_spec
+from flamectl_operator.api.fields.merge_keys import MERGE_KEYS
 from flamectl_operator.desired.cluster import DesiredCluster
 from flamectl_operator.settings.model import OperatorConfig
 from tests.unit.builders import OWNER, raw_spec

@@ -8,13 +8,13 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field
 
-from flamectl_operator.api.checked_template import CheckedAgainst
-from flamectl_operator.api.container import Environment, Image, ImagePullPolicy, ResourceRequirements
+from flamectl_operator.api.fields.checked_template import CheckedAgainst
+from flamectl_operator.api.fields.container import Environment, Image, ImagePullPolicy, ResourceRequirements
+from flamectl_operator.api.fields.persistence import SEGMENT, Persistence
+from flamectl_operator.api.fields.pod_template import ObjectCachePodTemplate
+from flamectl_operator.api.fields.tls import TlsSpec
 from flamectl_operator.api.model import Int32, Model, Text
-from flamectl_operator.api.persistence import SEGMENT, Persistence
-from flamectl_operator.api.pod_template import ObjectCachePodTemplate
 from flamectl_operator.api.rules import Rule, matching
-from flamectl_operator.api.tls import TlsSpec
 
 EvictionPolicy = Literal["lru", "none"]
 

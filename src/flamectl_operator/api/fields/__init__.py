@@ -1,0 +1,1 @@
+"""The fields of the spec: a model for each, with its rules."""
