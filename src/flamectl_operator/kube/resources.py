@@ -8,6 +8,7 @@ from urllib.parse import quote
 
 from flamectl_operator.kube.pod_views import PodView
 from flamectl_operator.kube.views import (
+    ConfigMapKeysView,
     ConfigMapView,
     EventView,
     KubernetesObject,
@@ -66,6 +67,7 @@ class Resource(Generic[T]):
 PODS = Resource("v1", "Pod", "pods", PodView)
 SERVICES = Resource("v1", "Service", "services", ServiceView)
 CONFIG_MAPS = Resource("v1", "ConfigMap", "configmaps", ConfigMapView)
+CONFIG_MAP_KEYS = Resource("v1", "ConfigMap", "configmaps", ConfigMapKeysView)
 CLAIMS = Resource("v1", "PersistentVolumeClaim", "persistentvolumeclaims", PersistentVolumeClaimView)
 NETWORK_POLICIES = Resource("networking.k8s.io/v1", "NetworkPolicy", "networkpolicies", NetworkPolicyView)
 LEASES = Resource("coordination.k8s.io/v1", "Lease", "leases", LeaseView)

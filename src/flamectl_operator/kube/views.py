@@ -11,6 +11,7 @@ Times that clients write stay text until they are read. The API server accepts t
 
 from __future__ import annotations
 
+from collections.abc import Set as AbstractSet
 from datetime import MAXYEAR, MINYEAR, datetime
 from typing import Any
 
@@ -146,6 +147,18 @@ class ConfigMapView(KubernetesObject, frozen=True):
     data: dict[str, str] | None = None
     binary_data: dict[str, str] | None = None
     immutable: bool | None = None
+
+
+class ConfigMapKeysView(KubernetesObject, frozen=True):
+    """The keys of a ConfigMap."""
+
+    data: dict[str, msgspec.Raw] | None = None
+    binary_data: dict[str, msgspec.Raw] | None = None
+
+    @property
+    def keys(self) -> AbstractSet[str]:
+        """The keys of its texts and of its binary data."""
+        return (self.data or {}).keys() | (self.binary_data or {}).keys()
 
 
 class ServicePort(View, frozen=True):

@@ -48,6 +48,7 @@ PRECEDENCE: tuple[str, ...] = (
     "ClaimNotFound",
     "ClaimNotBound",
     "ClaimInUse",
+    "ConfigMapNotFound",
     "ClaimCannotShrink",
     "ClaimCannotGrow",
     "ClaimDiffers",

@@ -24,6 +24,7 @@ from flamectl_operator.observed.claims import PHASE_LOST
 from flamectl_operator.observed.pods import TERMINAL_PHASES
 from flamectl_operator.planning.finalizers import finalizers_in_brackets
 from flamectl_operator.planning.kept_claims import KEEPS_CLAIM, lost_claim
+from flamectl_operator.reconcile.checks.missing_config_maps import missing_config_map
 from flamectl_operator.reconcile.checks.unbound_claims import volume_wait
 from flamectl_operator.reconcile.objects.cluster_io import ClusterIO
 from flamectl_operator.reconcile.objects.outcomes import TAKEN_NAME_RECHECK_SECONDS
@@ -64,7 +65,7 @@ def reserve_own_claim(io: ClusterIO, claim: PersistentVolumeClaimView, component
 async def replacement_wait(
     io: ClusterIO, template: ComponentTemplate, created: Collection[DesiredClaim]
 ) -> Outcome | None:
-    """Return why a new Pod could not mount its claims; None when it could.
+    """Return why a new Pod could not start for want of a claim or a ConfigMap; None when it could.
 
     Args:
         created: The claims that the operator creates, which need not exist yet.
@@ -89,7 +90,7 @@ async def replacement_wait(
             found = await volume_wait(io, found, _would_mount(name), _see(name)) or found
         if isinstance(found, Outcome):
             return found
-    return None
+    return await missing_config_map(io, template, _NOT_DELETED)
 
 
 @contextmanager

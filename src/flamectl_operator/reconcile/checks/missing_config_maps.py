@@ -1,0 +1,43 @@
+"""Looks for the ConfigMaps that a new Pod needs, before a Pod is deleted for it.
+
+The API server accepts a Pod whose ConfigMaps do not exist, and the kubelet never starts its containers. Secrets are not looked
+for, because the operator may not read them.
+"""
+
+from __future__ import annotations
+
+from itertools import islice
+
+from flamectl_operator.desired.needed_config_maps import needed_config_maps
+from flamectl_operator.desired.pod_template import ComponentTemplate
+from flamectl_operator.kube.resources import CONFIG_MAP_KEYS, CONFIG_MAPS
+from flamectl_operator.reconcile.objects.cluster_io import ClusterIO
+from flamectl_operator.reconcile.objects.outcomes import TAKEN_NAME_RECHECK_SECONDS
+from flamectl_operator.reconcile.refusals.refusals import RefusedError
+from flamectl_operator.runtime.outcome import Outcome, blocked
+
+#: The most ConfigMaps that are read for a template, because a user decides how many there are and how large these are.
+MAX_READ = 8
+
+
+async def missing_config_map(io: ClusterIO, template: ComponentTemplate, consequence: str) -> Outcome | None:
+    """Return which ConfigMap a new Pod would lack, or which key of one; None when it would lack none.
+
+    Args:
+        consequence: What follows from it, as the message goes on.
+    """
+    needed = needed_config_maps(template.manifest["spec"])
+    # The operator creates its own ones before the Pods.
+    unknown = (name for name in sorted(needed) if io.stores.of(CONFIG_MAPS).get(io.owner.namespace, name) is None)
+    for name in islice(unknown, MAX_READ):
+        try:
+            found = await io.read(CONFIG_MAP_KEYS, name)
+        except RefusedError:
+            return None
+        lacking = needed[name] if found is None else needed[name].difference(found.keys)
+        if found is None or lacking:
+            how = "does not exist" if found is None else f'has no key "{min(lacking)}"'
+            label = f'ConfigMap "{name}", which a new Pod by {template.field} would need,'
+            advice = f"create it, or correct {template.field}"
+            return blocked("ConfigMapNotFound", f"{label} {how}{consequence}; {advice}", TAKEN_NAME_RECHECK_SECONDS)
+    return None
