@@ -23,7 +23,8 @@ from pydantic import BaseModel
 from flamectl_operator.api.checks.validation import parse_spec
 from flamectl_operator.api.crd import custom_resource_definition
 from flamectl_operator.kube.resources import CONFIG_MAPS, NETWORK_POLICIES, SERVICES
-from flamectl_operator.observed.pod_problem import FAILING_REASONS, IMAGE_REASONS
+from flamectl_operator.observed.kubelet_words import IMAGE_REASONS
+from flamectl_operator.observed.pod_problem import FAILING_REASONS
 from flamectl_operator.process import cli
 from flamectl_operator.process.monitoring import Monitor
 from flamectl_operator.process.monitoring.checks import WATCH_TIMEOUT_SECONDS

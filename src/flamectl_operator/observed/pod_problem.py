@@ -10,8 +10,17 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 
-from flamectl_operator.api.constants import OWN_VOLUME_PREFIX
 from flamectl_operator.kube.pod_views import ContainerStateTerminated, ContainerStatus
+from flamectl_operator.observed.kubelet_words import (
+    IMAGE_REASONS,
+    end_remedy,
+    eviction_remedy,
+    image_remedy,
+    log_remedy,
+    pull_cause,
+    refusal_remedy,
+    start_remedy,
+)
 from flamectl_operator.runtime.text import one_line
 
 #: The one reason for an image that the kubelet cannot get.
@@ -23,17 +32,6 @@ CONTAINER_LOST = "ContainerStatusUnknown"
 #: The words of containerd about a container that it finds without a process when it starts, as after a restart of the node.
 _FOUND_ENDED = ("Unknown", 255)
 
-#: Reasons with which a container waits for an image that the kubelet cannot get, with the cause where the reason says it.
-IMAGE_REASONS = {
-    "ImagePullBackOff": "",
-    "ErrImagePull": "",
-    "ImageInspectError": "",
-    "RegistryUnavailable": "the registry cannot be reached",
-    "SignatureValidationFailed": "its signature is not valid",
-    # Since Kubernetes 1.35 a kubelet says the same of an image that another Pod pulled with credentials which this one lacks.
-    "ErrImageNeverPull": "it is not on the node, or not for this Pod, and imagePullPolicy is Never",
-    "InvalidImageName": "the image name is not valid",
-}
 #: Reasons with which a container waits that mean failure rather than progress.
 FAILING_REASONS = frozenset(
     {
@@ -47,115 +45,13 @@ FAILING_REASONS = frozenset(
         *IMAGE_REASONS,
     }
 )
-#: Causes by the words of kubelets and registries, each with its remedy. The first that matches counts.
-_CAUSES = (
-    # CRI-O takes no name without a registry where it could mean several.
-    (r"short[- ]name", "its name does not say which registry", "put the registry into {image}"),
-    (r"pull QPS exceeded", "the node limits the number of pulls", "wait, because the kubelet tries again"),
-    (
-        r"toomanyrequests|rate limit|\b429\b",
-        "the registry limits the number of pulls",
-        "pull with a Secret in {template}.imagePullSecrets, or from another registry in {image}",
-    ),
-    (
-        r"no such host|server misbehaving|name resolution|\blookup \S+( on \S+)?: ",
-        "the name of the registry cannot be resolved",
-        "correct {image}, or the DNS of the nodes",
-    ),
-    (
-        r"x509|certificate",
-        "the certificate of the registry is not trusted",
-        "an administrator lets the nodes trust it; or correct {image}",
-    ),
-    (
-        r"HTTP response to HTTPS|\btls: ",
-        "the registry does not speak TLS as the node does",
-        "an administrator corrects the registry or the runtime of the nodes; or correct {image}",
-    ),
-    (
-        r"proxy authentication|\b407\b",
-        "the proxy of the node refuses the connection",
-        "an administrator corrects the proxy of the runtime of the nodes",
-    ),
-    (
-        r"denied|unauthorized|authorization|authentication|forbidden|credentials|username|\b40[13]\b",
-        "access denied, or no such repository",
-        "correct {image}, or add a Secret to {template}.imagePullSecrets",
-    ),
-    (
-        r"no match for platform|no matching manifest",
-        "it has no variant for the platform of the node",
-        "correct {image}, or choose other nodes by {template}.nodeSelector",
-    ),
-    (r"no space left", "no space is left on the node", "an administrator frees disk space on the node"),
-    (r"not ?found|manifest unknown|name unknown|\b404\b", "not found", "correct {image}"),
-    (
-        r"timeout|timed out|deadline|context canceled",
-        "the registry did not answer in time",
-        "correct {image}, or the network between the nodes and the registry",
-    ),
-    (
-        r"refused|unreachable|no route|reset by peer|\bEOF\b",
-        "the registry cannot be reached",
-        "correct {image}, or the network between the nodes and the registry",
-    ),
-    (
-        r"\b50[0234]\b|service unavailable|bad gateway|internal server error",
-        "the registry answers with an error of its own",
-        "wait, or take another registry in {image}",
-    ),
-)
-#: Remedies of reasons that say the cause themselves.
-_REMEDIES = {
-    "ErrImageNeverPull": "load the image on the node, or change {container}.imagePullPolicy",
-    "RegistryUnavailable": "correct {image}, or the network between the nodes and the registry",
-    "CreateContainerConfigError": "create or correct it, or change {container}",
-    "CreateContainerError": "change {container}, or see kubectl describe pod {pod}",
-    "PreCreateHookError": "see kubectl describe pod {pod}",
-    "PreStartHookError": "see kubectl describe pod {pod}",
-    "PostStartHookError": "correct lifecycle.postStart of the container in {template}",
-    "RunContainerError": "correct {image} or {command}",
-    "StartError": "correct {image} or {command}",
-    "ContainerCannotRun": "correct {image} or {command}",
-    "DeadlineExceeded": "raise {template}.activeDeadlineSeconds, or take it out",
-    # With these a kubelet refuses a Pod that it has got.
-    "NodeAffinity": "see the labels of the node, and nodeSelector, affinity and nodeName in {template}",
-    "UnexpectedAdmissionError": "an administrator looks after the devices of the node, see kubectl describe pod {pod}",
-    "TopologyAffinityError": "ask for fewer processors or devices in {container}.resources, or choose other nodes",
-    "SysctlForbidden": "take it out of {template}.securityContext.sysctls, or an administrator allows it on the nodes",
-    "AppArmor": "an administrator loads the profile on the nodes, or change appArmorProfile in {template}",
-    "PodOSNotSupported": "correct {template}.os, or choose other nodes",
-    "NodePorts": "change the hostPort in {template}, or end the Pod of the node that has it",
-    "OutOfpods": "add a node, because this one runs as many Pods as it may",
-    **dict.fromkeys(
-        ("PodFeatureUnsupported", "PodLevelResourcesNotSupported", "SupplementalGroupsPolicyNotSupported"),
-        "choose nodes whose kubelet supports it, or take it out of {template}",
-    ),
-}
-#: The begin of the reason of a kubelet that has no room for a Pod that it has got, such as OutOfcpu.
-_OUT_OF = "OutOf"
-_TAKEN = "see by kubectl describe node which Pods take it, or lower {container}.resources.requests"
-#: The words of kubelets about evictions, each with the remedy; `{named}` stands for the text that the pattern found.
-_EVICTIONS = (
-    (rf'EmptyDir volume "{OWN_VOLUME_PREFIX}[^"]*" exceeds', "{{runtime_storage}}"),
-    (r'EmptyDir volume "([-a-z0-9]+)" exceeds', "raise {{template}}.volumes[name={named}].emptyDir.sizeLimit"),
-    (r"ephemeral (?:local )?storage (?:limit|usage) ", "raise {{container}}.resources.limits.ephemeral-storage"),
-    (r"low on resource: (memory|ephemeral-storage)\b", "raise {{container}}.resources.requests.{named}"),
-    (r"low on resource: (\w+)", "an administrator frees {named} on the node"),
-    (r"had condition: \[(\w+)", "an administrator looks after {named} of the node"),
-)
 #: The container that a kubelet names when it evicts a Pod.
 _EVICTED_FOR = re.compile(r"\bContainer ([-a-z0-9]+) (?:exceeded|was using)")
-#: The address of a request: its words and numbers say nothing about the answer.
-_ADDRESS = re.compile(r'https?://[^\s"]*|(?<=[\w\]]):\d+\b', re.IGNORECASE)
 #: The image that a kubelet or a runtime names. Runtimes complete the registry of a name, and take a tag off beside a digest.
 _NAMED_IMAGE = re.compile(r'\bimage (?:tag )?"([^"]+)"')
 #: The registry of an image, where its name says one.
 REGISTRY = re.compile(r"^(?:localhost|[^/.:]*[.:][^/]*)/")
 _VERSION = re.compile(r"(?::[^/:@]*)?(?:@.*)?$")
-_ROOT = re.compile(r"runAsNonRoot")
-#: Words of a kubelet that has not heard of a Secret or ConfigMap yet, so that nobody knows whether it is there.
-_NOT_ASKED = re.compile(r"failed to sync .{1,80} cache|timed out|timeout|connection refused|TLS handshake")
 #: Words of runc and crun for a container that was killed at its memory limit before its process began (reason StartError).
 _TOO_LOW = re.compile(r"memory limit (could be )?too low")
 #: Reasons of a container that ended before it began, so that its log is empty.
@@ -168,8 +64,6 @@ _RUNTIME = re.compile(
 _UNKNOWN = ": unknown"
 #: The most characters of a message that are read.
 _MOST_READ = 4000
-#: The same of a message about an image, without its name. A registry of a tenant writes it, and many patterns are searched for.
-_MOST_READ_OF_PULL = 1000
 #: Longest cause, in characters.
 MAX_CAUSE = 160
 
@@ -218,7 +112,7 @@ def waiting_problem(status: ContainerStatus) -> PodProblem | None:
     if reason in IMAGE_REASONS:
         image = f'image "{status.image}"' if status.image else f'image of container "{name}"'
         of_volume = _image_of_volume(waiting.message, status.image)
-        cause, remedy = IMAGE_REASONS[reason], _REMEDIES.get(reason, "correct {image}")
+        cause, remedy = IMAGE_REASONS[reason], image_remedy(reason)
         if not cause:
             cause, remedy = _pull_cause(waiting.message, of_volume or status.image)
         if of_volume:
@@ -228,10 +122,7 @@ def waiting_problem(status: ContainerStatus) -> PodProblem | None:
     if reason == CRASH_LOOP:
         return crash_loop(name, status.last_state.terminated)
     cause = _start_cause(waiting.message)
-    remedy = "set {template}.securityContext.runAsUser" if _ROOT.search(cause) else _REMEDIES[reason]
-    if reason == "CreateContainerConfigError" and _NOT_ASKED.search(cause):
-        remedy = "wait, because the kubelet tries again; else see kubectl describe pod {pod}"
-    return PodProblem(waiting.reason, cause, f'container "{name}"', name, remedy)
+    return PodProblem(waiting.reason, cause, f'container "{name}"', name, start_remedy(reason, cause))
 
 
 def ended_problem(status: ContainerStatus, otherwise: str) -> PodProblem | None:
@@ -250,29 +141,26 @@ def ended_problem(status: ContainerStatus, otherwise: str) -> PodProblem | None:
         return _out_of_memory(status.name)
     if _was_lost(ended):
         return _lost(status.name)
-    remedy = _REMEDIES.get(ended.reason, "see kubectl logs {pod}{of}")
     if ended.reason in _NEVER_BEGAN:
-        return PodProblem(ended.reason, _start_cause(ended.message), f'container "{status.name}"', status.name, remedy)
+        cause = _start_cause(ended.message)
+        return PodProblem(
+            ended.reason, cause, f'container "{status.name}"', status.name, start_remedy(ended.reason, cause)
+        )
     how = f'container "{status.name}" ended with exit code {ended.exit_code}'
     cause = one_line(ended.message, MAX_CAUSE) or how
-    return PodProblem(ended.reason or otherwise, cause, container=status.name, remedy=remedy)
+    return PodProblem(
+        ended.reason or otherwise, cause, container=status.name, remedy=end_remedy(ended.reason, ended.exit_code)
+    )
 
 
 def phase_problem(reason: str, message: str) -> PodProblem:
     """Return the problem of a Pod that failed as a whole, such as an evicted one."""
     cause = one_line(message, MAX_CAUSE)
     if reason != "Evicted":
-        return PodProblem(reason, cause, remedy=_REMEDIES.get(reason, _TAKEN if reason.startswith(_OUT_OF) else ""))
+        return PodProblem(reason, cause, remedy=refusal_remedy(reason))
     beginning = message[:_MOST_READ]
     container = _EVICTED_FOR.search(beginning)
-    return PodProblem(reason, cause, container=container[1] if container else "", remedy=_eviction_remedy(beginning))
-
-
-def _eviction_remedy(beginning: str) -> str:
-    for pattern, remedy in _EVICTIONS:
-        if (found := re.search(pattern, beginning)) is not None:
-            return remedy.format(named=found[1] if found.lastindex else "")
-    return ""
+    return PodProblem(reason, cause, container=container[1] if container else "", remedy=eviction_remedy(beginning))
 
 
 def crash_loop(name: str, last: ContainerStateTerminated | None) -> PodProblem:
@@ -282,11 +170,11 @@ def crash_loop(name: str, last: ContainerStateTerminated | None) -> PodProblem:
     if last is not None and _was_lost(last):
         return _lost(name)
     if last is not None and last.reason in _NEVER_BEGAN:
-        return PodProblem(CRASH_LOOP, _start_cause(last.message), f'container "{name}"', name, _REMEDIES[last.reason])
+        cause = _start_cause(last.message)
+        return PodProblem(CRASH_LOOP, cause, f'container "{name}"', name, start_remedy(last.reason, cause))
     how = [f"it ended with exit code {last.exit_code}", one_line(last.message, MAX_CAUSE)] if last is not None else []
-    return PodProblem(
-        CRASH_LOOP, ": ".join(filter(None, how)), f'container "{name}"', name, "see kubectl logs {pod}{of} --previous"
-    )
+    remedy = log_remedy(last.exit_code if last is not None else None)
+    return PodProblem(CRASH_LOOP, ": ".join(filter(None, how)), f'container "{name}"', name, remedy)
 
 
 def _ran_out_of_memory(ended: ContainerStateTerminated) -> bool:
@@ -327,9 +215,5 @@ def _pull_cause(message: str, image: str) -> tuple[str, str]:
     words = message.replace(image, "") if image else message
     if re.fullmatch(r'Back-off pulling image( "[^"]*")?\s*', words):
         return "", ""
-    words = _ADDRESS.sub("", words[:_MOST_READ_OF_PULL])
-    for pattern, cause, remedy in _CAUSES:
-        if re.search(pattern, words, re.IGNORECASE):
-            return cause, remedy
-    cause = one_line(message.rpartition(": ")[2].rpartition("desc = ")[2], MAX_CAUSE)
-    return cause, "correct {image}; see kubectl describe pod {pod}"
+    cause, remedy = pull_cause(words)
+    return one_line(cause, MAX_CAUSE), remedy

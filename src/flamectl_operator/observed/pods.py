@@ -8,7 +8,7 @@ from datetime import datetime
 from functools import lru_cache
 from ipaddress import IPv6Address, ip_address
 
-from flamectl_operator.api.constants import GRACE_ANNOTATION
+from flamectl_operator.api.constants import EXECUTOR_MANAGER, GRACE_ANNOTATION, OBJECT_CACHE, SESSION_MANAGER
 from flamectl_operator.kube.pod_views import ContainerStatus, PodCondition, PodView
 from flamectl_operator.observed.pod_problem import (
     CONTAINER_LOST,
@@ -32,6 +32,8 @@ _SECONDS = re.compile(r"[0-9]{1,9}")
 _SHUTDOWN = frozenset({"Terminated", "NodeShutdown"})
 
 TERMINAL_PHASES = frozenset({"Failed", "Succeeded"})
+#: The main containers of all components.
+_MAIN = frozenset({SESSION_MANAGER, EXECUTOR_MANAGER, OBJECT_CACHE})
 
 
 def condition(pod: PodView, kind: str) -> PodCondition | None:
@@ -168,10 +170,14 @@ def failure(pod: PodView) -> PodProblem | None:
     """Return why the Pod has failed; None when it has not.
 
     A Pod has failed when its phase is Failed, a container waits with one of `pod_problem.FAILING_REASONS`, or a container that
-    should run is in `state.terminated`, exit code 0 included: Flame's fatal errors exit with 0. `lastState` does not count.
+    should run is in `state.terminated`, exit code 0 included: Flame's fatal errors exit with 0. `lastState` does not count. The
+    end of the main container comes first, because sidecars end after it, and kubelets report containers in the order of names.
     """
     if pod.status.phase in TERMINAL_PHASES:
         return _phase_problem(pod)
+    main = _ended_main(pod)
+    if main is not None:
+        return ended_problem(main, "Terminated")
     for status in pod.status.init_container_statuses:
         if (failure := waiting_problem(status) or _init_failure(status)) is not None:
             return failure
@@ -290,12 +296,20 @@ def container(pod: PodView, name: str) -> ContainerStatus | None:
     return None
 
 
+def _ended_main(pod: PodView) -> ContainerStatus | None:
+    for status in pod.status.container_statuses:
+        if status.state.terminated is not None and status.name in _MAIN:
+            return status
+    return None
+
+
 def _phase_problem(pod: PodView) -> PodProblem:
     if (disruption := _end_by_kubelet(pod)) is not None and disrupted(pod):
         return disruption
     if pod.status.reason:
         return phase_problem(pod.status.reason, pod.status.message)
-    for status in pod.status.container_statuses:
+    main = _ended_main(pod)
+    for status in pod.status.container_statuses if main is None else (main,):
         if (failure := ended_problem(status, pod.status.phase)) is not None:
             return failure
     # Last, because some of them are sidecars, which end after the others.

@@ -148,11 +148,15 @@ def _with_valid_spec(given: StatusInput, effective: EffectiveSpec, writer: Condi
 
 def _unhealthy_pods(problems: Sequence[ProblemGroup]) -> tuple[UnhealthyPod, ...]:
     """Return the first unhealthy Pods by name; Pods that only take long come after the others."""
-    listed = [(group.reason in WAITING, each.name, group) for group in problems for each in group.components]
+    listed = [(group.reason in WAITING, each.name, each.pod, group) for group in problems for each in group.components]
     listed.sort(key=lambda entry: entry[:2])
     return tuple(
-        UnhealthyPod(name=name, reason=group.problem.reason, message=for_pod(group.message, name) or None)
-        for _, name, group in listed[:MAX_UNHEALTHY_PODS]
+        UnhealthyPod(
+            name=name,
+            reason=group.problem.reason,
+            message=for_pod(group.message, name, pod.spec.node_name) or None,
+        )
+        for _, name, pod, group in listed[:MAX_UNHEALTHY_PODS]
     )
 
 

@@ -31,6 +31,8 @@ _COMMAND = re.compile(
     r"(kubectl (?:logs|describe pod) )[a-z0-9][-a-z0-9.]*"
     r"|(kubectl describe pvc )[a-z0-9][-a-z0-9.]*-(?:object-cache|executor-manager)-\d+\b"
 )
+#: The name of a node in a remedy.
+_NODE = re.compile(r"(\b(?:describe|of|on|to) node )[a-z0-9][-a-z0-9.]*")
 #: For a Pod without a node that the present spec did not make.
 _EARLIER = "it is of an earlier spec and asks for {asks}"
 _EARLIER_UNKNOWN = "it is of an earlier spec, see what it asks for by kubectl describe pod {pod}"
@@ -72,9 +74,10 @@ def without_log(message: str) -> str:
     return _LOG.sub(" (its log is gone with the Pod)", message)
 
 
-def for_pod(message: str, name: str) -> str:
-    """Return a message about several Pods for one of them, so that its commands name this Pod."""
-    return _COMMAND.sub(lambda command: f"{command[1] or command[2]}{name}", message)
+def for_pod(message: str, name: str, node: str = "") -> str:
+    """Return a message about several Pods for one of them, so that its commands name this Pod and its node."""
+    named = _NODE.sub(rf"\g<1>{node}", message) if node else message
+    return _COMMAND.sub(lambda command: f"{command[1] or command[2]}{name}", named)
 
 
 def _tail(component: Component, problem: PodProblem, template: ComponentTemplate | None) -> str:
@@ -126,7 +129,7 @@ def _names(component: Component, container: str, template: ComponentTemplate | N
         "template": f"{field}.podTemplate.spec",
         "runtime_storage": _RUNTIME_STORAGE if isinstance(component, Executor) else _ADDED_LIMIT,
         "pod": component.name,
-        "node": component.pod.spec.node_name,
+        "node": component.pod.spec.node_name or "NODE",
         "of": f" -c {container}" if place != field else "",
     }
 

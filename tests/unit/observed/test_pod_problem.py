@@ -268,7 +268,7 @@ OF_CONTAINERD = (
          "executable file `/nope` not found: No such file or directory"),
         (("Error response from daemon: OCI runtime create failed: container_linux.go:380: starting container process caused: "
          'exec: "nope": executable file not found in $PATH: unknown'), 'exec: "nope": executable file not found in $PATH'),
-        ('secret "keys" not found', 'secret "keys" not found'),
+        ('exec "keys" not found', 'exec "keys" not found'),
     ],
     ids=["containerd", "containerd, unknown", "CRI-O", "Docker", "no account of a runtime"],
 )  # fmt: skip
@@ -284,6 +284,117 @@ def test_container_that_cannot_start_tells_the_cause_without_the_account_of_the_
 
     assert [each and each.message for each in found] == [f'container "main": {cause}'] * 3
     assert {each and each.remedy for each in found} == {"correct {image} or {command}"}
+
+
+_WAIT = "wait, because the kubelet tries again; else see kubectl describe pod {pod}"
+_DEVICES = "an administrator looks after the devices of node {node}"
+_MOUNTS = "correct volumes in {template}, and volumeMounts of the container there"
+_OF_NODE = "an administrator looks after node {node}, see kubectl describe node {node}"
+
+
+@pytest.mark.parametrize("reason", ["CreateContainerError", "RunContainerError", "StartError"])
+@pytest.mark.parametrize(
+    ("words", "remedy"),
+    [
+        ("context deadline exceeded", _WAIT),
+        ('failed to reserve container name "main_x_1": name "main_x_1" is reserved for "0f6d8837bc"', _WAIT),
+        ("Conflict. The container name /k8s_main is already in use by container 0f6d8837bc", _WAIT),
+        ("unable to apply cgroup configuration: mkdir /sys/fs/cgroup/kubepods: no space left on device", _OF_NODE),
+        ("write /var/lib/containerd/x: no space left on device", _OF_NODE),
+        ("error running prestart hook #0: exit status 1: nvidia-container-cli: initialization error", _DEVICES),
+        ("failed to inject CDI devices: unresolvable CDI devices example.com/gpu=0", _DEVICES),
+        ('error gathering device information while adding custom device "/dev/fuse": no such file or directory', _DEVICES),
+        ('exec: "/usr/bin/flame": exec format error',
+         "correct {image}, or choose nodes of its platform by {template}.nodeSelector"),
+        ("unable to find user flame: no matching entries in passwd file",
+         "correct {image}, or set {template}.securityContext.runAsUser"),
+        ('cannot load seccomp profile "/var/lib/kubelet/seccomp/x.json": no such file or directory',
+         "an administrator puts the profile on the nodes, or change seccompProfile in {template}"),
+        ('chdir to cwd ("/work") set in config.json failed: permission denied',
+         "correct workingDir of the container in {template}"),
+        ('error mounting "/a" to rootfs at "/etc/x": not a directory: Are you trying to mount a directory onto a file', _MOUNTS),
+        ('create mountpoint for /data mount: make mountpoint "/data": mkdirat /data: read-only file system', _MOUNTS),
+        ("unable to apply caps: operation not permitted", "change {container}, or see kubectl describe pod {pod}"),
+        ("no command specified", "correct {image} or {command}"),
+    ],
+)  # fmt: skip
+def test_container_that_cannot_start_is_told_with_what_keeps_it_from_starting(
+    reason: str, words: str, remedy: str
+) -> None:
+    if reason == "StartError":
+        ended = ContainerStateTerminated(128, reason, words)
+        found = [
+            ended_problem(ContainerStatus("main", state=ContainerState(terminated=ended)), "-"),
+            waiting_problem(_waiting("CrashLoopBackOff", "", ended)),
+        ]
+    else:
+        found = [waiting_problem(_waiting(reason, words))]
+
+    assert {each and each.remedy for each in found} == {remedy}
+
+
+@pytest.mark.parametrize(
+    ("reason", "message", "cause", "remedy"),
+    [
+        ("SignatureValidationFailed", "A signature was required, but no signature exists", "its signature is not valid",
+         "correct {image}"),
+        ("RegistryUnavailable", "pinging it: 503 Service Unavailable", "the registry cannot be reached",
+         "correct {image}, or the network between the nodes and the registry"),
+    ],
+)  # fmt: skip
+def test_kubelet_that_waits_is_told_with_the_cause_of_its_last_attempt(
+    reason: str, message: str, cause: str, remedy: str
+) -> None:
+    """Each turn would be another status."""
+    failed = "signature validation failed" if reason.startswith("Sig") else "registry is unavailable"
+    at_first = f"image pull failed for {IMAGE} because the {failed}: {message}"
+    then = f'Back-off pulling image "{IMAGE}": {reason}: {at_first}'
+
+    for problem in (waiting_problem(_waiting(reason, at_first)), waiting_problem(_waiting("ImagePullBackOff", then))):
+        assert problem == PodProblem("ImagePullFailed", cause, f'image "{IMAGE}"')
+        assert problem.remedy == remedy
+
+
+@pytest.mark.parametrize(
+    ("message", "cause", "remedy"),
+    [
+        ('connection error: desc = "transport: Error while dialing: dial unix /run/x.sock: connect: connection refused"',
+         "the container runtime of the node does not answer", "see kubectl describe node {node}"),
+        ("failed to extract layer: lsetxattr: operation not permitted: unknown", "operation not permitted",
+         "correct {image}; see kubectl describe pod {pod}"),
+        ("failed commit on ref x: unexpected size 1, expected 2: failed precondition", "unexpected size 1, expected 2",
+         "correct {image}; see kubectl describe pod {pod}"),
+        ("unexpected media type text/html for sha256:0f6d: not found",
+         "the registry does not answer with an image that the node can read", "correct {image}"),
+        ("Source image rejected: Running image docker://x is rejected by policy.", "a policy of the node refuses it",
+         "correct {image}, or an administrator changes that policy"),
+        ("write /var/lib/x: no space left on device", "no space is left on the node",
+         "an administrator frees disk space on node {node}"),
+    ],
+)  # fmt: skip
+def test_image_that_cannot_be_pulled_for_another_reason_than_its_name_is_told_as_such(
+    message: str, cause: str, remedy: str
+) -> None:
+    problem = waiting_problem(_waiting("ErrImagePull", message))
+
+    assert problem == PodProblem("ImagePullFailed", cause, f'image "{IMAGE}"')
+    assert problem.remedy == remedy
+
+
+@pytest.mark.parametrize(
+    ("exit_code", "more"),
+    [(1, ""), (137, ", and kubectl describe pod {pod} for a probe that failed"), (143, ", and kubectl describe pod")],
+)
+def test_container_that_somebody_ended_is_told_with_the_events(exit_code: int, more: str) -> None:
+    """The kubelet ends a container whose liveness probe fails, and only its events say so."""
+    ended = ContainerStateTerminated(exit_code, "Error")
+    at_once = ended_problem(ContainerStatus("main", state=ContainerState(terminated=ended)), "-")
+    again = waiting_problem(_waiting("CrashLoopBackOff", "", ended))
+
+    assert at_once is not None
+    assert at_once.remedy.startswith(f"see kubectl logs {{pod}}{{of}}{more}")
+    assert again is not None
+    assert again.remedy.startswith(f"see kubectl logs {{pod}}{{of}} --previous{more}")
 
 
 _OF_VOLUME = "example.com/models/llm:1"

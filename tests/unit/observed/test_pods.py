@@ -99,6 +99,17 @@ FAILED: list[Any] = [
         id="phase Failed, though everything else looks well"),
     pytest.param({"phase": "Failed", "containers": [ended(MAIN, 1, "Error", "boom")]}, PodProblem("Error", "boom"),
         id="phase Failed"),
+    *(
+        pytest.param(
+            {**status, "containers": [ended("agent", 0, "Completed"), ended(MAIN, 137, "OOMKilled")]},
+            PodProblem("OOMKilled", "it was killed at its memory limit", f'container "{MAIN}"'),
+            id=f"a sidecar whose name comes first ended after the main container, {name}",
+        )
+        for name, status in (("phase Failed", {"phase": "Failed"}), ("another one runs", {}))
+    ),
+    pytest.param(
+        {"init": [waiting("proxy", "CrashLoopBackOff")], "containers": [ended(MAIN, 1, "Error", "boom")]},
+        PodProblem("Error", "boom"), id="a native sidecar crashes after the end of the main container"),
     pytest.param({"phase": "Succeeded", "containers": [ended(MAIN, 0, "Completed")]},
         PodProblem("Completed", f'container "{MAIN}" ended with exit code 0'), id="phase Succeeded"),
 ]  # fmt: skip

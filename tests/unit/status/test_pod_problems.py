@@ -197,8 +197,8 @@ EVICTED_TEMPLATE = "spec.executorManager.podTemplate.spec"
          "raise spec.executorManager.resources.requests.memory"),
         ("The node was low on resource: ephemeral-storage. Container side was using 3Gi, request is 0.",
          f"raise {EVICTED_TEMPLATE}.containers[name=side].resources.requests.ephemeral-storage"),
-        ("The node was low on resource: inodes.", "an administrator frees inodes on the node"),
-        ("The node had condition: [DiskPressure].", "an administrator looks after DiskPressure of the node"),
+        ("The node was low on resource: inodes.", "an administrator frees inodes on node node-1"),
+        ("The node had condition: [DiskPressure].", "an administrator looks after DiskPressure of node node-1"),
     ],
 )  # fmt: skip
 def test_evicted_pod_is_told_with_the_field_that_the_kubelet_means(words: str, advice: str) -> None:
@@ -227,16 +227,19 @@ def test_pod_that_was_too_long_on_its_node_is_told_with_the_field() -> None:
 @pytest.mark.parametrize(
     ("reason", "advice"),
     [
-        ("OutOfmemory", "see by kubectl describe node which Pods take it, or lower spec.{}.resources.requests"),
-        ("OutOfnvidia.com/gpu", "see by kubectl describe node which Pods take it, or lower spec.{}.resources.requests"),
-        ("NodeAffinity", "see the labels of the node, and nodeSelector, affinity and nodeName in spec.{}.podTemplate.spec"),
-        ("UnexpectedAdmissionError", "an administrator looks after the devices of the node, see kubectl describe pod my-flame-"),
+        ("OutOfmemory", "see by kubectl describe node node-1 which Pods take it, or lower spec.{}.resources.requests"),
+        ("OutOfnvidia.com/gpu", "see by kubectl describe node node-1 which Pods take it, or lower spec.{}.resources.requests"),
+        ("NodeAffinity", "see the labels of node node-1, and nodeSelector, affinity and nodeName in spec.{}.podTemplate.spec"),
+        ("UnexpectedAdmissionError", "an administrator looks after the devices of node node-1)"),
         ("TopologyAffinityError", "ask for fewer processors or devices in spec.{}.resources, or choose other nodes"),
         ("SysctlForbidden", "take it out of spec.{}.podTemplate.spec.securityContext.sysctls, or an administrator allows it"),
         ("AppArmor", "an administrator loads the profile on the nodes, or change appArmorProfile in spec.{}.podTemplate.spec"),
         ("PodOSNotSupported", "correct spec.{}.podTemplate.spec.os, or choose other nodes"),
-        ("OutOfpods", "add a node, because this one runs as many Pods as it may"),
-        ("NodePorts", "change the hostPort in spec.{}.podTemplate.spec, or end the Pod of the node that has it"),
+        ("OutOfpods", "add a node, because no more Pods may run on node node-1)"),
+        ("VolumeAttachmentLimitExceeded", "add a node, because no more volumes can be attached to node node-1)"),
+        ("SMTAlignmentError", "ask for whole processor cores in spec.{}.resources, or choose other nodes"),
+        ("TaintToleration", "see kubectl describe node node-1)"),
+        ("NodePorts", "change the hostPort in spec.{}.podTemplate.spec, or end the Pod of node node-1 that has it"),
         ("PodFeatureUnsupported", "choose nodes whose kubelet supports it, or take it out of spec.{}.podTemplate.spec"),
     ],
 )  # fmt: skip

@@ -59,12 +59,14 @@ def _status(
 
 
 def _killed(number: int, at: datetime = NOW, reason: str = "OOMKilled") -> PodView:
-    containers = [ended(EXECUTOR_MANAGER, 137, reason, finished_at=at)]
+    containers = [ended(EXECUTOR_MANAGER, 137 if reason == "OOMKilled" else 101, reason, finished_at=at)]
     return executor_pod(number, "failed", containers=containers)
 
 
 def _restarted(container: str, at: datetime, restarts: int = 1, reason: str = "OOMKilled") -> ContainerStatus:
-    last = ContainerState(terminated=ContainerStateTerminated(137, reason, finished=text(at)))
+    last = ContainerState(
+        terminated=ContainerStateTerminated(137 if reason == "OOMKilled" else 101, reason, finished=text(at))
+    )
     return msgspec.structs.replace(running(container, restarts=restarts), last_state=last)
 
 
@@ -102,7 +104,7 @@ def test_several_failures_tell_how_many_since_when_and_the_last_cause() -> None:
 
     assert status.message == (
         "Executors failed 3 times since 11:58:00 UTC, last my-flame-executor-manager-1: "
-        'Error: container "executor-manager" ended with exit code 137 (see kubectl logs my-flame-executor-manager-1)'
+        'Error: container "executor-manager" ended with exit code 101 (see kubectl logs my-flame-executor-manager-1)'
     )
     assert status.reason == "PodsFailing"
 
@@ -114,7 +116,7 @@ def test_log_of_a_session_manager_that_was_replaced_is_not_advised() -> None:
 
     status = _status(SM, executor_pod(0), before=first, now=later(31))
 
-    assert "it ended with exit code 137 (its log is gone with the Pod)" in str(status.message)
+    assert "it ended with exit code 101 (its log is gone with the Pod)" in str(status.message)
 
 
 def test_session_manager_whose_node_restarted_is_told_as_such() -> None:
@@ -204,7 +206,7 @@ def test_each_restart_in_place_counts() -> None:
     status = _status(second, executor_pod(0), before=first)
 
     assert status.message == (
-        'Session manager failed 2 times since 11:59:00 UTC: Error: container "session-manager": it ended with exit code 137 '
+        'Session manager failed 2 times since 11:59:00 UTC: Error: container "session-manager": it ended with exit code 101 '
         "(see kubectl logs my-flame-session-manager --previous)"
     )
 
@@ -214,7 +216,7 @@ def test_session_manager_that_fails_now_says_how_often() -> None:
     status = _status(session_manager(containers=[crashing]), executor_pod(0))
 
     assert status.message == (
-        'Session manager failed at 12:00:00 UTC: CrashLoopBackOff: container "session-manager": it ended with exit code 137 '
+        'Session manager failed at 12:00:00 UTC: CrashLoopBackOff: container "session-manager": it ended with exit code 101 '
         "(see kubectl logs my-flame-session-manager --previous)"
     )
 

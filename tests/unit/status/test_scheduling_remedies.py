@@ -334,3 +334,6 @@ def test_command_for_one_of_several_object_caches_names_its_own_claim() -> None:
     of_volume = "see kubectl describe pvc my-flame-executor-manager-0-d, or correct"
     assert for_pod(of_volume, "my-flame-executor-manager-1") == of_volume.replace("-0-d", "-1-d")
     assert for_pod("see kubectl describe pvc data", "my-flame-executor-manager-1") == "see kubectl describe pvc data"
+    of_node = "see by kubectl describe node a.b-1 which Pods take it; add a node"
+    assert for_pod(of_node, "my-flame-executor-manager-1", "c") == of_node.replace("a.b-1", "c")
+    assert for_pod(of_node, "my-flame-executor-manager-1") == of_node
