@@ -52,7 +52,7 @@ from flamectl_operator.kube.views import (
 from flamectl_operator.observed.cluster import ObservedCluster
 from flamectl_operator.observed.executor import Executor
 from flamectl_operator.observed.flame_cluster import FlameClusterView
-from flamectl_operator.observed.views import Views
+from flamectl_operator.observed.sources import Sources
 from flamectl_operator.planning.cluster_plan import ClusterPlan, PassFacts
 from flamectl_operator.planning.effective.autoscaling import Scaling
 from flamectl_operator.planning.effective.effective_group import EffectiveGroup
@@ -502,7 +502,7 @@ def observed(
         config_map = _config_map_as_wanted(wanted.desired.config_text, wanted.config_generation)
     return ObservedCluster.of(
         OWNER,
-        Views(_children(config_map, *(_services_of(wanted) if services is _AS_WANTED else services)), pods),
+        Sources(_children(config_map, *(_services_of(wanted) if services is _AS_WANTED else services)), pods),
         BOOTTIME - first_seen_ago,
     )
 
@@ -521,7 +521,7 @@ def answer(snapshot: SessionManagerSnapshot | None, asked: float = BOOTTIME, **c
 
 def told(seen: ObservedCluster, flame: Knowledge) -> ObservedCluster:
     """The same objects beside what is known of the session manager."""
-    return dataclasses.replace(seen, views=dataclasses.replace(seen.views, flame=flame))
+    return dataclasses.replace(seen, sources=dataclasses.replace(seen.sources, flame=flame))
 
 
 def foreign_pod(name: str, **changes: Any) -> PodView:

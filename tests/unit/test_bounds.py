@@ -102,7 +102,7 @@ def forks() -> Iterator[subprocess.Popen[str]]:
             id="reads of Pods whose nodes an answer lists",
         ),
         pytest.param(
-            "flamectl_operator.reconcile.session_manager_io:PASS_LIMIT",
+            "flamectl_operator.reconcile.session_manager_io:CALLS_LIMIT_SECONDS",
             "60.0",
             "tests/unit/reconcile/test_session_manager_io.py"
             "::test_session_manager_that_never_answers_keeps_a_pass_no_longer_than_the_limit",

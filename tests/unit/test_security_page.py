@@ -140,8 +140,8 @@ def test_network_policy_closes_all_but_health_and_the_metrics_of_labelled_namesp
         f"over {answers.SMALL // 2**10} KiB arrive",
         f"not read within {DEADLINE:.0f} s",
         f"up to every {pace.LONGEST_FOR_OFFENDERS / 60:.0f} min",
-        f"at most {session_manager_io.PASS_LIMIT:.0f} s on what it tells",
-        f"wait for up to {session_manager_io.LONGEST_RETRY:.0f} s",
+        f"at most {session_manager_io.CALLS_LIMIT_SECONDS:.0f} s on what it tells",
+        f"wait for up to {session_manager_io.LONGEST_CALL_RETRY_SECONDS:.0f} s",
         f"{LOAD_TIMEOUT:.0f} s to answer",
     ],
 )

@@ -2,7 +2,7 @@
 
 Each FlameCluster whose session manager is ready has a poller. It asks every 2 s while something is going on in the cluster, else
 every 30 s, or 5 s where a cluster follows its sessions. It backs off while the session manager does not answer. The
-queue is told of a change that may matter to a decision.
+queue gets the key after a change that may matter to a decision.
 """
 
 from __future__ import annotations

@@ -27,7 +27,7 @@ from flamectl_operator.observed.group import ObservedGroup
 from flamectl_operator.observed.incarnation import incarnation_of
 from flamectl_operator.observed.object_cache import ObjectCaches
 from flamectl_operator.observed.pod_problem import PodProblem
-from flamectl_operator.observed.views import Views
+from flamectl_operator.observed.sources import Sources
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,7 @@ class ObservedCluster:
     """
 
     owner: Identity
-    views: Views
+    sources: Sources
     session_manager_pod: PodView | None
     executors: tuple[Executor, ...]
     other_pods: tuple[PodView, ...]
@@ -50,7 +50,7 @@ class ObservedCluster:
 
     @classmethod
     def of(
-        cls, owner: Identity, views: Views, boottime: float, earlier: ObservedCluster | None = None
+        cls, owner: Identity, sources: Sources, boottime: float, earlier: ObservedCluster | None = None
     ) -> ObservedCluster:
         """Take a snapshot.
 
@@ -58,7 +58,7 @@ class ObservedCluster:
             earlier: An earlier snapshot of the same FlameCluster. It is returned again if nothing has changed, and otherwise
                 provides the results for unchanged Pods.
         """
-        if earlier is not None and earlier.views.same(views):
+        if earlier is not None and earlier.sources.same(sources):
             return earlier
         # Compared by identity, because the stores never change an object in place, and the earlier snapshot keeps its objects
         # alive.
@@ -68,7 +68,7 @@ class ObservedCluster:
         others: list[PodView] = []
         highest = -1
         manager_name, selector = names.session_manager(owner.name), owner.selector(EXECUTOR_MANAGER).items()
-        for pod in views.labelled_pods:
+        for pod in sources.labelled_pods:
             if (executor := known.get(id(pod))) is not None:
                 executors.append(executor)
                 continue
@@ -86,12 +86,12 @@ class ObservedCluster:
         executors.sort(key=attrgetter("executor_id"))
         highest = max(highest, executors[-1].executor_id) if executors else highest
         seen, before = (FirstSeen(), ()) if earlier is None else (earlier.first_seen, earlier.executors)
-        seen = seen.after(views.labelled_pods, executors, manager, before, boottime)
-        return cls(owner, views, manager, tuple(executors), tuple(others), highest, seen)
+        seen = seen.after(sources.labelled_pods, executors, manager, before, boottime)
+        return cls(owner, sources, manager, tuple(executors), tuple(others), highest, seen)
 
     def child(self, kind: str, name: str) -> KubernetesObject | None:
         """Return the object with the kind and the name of a child, with any owner."""
-        return self.views.children.get((kind, name))
+        return self.sources.children.get((kind, name))
 
     def owns(self, child: KubernetesObject | None) -> bool:
         """Return whether an object exists and belongs to this FlameCluster."""
@@ -103,17 +103,17 @@ class ObservedCluster:
         pod = self.session_manager_pod
         if pod is None or not pod.controlled_by(self.owner.uid):
             return None
-        return self.views.wanted_session_manager.read(pod)
+        return self.sources.wanted_session_manager.read(pod)
 
     @property
     def session_manager_quota_refused(self) -> bool:
         """Whether there is no session manager because a quota refused to create it."""
-        return self.session_manager_pod is None and names.session_manager(self.owner.name) in self.views.quota_refused
+        return self.session_manager_pod is None and names.session_manager(self.owner.name) in self.sources.quota_refused
 
     @property
     def session_manager_lacks_quota(self) -> float | None:
         """Since when, by `boottime`, a quota refuses the session manager and the end of other Pods may help; None otherwise."""
-        refused = self.views.quota_refused.get(names.session_manager(self.owner.name))
+        refused = self.sources.quota_refused.get(names.session_manager(self.owner.name))
         return refused if self.session_manager_pod is None else None
 
     @cached_property
@@ -126,7 +126,7 @@ class ObservedCluster:
         """The identity of the storage that keeps the sessions; empty when they do not persist, or without a session manager."""
         if self.session_manager is None:
             return ""
-        return self.views.wanted_session_manager.store_of(self.session_manager, self.known_claims)
+        return self.sources.wanted_session_manager.store_of(self.session_manager, self.known_claims)
 
     @cached_property
     def marks(self) -> Marks:
@@ -142,18 +142,20 @@ class ObservedCluster:
     def detached(self) -> tuple[PodView, ...]:
         """The Pods of executors that run without a label by which executors are found, or without an owner."""
         found = {executor.name for executor in self.executors}
-        bare = {pod.name: pod for pod in (*self.views.out_of_view, *self.views.labelled_pods) if pod.name not in found}
+        bare = {
+            pod.name: pod for pod in (*self.sources.out_of_view, *self.sources.labelled_pods) if pod.name not in found
+        }
         return tuple(pod for pod in bare.values() if is_detached(pod, self.owner))
 
     @cached_property
     def claims(self) -> dict[str, PersistentVolumeClaimView]:
         """The PersistentVolumeClaims with the FlameCluster's label, by name, with any owner."""
-        return {claim.name: claim for claim in self.views.claims}
+        return {claim.name: claim for claim in self.sources.claims}
 
     @cached_property
     def known_claims(self) -> KnownClaims:
         """All that is known of the claims that Pods mount."""
-        return KnownClaims(self.claims, self.views.claims_read, self.views.losses_confirmed)
+        return KnownClaims(self.claims, self.sources.claims_read, self.sources.losses_confirmed)
 
     @cached_property
     def claim_users(self) -> dict[str, list[str]]:
@@ -192,14 +194,14 @@ class ObservedCluster:
     @cached_property
     def flame(self) -> Knowledge:
         """The knowledge about the present incarnation of the session manager."""
-        known = self.views.flame
+        known = self.sources.flame
         present = known.phase is Phase.OFF or known.incarnation == self.session_manager_incarnation
         return known if present else knowledge.OFF
 
     @property
     def last_snapshot(self) -> SessionManagerSnapshot | None:
         """The last answer about work of this incarnation of the session manager, which may be unready now; None when unknown."""
-        known = self.views.flame
+        known = self.sources.flame
         before = known.last_snapshot if known.incarnation == self.session_manager_incarnation else None
         return before if self.flame.snapshot is None else self.flame.snapshot
 

@@ -8,7 +8,7 @@ from flamectl_operator.desired.metadata import Identity
 from flamectl_operator.kube.pod_views import PodView
 from flamectl_operator.observed import pods
 
-#: Seconds after which executors that the watch does not show are read again, because no event tells of their end.
+#: Seconds after which executors that the watch does not show are read again, because no event reports their end.
 DETACHED_RECHECK_SECONDS = 30.0
 
 

@@ -98,7 +98,7 @@ class ClusterPlan(Comparison):
             session_manager_refused=self.observed.session_manager_lacks_quota if due else None,
             object_caches_first=self.object_caches_first,
             next_attempt=self.effective.session_manager_backoff.next_attempt,
-            session_storage=self.effective.session_storage(self.observed),
+            wanted_session_store=self.effective.wanted_session_store(self.observed),
         )
 
     @cached_property

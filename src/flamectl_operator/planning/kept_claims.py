@@ -17,7 +17,7 @@ CLAIM_TERMINATING = "ClaimTerminating"
 KEEPS_CLAIM = wait(CLAIM_TERMINATING)
 #: The reason of an outcome for a claim whose volume is gone, or belongs to an earlier claim of its name.
 CLAIM_LOST = "ClaimLost"
-#: The condition of a claim whose file system has yet to grow, and the reason of the outcome that tells of it while all is well.
+#: The condition of a claim whose file system has yet to grow, and the reason of the outcome that reports it while all is well.
 FILE_SYSTEM_RESIZE_PENDING = "FileSystemResizePending"
 #: How many claims a message names.
 _NAMED = 2

@@ -73,12 +73,12 @@ class SessionManagerPlan(Part):
 
     Args:
         action: With READ no Pod is wanted (yet) and the watch shows none, but a Pod that has lost its label may have the name.
-        wait: Why the action is postponed. None with WAIT when another Pod has the name, and with READ when none is wanted.
+        deferral: Why the action is postponed. None with WAIT when another Pod has the name, and with READ when none is wanted.
     """
 
     action: SessionManagerAction
     why: str = ""
-    wait: Outcome | None = None
+    deferral: Outcome | None = None
     pod: Component | None = None
 
     @property

@@ -36,8 +36,8 @@ def session_manager_repair(pod: PodView, observed: ObservedCluster, effective: E
     A stale session manager only gets back its selector labels, because it may serve for long if its replacement would be refused.
     Other changes of the template apply to the replacement.
     """
-    manager, owner = observed.views.wanted_session_manager.read(pod), observed.owner
-    store = observed.views.wanted_session_manager.store_of(manager, observed.known_claims)
+    manager, owner = observed.sources.wanted_session_manager.read(pod), observed.owner
+    store = observed.sources.wanted_session_manager.store_of(manager, observed.known_claims)
     if effective.session_manager_stale(manager):
         labels = owner.labels(SESSION_MANAGER) | owner.selector(SESSION_MANAGER)
         repair = drift.metadata_patch(pod, {"metadata": {"labels": labels}})

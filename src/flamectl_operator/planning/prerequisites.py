@@ -7,7 +7,7 @@ from datetime import datetime
 
 
 @dataclass(frozen=True)
-class SessionStorage:
+class SessionStore:
     """The storage in which a new session manager finds its sessions.
 
     Only the Pod records the uid of a claim that a user created. The operator takes a claim with the same name for the same claim.
@@ -46,4 +46,4 @@ class Prerequisites:
     session_manager_refused: float | None
     object_caches_first: bool
     next_attempt: datetime | None
-    session_storage: SessionStorage
+    wanted_session_store: SessionStore

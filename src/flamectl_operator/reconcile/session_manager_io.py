@@ -23,16 +23,16 @@ from flamectl_operator.runtime.progress import record_progress
 from flamectl_operator.runtime.slow_start import in_parallel
 
 #: Calls under way at the same time.
-AT_ONCE = 8
+CALLS_AT_ONCE = 8
 #: Seconds that all calls of a pass take at the most.
-PASS_LIMIT = 2.0
+CALLS_LIMIT_SECONDS = 2.0
 #: Seconds until a call that failed is repeated, and the most seconds after calls that took too long again and again.
-RETRY, LONGEST_RETRY = 2.0, 30.0
+CALL_RETRY_SECONDS, LONGEST_CALL_RETRY_SECONDS = 2.0, 30.0
 #: The most nodes in one kind of call of a pass, and the most nodes whose last call is remembered.
-MOST, MOST_REMEMBERED = 200, 20_000
+MAX_NODES_CALLED, MAX_NODES_REMEMBERED = 200, 20_000
 #: Pods that are read before their nodes are called lost: the most at once, and in a second from then on. A session manager may
 #: list as many nodes as it likes again and again.
-READS_AT_ONCE, READ_RATE = 500, 10.0
+POD_READS_AT_ONCE, POD_READS_PER_SECOND = 500, 10.0
 #: The reason of an outcome for a call that failed.
 NOT_REACHED = "SessionManagerNotReached"
 
@@ -54,16 +54,16 @@ class SessionManagerIO:
         #: When each node was last tried, whatever came of it.
         self._tried_at: dict[str, float] = {}
         #: Seconds that are left to this pass; how many passes in a row took too long; and when the next one may call.
-        self._left = PASS_LIMIT
+        self._left = CALLS_LIMIT_SECONDS
         self._too_long = 0
         self._not_before = float("-inf")
-        self._reads = Bucket(READ_RATE, READS_AT_ONCE, clock.monotonic())
+        self._reads = Bucket(POD_READS_PER_SECOND, POD_READS_AT_ONCE, clock.monotonic())
         #: Whether this pass left Pods of nodes to be read by a later one.
         self.unread = False
 
     def follow(self, target: Target | None, *, busy: bool) -> None:
         """Ask this session manager from now on, see `Flame.follow`; a pass does that before it calls."""
-        self._left, self.unread = PASS_LIMIT, False
+        self._left, self.unread = CALLS_LIMIT_SECONDS, False
         if target is None:
             self._forget()
             self._too_long, self._not_before = 0, float("-inf")
@@ -78,11 +78,11 @@ class SessionManagerIO:
     def deferral(self) -> Outcome | None:
         """Why this pass calls no more: its time is over, or the session manager took too long before; None if it may call."""
         early = self._not_before - self._clock.monotonic()
-        return wait(NOT_REACHED, "", max(RETRY, early)) if self._left <= 0 or early > 0 else None
+        return wait(NOT_REACHED, "", max(CALL_RETRY_SECONDS, early)) if self._left <= 0 or early > 0 else None
 
     def turn(self, nodes: Iterable[str]) -> list[str]:
         """Return the nodes that this pass calls about: the ones tried least recently."""
-        return sorted(nodes, key=lambda node: self._tried_at.get(node, float("-inf")))[:MOST]
+        return sorted(nodes, key=lambda node: self._tried_at.get(node, float("-inf")))[:MAX_NODES_CALLED]
 
     def may_read(self) -> bool:
         """Return whether the Pod of a listed node may be read now."""
@@ -143,11 +143,13 @@ class SessionManagerIO:
 
         try:
             async with asyncio.timeout(self._left):
-                await in_parallel(chosen, lambda: AT_ONCE, call_about)
+                await in_parallel(chosen, lambda: CALLS_AT_ONCE, call_about)
         except TimeoutError as error:
             failed.append(error)
             self._too_long += 1
-            self._not_before = self._clock.monotonic() + doubled(RETRY, LONGEST_RETRY, self._too_long)
+            self._not_before = self._clock.monotonic() + doubled(
+                CALL_RETRY_SECONDS, LONGEST_CALL_RETRY_SECONDS, self._too_long
+            )
         else:
             self._too_long = 0
         self._left -= self._clock.monotonic() - begun
@@ -155,12 +157,12 @@ class SessionManagerIO:
         self._flame.ask_now(self._key)
         deferral = outcomes.changed(0) if len(chosen) < len(waiting) else None
         if failed:
-            deferral = self.deferral or wait(NOT_REACHED, "", RETRY)
+            deferral = self.deferral or wait(NOT_REACHED, "", CALL_RETRY_SECONDS)
         return deferral, called_at
 
 
 def _remember(times: dict[str, float], node: str, now: float) -> None:
     times.pop(node, None)
     times[node] = now
-    if len(times) > MOST_REMEMBERED:
+    if len(times) > MAX_NODES_REMEMBERED:
         del times[next(iter(times))]

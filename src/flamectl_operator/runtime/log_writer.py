@@ -42,7 +42,7 @@ class LogWriter:
         self._changed = Condition()
         self._waiting: list[bytes] = []
         self._size = 0  # bytes that wait or are being written
-        self._lost = 0  # lines, since a line of the log last told their number
+        self._lost = 0  # lines, since a line of the log last said how many
         self._idle = False  # whether the thread waits for a line
         self._closing = False
         # A daemon, because a thread that is blocked in a write must not keep the process from ending.

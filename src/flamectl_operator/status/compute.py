@@ -195,7 +195,7 @@ def _outcomes(given: StatusInput, effective: EffectiveSpec) -> tuple[Sequence[Ou
 
 def _still_unregistered(earlier: Outcome, given: StatusInput, effective: EffectiveSpec) -> bool:
     """Return whether executors did not register earlier, and a new operator, or their successors, have yet to show more."""
-    due = given.registration.reason == NOT_REGISTERED or effective.answer_due(given.observed)
+    due = given.registration.reason == NOT_REGISTERED or effective.awaits_answer(given.observed)
     return earlier.reason == NONE_REGISTERS and due
 
 

@@ -24,7 +24,7 @@ def registered(observed: ObservedCluster, effective: EffectiveSpec, before: Flam
         return None
     if (snapshot := observed.flame.snapshot) is not None:
         return sum(snapshot.registered(executor.name) for executor in observed.group.live)
-    return before.executor_manager.registered if effective.answer_due(observed) else None
+    return before.executor_manager.registered if effective.awaits_answer(observed) else None
 
 
 def sessions(observed: ObservedCluster, effective: EffectiveSpec, before: FlameClusterStatus) -> SessionsStatus:
@@ -40,7 +40,7 @@ def sessions(observed: ObservedCluster, effective: EffectiveSpec, before: FlameC
             failed_tasks=found.failed,
             paused=found.paused,
         )
-    return before.sessions if effective.answer_due(observed) else SessionsStatus()
+    return before.sessions if effective.awaits_answer(observed) else SessionsStatus()
 
 
 def flame_conditions(
@@ -63,7 +63,7 @@ def flame_conditions(
             writer.make(kind, "NoAddress", message, status=status)
             for kind, status in zip(FLAME_CONDITIONS, (False, None), strict=True)
         )
-    if effective.answer_due(observed):
+    if effective.awaits_answer(observed):
         return stored
     known = [kind for kind in FLAME_CONDITIONS if find(before, kind) is not None]
     if observed.flame.phase is not Phase.UNKNOWN:

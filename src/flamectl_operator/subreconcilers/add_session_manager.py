@@ -38,11 +38,11 @@ class AddSessionManager(PlannedStep[SessionManagerPlan]):
         observed = pass_.observe()
         match plan.action:
             case SessionManagerAction.WAIT:
-                return plan.wait or outcomes.name_taken(pass_.io.owner, PODS, _pod(observed))
+                return plan.deferral or outcomes.name_taken(pass_.io.owner, PODS, _pod(observed))
             case SessionManagerAction.CREATE:
                 return await self._create(pass_, observed)
             case SessionManagerAction.READ:
-                return await named_session_manager(pass_).find_unlabelled(plan.wait or DONE)
+                return await named_session_manager(pass_).find_unlabelled(plan.deferral or DONE)
             case SessionManagerAction.REPAIR:
                 return await named_session_manager(pass_).restore_labels(_pod(observed))
             case _:
@@ -62,7 +62,7 @@ class AddSessionManager(PlannedStep[SessionManagerPlan]):
         annotations = {SHARED_ANNOTATION: desired.shared_revision}
         if claim is not None:
             annotations[CLAIM_ANNOTATION] = claim.uid
-        if store := pass_.effective.session_store(claim):
+        if store := pass_.effective.session_store_on(claim):
             annotations[SESSION_STORE_ANNOTATION] = store
         with mount_reserved(pass_.io, claim):
             return await named_session_manager(pass_).create(desired.session_manager, annotations)

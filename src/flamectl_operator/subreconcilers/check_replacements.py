@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
+from functools import partial
+
 from flamectl_operator.desired import names
 from flamectl_operator.desired.pod_template import ComponentTemplate
 from flamectl_operator.reconcile.checks.existing_claim import replacement_wait
 from flamectl_operator.reconcile.objects import outcomes
 from flamectl_operator.reconcile.reconcile_pass import Pass
 from flamectl_operator.reconcile.steps.base import Subreconciler
-from flamectl_operator.runtime.outcome import Outcome, combine
+from flamectl_operator.runtime.outcome import DONE, Outcome, combine
 
 
 class CheckReplacements(Subreconciler):
@@ -21,20 +24,22 @@ class CheckReplacements(Subreconciler):
         """Check each template that has a stale Pod."""
         plan, dry_runs = pass_.plan.replacements, pass_.dry_runs
         serving = names.session_manager(pass_.io.owner.name) if pass_.observe().session_manager_ready else ""
-        waits: list[Outcome] = []
+        checked: list[Outcome] = []
         for template, replaced in ((plan.session_manager, serving), (plan.object_cache, "")):
-            if template is not None and await self._mountable(pass_, template, waits):
-                await dry_runs.named(template, replaced)
-        if plan.executor is not None and pass_.ids.exhausted:
-            return outcomes.no_ids_left()
-        if plan.executor is not None and await self._mountable(pass_, plan.executor, waits):
-            await dry_runs.executor(plan.executor, pass_.ids.trial_name_id)
-        return combine(waits)
+            if template is not None:
+                checked.append(await self._check(pass_, template, partial(dry_runs.named, template, replaced)))
+        if plan.executor is not None:
+            if pass_.ids.exhausted:
+                return outcomes.no_ids_left()
+            dry_run = partial(dry_runs.executor, plan.executor, pass_.ids.trial_name_id)
+            checked.append(await self._check(pass_, plan.executor, dry_run))
+        return combine(checked)
 
-    async def _mountable(self, pass_: Pass, template: ComponentTemplate, waits: list[Outcome]) -> bool:
-        """Return whether a new Pod could mount its claims."""
+    async def _check(self, pass_: Pass, template: ComponentTemplate, dry_run: Callable[[], Awaitable[None]]) -> Outcome:
+        """Send a dry run, unless a new Pod could not mount its claims; then return why."""
         deferral = await replacement_wait(pass_.io, template, pass_.effective.desired.claims)
-        if deferral is not None:
-            pass_.dry_runs.withdraw(template)
-            waits.append(deferral)
-        return deferral is None
+        if deferral is None:
+            await dry_run()
+            return DONE
+        pass_.dry_runs.withdraw(template)
+        return deferral

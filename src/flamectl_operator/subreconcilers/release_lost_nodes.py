@@ -11,7 +11,7 @@ from flamectl_operator.kube.resources import PODS
 from flamectl_operator.observed import pods
 from flamectl_operator.reconcile.objects import outcomes
 from flamectl_operator.reconcile.reconcile_pass import Pass
-from flamectl_operator.reconcile.session_manager_io import MOST, PASS_LIMIT, RETRY
+from flamectl_operator.reconcile.session_manager_io import CALL_RETRY_SECONDS, CALLS_LIMIT_SECONDS, MAX_NODES_CALLED
 from flamectl_operator.reconcile.steps.base import Subreconciler
 from flamectl_operator.runtime.outcome import DONE, Outcome, combine
 from flamectl_operator.runtime.text import listing
@@ -41,9 +41,11 @@ class ReleaseLostNodes(Subreconciler):
             await session_manager.release(await self._gone(pass_, release)),
             await session_manager.report_lost(await self._gone(pass_, plan.report)),
         ]
-        rest = outcomes.changed() if max(len(release), len(plan.report)) > MOST and not any(failed) else DONE
+        rest = (
+            outcomes.changed() if max(len(release), len(plan.report)) > MAX_NODES_CALLED and not any(failed) else DONE
+        )
         if session_manager.unread:
-            rest = outcomes.changed(RETRY)
+            rest = outcomes.changed(CALL_RETRY_SECONDS)
         return combine([again, rest, *(each for each in failed if each is not None)])
 
     def _report_incredible(self, pass_: Pass) -> None:
@@ -66,11 +68,11 @@ class ReleaseLostNodes(Subreconciler):
         nodes = session_manager.turn(nodes)
         over = {
             pod.name: pod.terminating or pods.is_terminal(pod, EXECUTOR_MANAGER)
-            for pod in pass_.observe().views.labelled_pods
+            for pod in pass_.observe().sources.labelled_pods
         }
         gone: set[str] = set()
         try:
-            async with asyncio.timeout(PASS_LIMIT):
+            async with asyncio.timeout(CALLS_LIMIT_SECONDS):
                 # A Pod outside the cache may lack its label, or be quite new.
                 for node in nodes:
                     if (

@@ -45,7 +45,10 @@ class UpdateMetadata(Subreconciler):
         io, changed, waits = pass_.io, list[str](), list[Outcome]()
 
         async def write(change: Change) -> None:
-            waits.append(outcomes.changed() if io.superseded else await _write(io, *change, changed))
+            outcome, is_news = (outcomes.changed(), False) if io.superseded else await _write(io, *change)
+            waits.append(outcome)
+            if is_news:
+                changed.append(change[1].name)
 
         result = await run_batch(io, due, write)
         if changed:
@@ -68,27 +71,25 @@ class UpdateMetadata(Subreconciler):
 
 
 async def _write(
-    io: ClusterIO, resource: Resource[Any], child: KubernetesObject, common: CommonMetadata, changed: list[str]
-) -> Outcome:
-    """Patch a child, and add its name to those that changed unless somebody changes it back again and again."""
+    io: ClusterIO, resource: Resource[Any], child: KubernetesObject, common: CommonMetadata
+) -> tuple[Outcome, bool]:
+    """Patch a child; return how that ended, and whether the change is news: somebody may change it back again and again."""
     wanted = {"labels": dict(common.labels), "annotations": dict(common.annotations)}
     if (deferral := io.repairs.admit(resource, child.name, wanted, _PART)) is not None:
-        return deferral
+        return deferral, False
     patch = common.patch(child)
     patched = await io.patch(resource, child.name, patch) if patch is not None else None
     if patched is None:
-        return outcomes.changed()
+        return outcomes.changed(), False
     if (left := common.patch(patched)) is not None:
-        return io.repairs.undone(resource, child.name, left, _PART)
-    if not io.repairs.record(resource, child.name, child, _PART):
-        changed.append(child.name)
-    return DONE
+        return io.repairs.undone(resource, child.name, left, _PART), False
+    return DONE, not io.repairs.record(resource, child.name, child, _PART)
 
 
 def _due(pass_: Pass) -> Iterator[Change]:
     """Iterate over the children that differ, without those that terminate."""
     common, observed = pass_.io.common, pass_.observe()
-    if not common.labels and not common.annotations and not observed.views.lists_common_keys:
+    if not common.labels and not common.annotations and not observed.sources.lists_common_keys:
         return
     for resource, child in _children(observed):
         if not child.terminating and common.patch(child) is not None:
@@ -111,4 +112,4 @@ def _children(observed: ObservedCluster) -> Iterator[tuple[Resource[Any], Kubern
     """Iterate over the children that are not Pods."""
     kept = ((row.resource, row.find(observed)) for row in CHILDREN)
     yield from ((resource, child) for resource, child in kept if child is not None and observed.owns(child))
-    yield from ((CLAIMS, claim) for claim in observed.views.claims if is_ours(claim, observed.owner))
+    yield from ((CLAIMS, claim) for claim in observed.sources.claims if is_ours(claim, observed.owner))

@@ -10,7 +10,7 @@ import pytest
 from flamectl_operator.api.constants import CLUSTER_LABEL, REBOUND_ANNOTATION, SESSION_STORE_ANNOTATION
 from flamectl_operator.kube.pod_views import ContainerState, ContainerStateRunning, ContainerStatus, PodView
 from flamectl_operator.observed.cluster import ObservedCluster
-from flamectl_operator.observed.views import Views
+from flamectl_operator.observed.sources import Sources
 from tests.unit.builders import (
     BOOTTIME,
     INCARNATION,
@@ -184,7 +184,7 @@ def test_ownership_depends_only_on_the_uid() -> None:
 
 def test_a_snapshot_is_taken_again_while_the_stores_hold_the_same_objects() -> None:
     first = observed(session_manager(), executor_pod(0))
-    same = Views(dict(first.views.children), first.views.labelled_pods)
+    same = Sources(dict(first.sources.children), first.sources.labelled_pods)
 
     assert ObservedCluster.of(OWNER, same, BOOTTIME + 1, first) is first
 
@@ -192,24 +192,24 @@ def test_a_snapshot_is_taken_again_while_the_stores_hold_the_same_objects() -> N
 @pytest.mark.parametrize("field", ["a child", "another child", "labelled_pods"])
 def test_a_snapshot_is_new_when_anything_in_the_stores_is(field: str) -> None:
     first = observed(session_manager(), executor_pod(0))
-    children = dict(first.views.children)
+    children = dict(first.sources.children)
     if field == "a child":
         children.popitem()
     if field == "another child":
         children["ConfigMap", "my-flame-config"] = config_map_view(resourceVersion="99")
-    pods = first.views.labelled_pods
-    views = replace(first.views, children=children, labelled_pods=pods[:-1] if field == "labelled_pods" else pods)
-    second = ObservedCluster.of(OWNER, views, BOOTTIME, first)
+    pods = first.sources.labelled_pods
+    sources = replace(first.sources, children=children, labelled_pods=pods[:-1] if field == "labelled_pods" else pods)
+    second = ObservedCluster.of(OWNER, sources, BOOTTIME, first)
 
-    assert second.views is views
-    assert second == ObservedCluster.of(OWNER, views, BOOTTIME)
+    assert second.sources is sources
+    assert second == ObservedCluster.of(OWNER, sources, BOOTTIME)
 
 
 def test_only_the_pods_that_changed_are_looked_at_again() -> None:
     pods = (session_manager(), executor_pod(0), executor_pod(1, "starting"))
     first = observed(*pods)
     ready = executor_pod(1, "ready")
-    second = ObservedCluster.of(OWNER, replace(first.views, labelled_pods=(pods[0], pods[1], ready)), BOOTTIME, first)
+    second = ObservedCluster.of(OWNER, replace(first.sources, labelled_pods=(pods[0], pods[1], ready)), BOOTTIME, first)
 
     assert second.executors[0] is first.executors[0]
     assert second.executors[1].pod is ready
@@ -222,9 +222,11 @@ def test_first_seen_terminating_is_kept_until_the_pod_is_gone() -> None:
     first = observed(manager, leaving)
     changed = terminating(executor_pod(0, "failed"))
     second = ObservedCluster.of(
-        OWNER, replace(first.views, labelled_pods=(terminating(manager), changed)), BOOTTIME + 5, first
+        OWNER, replace(first.sources, labelled_pods=(terminating(manager), changed)), BOOTTIME + 5, first
     )
-    third = ObservedCluster.of(OWNER, replace(first.views, labelled_pods=(terminating(manager),)), BOOTTIME + 9, second)
+    third = ObservedCluster.of(
+        OWNER, replace(first.sources, labelled_pods=(terminating(manager),)), BOOTTIME + 9, second
+    )
 
     assert first.first_seen.terminating == {leaving.uid: BOOTTIME}
     assert second.first_seen.terminating == {leaving.uid: BOOTTIME, manager.uid: BOOTTIME + 5}
@@ -235,8 +237,8 @@ def test_first_seen_running_is_kept_while_the_executor_runs() -> None:
     first = observed(session_manager(), executor_pod(0), executor_pod(1, "waiting"))
     running, waiting = (each.pod for each in first.executors)
     changed = executor_pod(1)
-    second = ObservedCluster.of(OWNER, replace(first.views, labelled_pods=(running, changed)), BOOTTIME + 5, first)
-    third = ObservedCluster.of(OWNER, replace(first.views, labelled_pods=(changed,)), BOOTTIME + 9, second)
+    second = ObservedCluster.of(OWNER, replace(first.sources, labelled_pods=(running, changed)), BOOTTIME + 5, first)
+    third = ObservedCluster.of(OWNER, replace(first.sources, labelled_pods=(changed,)), BOOTTIME + 9, second)
 
     assert waiting.uid not in first.first_seen.running
     assert first.first_seen.running == {running.uid: BOOTTIME}
@@ -252,8 +254,8 @@ def test_first_seen_unschedulable_is_kept_until_the_session_manager_is_scheduled
     found: ObservedCluster | None = None
     since = []
     for at, manager in enumerate([held_back, unschedulable, again, another, session_manager(), another]):
-        views = Views({}, (manager,))
-        found = ObservedCluster.of(OWNER, views, BOOTTIME + at, found)
+        sources = Sources({}, (manager,))
+        found = ObservedCluster.of(OWNER, sources, BOOTTIME + at, found)
         since.append(found.first_seen.unschedulable.get(manager.uid))
 
     assert since == [None, BOOTTIME + 1, BOOTTIME + 1, BOOTTIME + 3, None, BOOTTIME + 5]
@@ -262,7 +264,7 @@ def test_first_seen_unschedulable_is_kept_until_the_session_manager_is_scheduled
 def test_executor_with_a_reused_name_is_a_different_executor() -> None:
     first = observed(executor_pod(0))
     foreign = executor_pod(0, owner=FOREIGN)
-    second = ObservedCluster.of(OWNER, replace(first.views, labelled_pods=(foreign,)), BOOTTIME, first)
+    second = ObservedCluster.of(OWNER, replace(first.sources, labelled_pods=(foreign,)), BOOTTIME, first)
 
     assert second.executors == ()
 

@@ -44,11 +44,11 @@ _SETTINGS = FlameSettings(registration_deadline_seconds=120)
 def _seen(*, ago: float, node_ahead: float) -> ObservedCluster:
     """An executor that does not register, first seen so long ago by this process, on a node whose clock is ahead."""
     pod = executor_pod(0, containers=[running(EXECUTOR_MANAGER, since=later(node_ahead - ago))])
-    first = ObservedCluster.of(OWNER, observed(session_manager(), pod).views, BOOTTIME - ago)
+    first = ObservedCluster.of(OWNER, observed(session_manager(), pod).sources, BOOTTIME - ago)
     flame = Knowledge(
         Phase.KNOWN, INCARNATION, snapshot=SessionManagerSnapshot({}, ()), known_since=BOOTTIME - ago - 60
     )
-    return ObservedCluster.of(OWNER, replace(first.views, flame=flame), BOOTTIME, first)
+    return ObservedCluster.of(OWNER, replace(first.sources, flame=flame), BOOTTIME, first)
 
 
 def _overdue(seen: ObservedCluster) -> tuple[Executor, ...]:
@@ -78,7 +78,7 @@ def test_executor_that_was_there_before_the_session_manager_answered_has_less_ti
     pod = executor_pod(0, since=ago(600))
     flame = Knowledge(Phase.KNOWN, INCARNATION, snapshot=SessionManagerSnapshot({}, ()), known_since=BOOTTIME - 61)
     first = observed(session_manager(), pod, first_seen_ago=100)
-    seen = ObservedCluster.of(OWNER, replace(first.views, flame=flame), BOOTTIME, first)
+    seen = ObservedCluster.of(OWNER, replace(first.sources, flame=flame), BOOTTIME, first)
 
     assert _overdue(seen) == seen.group.live
 
@@ -133,7 +133,7 @@ def _answered(
         not_ready_since={executor_pod(each).name: BOOTTIME - seconds for each, seconds in (missing or {}).items()},
     )
     first = observed(session_manager(), *pods, first_seen_ago=seen)
-    return ObservedCluster.of(OWNER, replace(first.views, flame=flame), BOOTTIME, first)
+    return ObservedCluster.of(OWNER, replace(first.sources, flame=flame), BOOTTIME, first)
 
 
 def test_ready_executor_serves_only_when_it_is_registered() -> None:
@@ -170,7 +170,7 @@ def test_executor_on_which_nothing_starts_is_told_as_such_and_overdue_after_a_mi
     void = (FlameExecutor(pod.name, ExecutorState.VOID),)
     seen = _answered(pod, registered=[], silent=[0], listed=void, missing={0: 61})
     flame = replace(seen.flame, unstarted_since={pod.name: BOOTTIME - 76})
-    seen = ObservedCluster.of(OWNER, replace(seen.views, flame=flame), BOOTTIME, seen)
+    seen = ObservedCluster.of(OWNER, replace(seen.sources, flame=flame), BOOTTIME, seen)
 
     (found,) = unregistered(seen, seen.group, _SETTINGS, MOMENT)
     assert found.message == f"{pod.name} runs, but starts nothing of what Flame puts on it"
@@ -193,7 +193,7 @@ def test_scale_down_leaves_registered_executors_that_must_stay_while_others_may_
     listed = tuple(FlameExecutor(names[each], ExecutorState.BOUND, "session") for each in (1, 2))
     seen = _answered(*(executor_pod(each) for each in range(4)), registered=[0, 3], silent=[1, 2], listed=listed)
     flame = replace(seen.flame, not_ready_since={names[each]: BOOTTIME - silent_for for each in (1, 2)})
-    seen = ObservedCluster.of(OWNER, replace(seen.views, flame=flame), BOOTTIME, seen)
+    seen = ObservedCluster.of(OWNER, replace(seen.sources, flame=flame), BOOTTIME, seen)
     limits = {"maxUnavailable": 0, "maxSurge": 1}
     wanted = effective(replicas(2, type=strategy, rollingUpdate=limits))
     plan = cluster_plan(seen, wanted).scale
@@ -272,7 +272,7 @@ def test_stale_executors_that_do_not_serve_are_replaced_one_by_one_when_their_ti
     registered = [each for each in range(count) if each not in useless]
     seen = _answered(*pods, registered=registered, silent=useless if missing == "silent" else (), seen=seconds)
     flame = replace(seen.flame, not_ready_since={executor_pod(each).name: BOOTTIME - seconds for each in useless})
-    seen = ObservedCluster.of(OWNER, replace(seen.views, flame=flame), BOOTTIME, seen)
+    seen = ObservedCluster.of(OWNER, replace(seen.sources, flame=flame), BOOTTIME, seen)
     wanted = effective(rolling(count, 1, 0))
     plan = cluster_plan(seen, wanted)
 
@@ -291,7 +291,7 @@ def test_executor_that_began_to_run_long_after_its_creation_and_does_not_registe
 def test_answer_that_is_still_believed_keeps_the_budget_although_the_last_question_had_none() -> None:
     pods = [executor_pod(0, revision="old"), executor_pod(1, revision="old"), executor_pod(2, since=ago(90))]
     seen = _answered(*pods, registered=[0, 1])
-    seen = ObservedCluster.of(OWNER, replace(seen.views, flame=replace(seen.flame, failing=True)), BOOTTIME, seen)
+    seen = ObservedCluster.of(OWNER, replace(seen.sources, flame=replace(seen.flame, failing=True)), BOOTTIME, seen)
     wanted = effective(rolling(3, 1, 0))
     rollout = cluster_plan(seen, wanted).rollout
     assert not rollout.delete

@@ -7,14 +7,20 @@ import resource
 import pytest
 from pytest_mock import MockerFixture
 
-from flamectl_operator.process.descriptors import MOST, raise_descriptor_limit
+from flamectl_operator.process.descriptors import MAX_DESCRIPTORS, raise_descriptor_limit
 
 INFINITE = resource.RLIM_INFINITY
 
 
 @pytest.mark.parametrize(
     ("soft", "hard", "raised"),
-    [(1024, 4096, 4096), (1024, INFINITE, MOST), (1024, 10**6, MOST), (4096, 4096, None), (INFINITE, INFINITE, None)],
+    [
+        (1024, 4096, 4096),
+        (1024, INFINITE, MAX_DESCRIPTORS),
+        (1024, 10**6, MAX_DESCRIPTORS),
+        (4096, 4096, None),
+        (INFINITE, INFINITE, None),
+    ],
 )
 def test_the_soft_limit_is_raised_to_the_hard_one(
     mocker: MockerFixture, soft: int, hard: int, raised: int | None

@@ -40,7 +40,7 @@ def test_first_answer_of_a_session_manager_raises_the_next_id_above_every_node_t
         {executor_name(41): NodeState.NOT_READY}, (FlameExecutor(executor_name(52), ExecutorState.BOUND),)
     )
     found = _answer()
-    flame = replace(found.views.flame, first_nodes=snapshot.names)
+    flame = replace(found.sources.flame, first_nodes=snapshot.names)
     ids = ExecutorIds()
     assert ids.advance(_status(3), told(found, flame)) == 53
     assert ids.incredible == ()
@@ -73,7 +73,7 @@ def test_later_answers_of_the_same_session_manager_leave_the_next_id_as_it_is() 
 @pytest.mark.parametrize("phase", [Phase.UNKNOWN, Phase.OFF])
 def test_first_answer_counts_although_the_session_manager_answers_no_more(phase: Phase) -> None:
     found = _answer(executor_name(9))
-    flame = replace(found.views.flame, phase=phase, failing=True)
+    flame = replace(found.sources.flame, phase=phase, failing=True)
     assert ExecutorIds().advance(_status(3), told(found, flame)) == 10
 
 

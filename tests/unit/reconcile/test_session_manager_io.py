@@ -9,7 +9,13 @@ from flamectl_operator.flame.session_manager import FlameError, SessionManager
 from flamectl_operator.flame.snapshot import SessionManagerSnapshot
 from flamectl_operator.flame.watcher import Flame, Target
 from flamectl_operator.reconcile.objects.write_count import WRITES, WriteCount
-from flamectl_operator.reconcile.session_manager_io import LONGEST_RETRY, MOST, PASS_LIMIT, RETRY, SessionManagerIO
+from flamectl_operator.reconcile.session_manager_io import (
+    CALL_RETRY_SECONDS,
+    CALLS_LIMIT_SECONDS,
+    LONGEST_CALL_RETRY_SECONDS,
+    MAX_NODES_CALLED,
+    SessionManagerIO,
+)
 from flamectl_operator.runtime.progress import UnderWay
 from tests.unit.runtime.virtual_time import VirtualClock
 
@@ -65,8 +71,8 @@ async def test_session_manager_that_never_answers_keeps_a_pass_no_longer_than_th
         outcome = await told(nodes)
         assert outcome is not None
         assert outcome.delay is not None
-        assert outcome.delay >= RETRY
-    assert _now() - begun <= PASS_LIMIT < 5
+        assert outcome.delay >= CALL_RETRY_SECONDS
+    assert _now() - begun <= CALLS_LIMIT_SECONDS < 5
 
 
 async def test_session_manager_that_never_answers_is_told_ever_more_rarely_and_at_once_by_its_successor() -> None:
@@ -77,7 +83,7 @@ async def test_session_manager_that_never_answers_is_told_ever_more_rarely_and_a
         outcome = await io.release(["n"])
         assert outcome is not None
         await asyncio.sleep(outcome.delay or 0.0)
-    assert 600 / (LONGEST_RETRY + PASS_LIMIT) <= len(flame.told) < 30
+    assert 600 / (LONGEST_CALL_RETRY_SECONDS + CALLS_LIMIT_SECONDS) <= len(flame.told) < 30
 
     flame.takes.clear()
     io.follow(None, busy=False)
@@ -99,13 +105,13 @@ async def test_nodes_that_have_an_answer_are_told_though_the_first_ones_never_ha
 
 
 async def test_pass_leaves_nodes_over_the_most_to_the_next_pass_which_follows_at_once() -> None:
-    nodes = [f"n{number:03d}" for number in range(MOST + 5)]
+    nodes = [f"n{number:03d}" for number in range(MAX_NODES_CALLED + 5)]
     io = _io(Slow())
     io.follow(TARGET, busy=True)
     outcome = await io.release(nodes)
     assert outcome is not None
     assert outcome.delay == 0
-    assert len(io.released_at) == MOST
+    assert len(io.released_at) == MAX_NODES_CALLED
     assert await io.release([node for node in nodes if node not in io.released_at]) is None
 
 
@@ -129,4 +135,4 @@ async def test_pass_that_waits_for_a_session_manager_makes_progress() -> None:
         await io.release(["n"])
         idle = passes.longest_idle()
     assert idle is not None
-    assert idle[1] - begun == PASS_LIMIT
+    assert idle[1] - begun == CALLS_LIMIT_SECONDS

@@ -34,7 +34,7 @@ from flamectl_operator.planning.effective.idle import IN_USE, Idleness, plan_idl
 from flamectl_operator.planning.effective.replacement_backoff import ReplacementBackoff, remembered
 from flamectl_operator.planning.effective.session_manager_update import pending_since
 from flamectl_operator.planning.effective.unregistered import overdue, unregistered
-from flamectl_operator.planning.prerequisites import SessionStorage
+from flamectl_operator.planning.prerequisites import SessionStore
 from flamectl_operator.runtime.clock_reading import ClockReading
 from flamectl_operator.settings.model import FlameSettings
 
@@ -82,7 +82,7 @@ class EffectiveSpec:
         """Whether this Flame has calls for the operator, and spec and settings let the operator use them."""
         return _can_be_asked(self.desired.spec, self.settings)
 
-    def answer_due(self, observed: ObservedCluster) -> bool:
+    def awaits_answer(self, observed: ObservedCluster) -> bool:
         """Return whether a session manager that can be asked has not answered yet, nor failed to, as after a start."""
         asked = observed.session_manager_ready and not lacks_address(observed, self.settings)
         return asked and observed.flame.phase in {Phase.OFF, Phase.ASKING}
@@ -96,7 +96,7 @@ class EffectiveSpec:
         """Return whether the session manager differs from the wanted revision."""
         return manager.revision != self.desired.session_manager.revision
 
-    def session_store(self, claim: PersistentVolumeClaimView | None) -> str:
+    def session_store_on(self, claim: PersistentVolumeClaimView | None) -> str:
         """Return which storage a new session manager finds its sessions in; empty when they do not persist.
 
         Args:
@@ -104,17 +104,17 @@ class EffectiveSpec:
         """
         return f"{self.desired.session_store}.{claim.uid}" if self.desired.session_store and claim is not None else ""
 
-    def session_storage(self, observed: ObservedCluster) -> SessionStorage:
+    def wanted_session_store(self, observed: ObservedCluster) -> SessionStore:
         """Return the storage in which a new session manager finds its sessions."""
         claim = self.desired.session_manager_claim
         if claim is None:
-            return SessionStorage(self.desired.session_store, None)
+            return SessionStore(self.desired.session_store, None)
         existing = observed.claims.get(claim.name)
-        return SessionStorage(self.desired.session_store, "" if existing is None else existing.uid)
+        return SessionStore(self.desired.session_store, "" if existing is None else existing.uid)
 
     def keeps_executors(self, observed: ObservedCluster) -> bool:
         """Return whether executors stay when the session manager is replaced, because its successor finds its sessions."""
-        return self.session_storage(observed).finds(observed.session_manager_incarnation)
+        return self.wanted_session_store(observed).finds(observed.session_manager_incarnation)
 
 
 def _has_calls(spec: FlameClusterSpec, settings: FlameSettings) -> bool:
@@ -160,7 +160,7 @@ def resolve_effective_spec(
     scaling = plan_scaling(desired, observed, known, now, suspended=suspended, askable=askable)
     manager_backoff, executor_backoff, cache_backoff = remembered(before)
     group = EffectiveGroup(desired.group, settings, suspended, executor_backoff, scaling)
-    keeps_failures = askable and _first_answer_due(observed)
+    keeps_failures = askable and _executors_are_unproven(observed)
     return EffectiveSpec(
         desired=desired,
         settings=settings,
@@ -197,8 +197,8 @@ def _with_failures(
     return wanted.counting(count_overdue(wanted, late, next_id, now.wall))
 
 
-def _first_answer_due(observed: ObservedCluster) -> bool:
-    """Return whether this process is about to hear from the session manager, so that executors may only seem to work."""
+def _executors_are_unproven(observed: ObservedCluster) -> bool:
+    """Return whether executors may only seem to work, because this process is about to hear from the session manager."""
     flame = observed.flame
     return observed.session_manager_ready and (flame.phase is Phase.ASKING or flame.since == float("-inf"))
 

@@ -92,7 +92,7 @@ def _differences(claim: PersistentVolumeClaimView, desired: DesiredClaim) -> lis
         found.append(blocked("ClaimCannotShrink", f"{name} {how}"))
     elif wanted > asked_for and claim.status.phase != PHASE_BOUND:
         how = f"asks for {claim.size} and has no volume yet, so it grows to {desired.size} ({field}) once it has one"
-        # A lost claim is told as such.
+        # A lost claim has an outcome of its own.
         found.append(wait("ClaimNotBound", f"{name} {how}" if claim.status.phase == PHASE_PENDING else ""))
     elif wanted == asked_for and (status := _refused_growth(claim)):
         how = f"asks for {claim.size}, and its storage refuses to grow so far ({status}): its volume has {capacity}"
@@ -185,5 +185,5 @@ def _used(observed: ObservedCluster, effective: EffectiveSpec, claim: Persistent
     desired = effective.desired
     templates = [each for each in (desired.session_manager, desired.group.template, desired.object_cache) if each]
     return any(claim.name in template.claim_names for template in templates) or any(
-        pod.name == claim.name or claim.name in pod.claim_names for pod in observed.views.labelled_pods
+        pod.name == claim.name or claim.name in pod.claim_names for pod in observed.sources.labelled_pods
     )

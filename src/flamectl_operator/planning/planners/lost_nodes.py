@@ -1,4 +1,4 @@
-"""Decides which nodes of Flame's table belong to executors that are gone, and what the session manager is told about them.
+"""Decides which nodes of Flame's table belong to executors that are gone, and which of them are released or reported.
 
 Flame never forgets a node by itself and continues to put work on it. Only names that the operator gave are its own: they have the
 form of an executor's name, with an id below the high-water mark. All other nodes are left alone.
@@ -32,7 +32,7 @@ def plan_lost_nodes(
     reported_at: Mapping[str, float],
     now: ClockReading,
 ) -> LostNodesPlan:
-    """Decide what the session manager has to be told."""
+    """Decide which nodes are cordoned, released and reported to the session manager."""
     snapshot = observed.flame.fresh
     if snapshot is None:
         return LostNodesPlan()
@@ -43,7 +43,7 @@ def plan_lost_nodes(
     }
     given_up = {name for name, seconds in ending.items() if seconds <= 0}
     lost = sorted({*lost_nodes(observed, snapshot, next_id), *given_up})
-    leaving = [pod.name for pod in observed.views.labelled_pods if pod.terminating and pod.name in snapshot.nodes]
+    leaving = [pod.name for pod in observed.sources.labelled_pods if pod.terminating and pod.name in snapshot.nodes]
     due = {
         name: reported_at.get(name, float("-inf")) + NODE_REPORT_INTERVAL_SECONDS - now.boottime
         for name in lost
@@ -60,7 +60,7 @@ def plan_lost_nodes(
 def lost_nodes(observed: ObservedCluster, snapshot: SessionManagerSnapshot, next_id: int) -> list[str]:
     """Return the nodes of executors that are gone or over."""
     ours = {executor.name for executor in observed.executors}
-    others = (pod for pod in observed.views.labelled_pods if pod.name not in ours)
+    others = (pod for pod in observed.sources.labelled_pods if pod.name not in ours)
     # A Pod that somebody took out of the cluster is left alone as long as it runs.
     standing = ours | {pod.name for pod in others if not pods.is_terminal(pod, EXECUTOR_MANAGER)}
     standing -= {each.name for each in (*observed.group.terminal, *observed.terminating) if each.terminal}

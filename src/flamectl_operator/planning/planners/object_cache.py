@@ -21,6 +21,7 @@ from flamectl_operator.planning.patches import object_cache_repair
 from flamectl_operator.planning.planners.claims import claim_wait, has_claim
 from flamectl_operator.runtime.clock_reading import ClockReading
 from flamectl_operator.runtime.outcome import Outcome, wait, wait_until
+from flamectl_operator.settings.model import FlameSettings
 
 
 def plan_object_caches(compared: Comparison, now: ClockReading) -> ObjectCachePlan:
@@ -32,18 +33,13 @@ def plan_object_caches(compared: Comparison, now: ClockReading) -> ObjectCachePl
     waits: list[Outcome] = []
     deferral = _replacement_wait(observed, effective, now)
     for cache in reversed(caches.ours.values()):
-        if cache.terminating:
-            if cache.ordinal in wanted:
-                _terminating(observed, cache, effective, now, delete, waits)
-        elif cache.ordinal not in wanted:
-            delete.append(CacheRemoval(cache, "suspended" if effective.suspended else f"only {len(wanted)} wanted"))
-        elif cache.terminal:
-            if deferral is None:
-                delete.append(CacheRemoval(cache, str(cache.failure)))
-            else:
-                waits.append(deferral)
-        elif object_cache_repair(cache.pod, observed.owner, effective) is not None:
-            repair.append(cache)
+        match _decide(compared, cache, deferral, now):
+            case CacheRemoval() as removal:
+                delete.append(removal)
+            case Outcome() as deferred:
+                waits.append(deferred)
+            case ObjectCache() as unlabelled:
+                repair.append(unlabelled)
     if kept := [each for each in delete if each.cache.pod.uid in observed.must_stay]:
         delete = [each for each in delete if each not in kept]
         waits.append(KEEPS_CLAIM)
@@ -112,22 +108,35 @@ def _creation_wait(compared: Comparison) -> Outcome | None:
     return None
 
 
-def _terminating(
-    observed: ObservedCluster,
-    cache: ObjectCache,
-    effective: EffectiveSpec,
-    now: ClockReading,
-    delete: list[CacheRemoval],
-    waits: list[Outcome],
-) -> None:
-    """Delete a stuck terminating object cache by force, because its name blocks the replacement."""
-    until = given_up_at(observed, cache, effective.settings, now)
+def _decide(
+    compared: Comparison, cache: ObjectCache, deferral: Outcome | None, now: ClockReading
+) -> CacheRemoval | Outcome | ObjectCache | None:
+    """Return the deletion of an object cache, the wait for it, or the object cache itself when it lacks labels; else None.
+
+    Args:
+        deferral: Why no object cache is replaced yet.
+    """
+    observed, effective = compared.observed, compared.effective
+    wanted = cache.ordinal < effective.cache_replicas
+    if cache.terminating:
+        return _end_of_terminating(observed, cache, effective.settings, now) if wanted else None
+    if not wanted:
+        why = "suspended" if effective.suspended else f"only {effective.cache_replicas} wanted"
+        return CacheRemoval(cache, why)
+    if cache.terminal:
+        return deferral or CacheRemoval(cache, str(cache.failure))
+    return cache if object_cache_repair(cache.pod, observed.owner, effective) is not None else None
+
+
+def _end_of_terminating(
+    observed: ObservedCluster, cache: ObjectCache, settings: FlameSettings, now: ClockReading
+) -> CacheRemoval | Outcome:
+    """Return the wait for an object cache, or its forced deletion when it is stuck, because its name blocks the replacement."""
+    until = given_up_at(observed, cache, settings, now)
     forced = cache.pod.metadata.deletion_grace_period_seconds == 0
     message = awaited_end("Pod", cache.pod)
     if cache.pod.claim_names:
-        waits.append(wait("Terminating", f"{message}; the operator does not force-delete it, {MAY_WRITE}"))
-        return
+        return wait("Terminating", f"{message}; the operator does not force-delete it, {MAY_WRITE}")
     if until <= now.wall and not forced:
-        delete.append(CacheRemoval(cache, "stuck terminating", forced=True))
-        return
-    waits.append(wait("Terminating", message) if forced else wait_until("Terminating", until, now.wall, message))
+        return CacheRemoval(cache, "stuck terminating", forced=True)
+    return wait("Terminating", message) if forced else wait_until("Terminating", until, now.wall, message)

@@ -91,7 +91,7 @@ def _without_session_manager(group: PlannedGroup) -> RolloutPlan:
     waits = (_WAITING,) if others or group.stale else ()
     if (refused := group.prerequisites.session_manager_refused) is not None:
         # Waiting executors are deleted one by one, because a quota may be slow to count deleted Pods.
-        storage = group.prerequisites.session_storage
+        storage = group.prerequisites.wanted_session_store
         started = [each for each in live if each.started and not storage.finds(each.session_manager_incarnation)]
         first = deletion_order(live, group.effective)[:1]
         until = group.now.wall + timedelta(seconds=QUOTA_TIMEOUT_SECONDS - (group.now.boottime - refused))

@@ -32,7 +32,7 @@ def plan_session_manager(compared: Comparison, now: ClockReading) -> SessionMana
     if manager is None:
         return _missing(compared, now.wall)
     if manager.pod.uid in observed.must_stay and (manager.terminating or effective.suspended or manager.terminal):
-        return SessionManagerPlan(SessionManagerAction.WAIT, wait=KEEPS_CLAIM)
+        return SessionManagerPlan(SessionManagerAction.WAIT, deferral=KEEPS_CLAIM)
     if manager.terminating:
         return _terminating(observed, manager, effective, now)
     if effective.suspended:
@@ -49,19 +49,19 @@ def _missing(compared: Comparison, now: datetime) -> SessionManagerPlan:
     if effective.suspended:
         return SessionManagerPlan(SessionManagerAction.READ)
     if not compared.config_map_current:
-        return SessionManagerPlan(SessionManagerAction.READ, wait=wait("ConfigMapNotReady"))
+        return SessionManagerPlan(SessionManagerAction.READ, deferral=wait("ConfigMapNotReady"))
     if (deferral := claim_wait(observed, effective.desired.session_manager_claim)) is not None:
-        return SessionManagerPlan(SessionManagerAction.READ, wait=deferral)
+        return SessionManagerPlan(SessionManagerAction.READ, deferral=deferral)
     back_off = effective.session_manager_backoff.back_off("session manager", now)
     return SessionManagerPlan(
-        SessionManagerAction.CREATE if back_off is None else SessionManagerAction.READ, wait=back_off
+        SessionManagerAction.CREATE if back_off is None else SessionManagerAction.READ, deferral=back_off
     )
 
 
 def _terminal(manager: Component, effective: EffectiveSpec) -> SessionManagerPlan:
     """Leave a session manager that failed since the pass began to the next pass, which counts the failure first."""
     if session_manager_uncounted(manager, effective.session_manager_backoff):
-        return SessionManagerPlan(SessionManagerAction.WAIT, wait=wait("Changed", delay=0))
+        return SessionManagerPlan(SessionManagerAction.WAIT, deferral=wait("Changed", delay=0))
     return SessionManagerPlan(SessionManagerAction.DELETE, str(manager.failure), pod=manager)
 
 
@@ -77,12 +77,12 @@ def _terminating(
         # A process on a node that does not report may still write. After a forced deletion, a new Pod would share its claim.
         kept = f'the operator does not force-delete Pod "{manager.name}", {MAY_WRITE}'
         return SessionManagerPlan(
-            SessionManagerAction.WAIT, wait=wait("Terminating", joined(filter(None, (message, kept))))
+            SessionManagerAction.WAIT, deferral=wait("Terminating", joined(filter(None, (message, kept))))
         )
     if until <= now.wall and not forced:
         return SessionManagerPlan(SessionManagerAction.FORCE_DELETE, "stuck terminating", pod=manager)
     deferral = wait("Terminating", message) if forced else wait_until("Terminating", until, now.wall, message)
-    return SessionManagerPlan(SessionManagerAction.WAIT, wait=deferral)
+    return SessionManagerPlan(SessionManagerAction.WAIT, deferral=deferral)
 
 
 def _what_keeps(manager: Component, effective: EffectiveSpec) -> str:

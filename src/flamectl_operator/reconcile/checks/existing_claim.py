@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from flamectl_operator.api.constants import CLAIM_ANNOTATION, CLUSTER_LABEL
 from flamectl_operator.api.fields.persistence import Persistence
@@ -35,6 +35,30 @@ from flamectl_operator.runtime.outcome import Outcome, blocked
 _NOT_DELETED = "; no Pod is deleted for one that could not start"
 
 
+@dataclass(frozen=True)
+class _Mount:
+    """A claim that a new Pod would mount, as messages name it.
+
+    Args:
+        label: The beginning of a message about the claim.
+        replaces: Whether a present Pod would be deleted for the new one.
+    """
+
+    claim: str
+    label: str
+    replaces: bool = False
+
+    @classmethod
+    def of_replacement(cls, claim: str) -> _Mount:
+        """Return the mount of a Pod that would replace a present one."""
+        return cls(claim, f'PersistentVolumeClaim "{claim}", which a new Pod would mount,', replaces=True)
+
+    @property
+    def consequence(self) -> str:
+        """The end of a message."""
+        return _NOT_DELETED if self.replaces else ""
+
+
 async def reserve_existing_claim(
     io: ClusterIO, persistence: Persistence | None, component: str
 ) -> PersistentVolumeClaimView | Outcome | None:
@@ -45,11 +69,12 @@ async def reserve_existing_claim(
     """
     if persistence is None or persistence.existing_claim is None:
         return None
-    label = f'PersistentVolumeClaim "{persistence.existing_claim}" of {component}.persistence.existingClaim'
-    claim = await _mountable(io, persistence.existing_claim, label)
+    name = persistence.existing_claim
+    mount = _Mount(name, f'PersistentVolumeClaim "{name}" of {component}.persistence.existingClaim')
+    claim = await _mountable(io, mount)
     if isinstance(claim, Outcome):
         return claim
-    return _unusable(claim, label) or _reserve(io, claim, label) or claim
+    return _unusable(claim, mount) or _reserve(io, claim, mount) or claim
 
 
 def reserve_own_claim(io: ClusterIO, claim: PersistentVolumeClaimView, component: str) -> Outcome | None:
@@ -58,8 +83,8 @@ def reserve_own_claim(io: ClusterIO, claim: PersistentVolumeClaimView, component
     Args:
         component: The field of the spec that describes the component.
     """
-    label = f'PersistentVolumeClaim "{claim.name}" of {component}.persistence'
-    return in_use(io, claim, label) or _reserve(io, claim, label)
+    mount = _Mount(claim.name, f'PersistentVolumeClaim "{claim.name}" of {component}.persistence')
+    return _in_use(io, claim, mount) or _reserve(io, claim, mount)
 
 
 async def replacement_wait(
@@ -74,20 +99,22 @@ async def replacement_wait(
         claim = io.stores.claims.get(io.owner.namespace, own.name)
         if claim is None:
             continue
-        obstacle = in_use(io, claim, _would_mount(own.name), _NOT_DELETED)
+        mount = _Mount.of_replacement(own.name)
+        obstacle = _in_use(io, claim, mount)
         pod = io.stores.pods.get(io.owner.namespace, own.name)
         # A Pod that mounts a claim without a volume does not run, so nothing is lost with it.
         if obstacle is None and pod is not None and own.name not in pod.claim_names:
             advice = f"correct {template.field}.persistence.storageClassName, or {_see(own.name)}"
-            obstacle = await volume_wait(io, claim, _would_mount(own.name), advice)
+            obstacle = await volume_wait(io, claim, mount.label, advice)
         if obstacle is not None:
             return obstacle
     for name in sorted(template.claim_names.difference(each.name for each in created)):
-        found = await _mountable(io, name, _would_mount(name), _NOT_DELETED)
+        mount = _Mount.of_replacement(name)
+        found = await _mountable(io, mount)
         if not isinstance(found, Outcome) and name not in template.asked_claims:
-            found = _unusable(found, _would_mount(name), _NOT_DELETED) or found
+            found = _unusable(found, mount) or found
         if not isinstance(found, Outcome):
-            found = await volume_wait(io, found, _would_mount(name), _see(name)) or found
+            found = await volume_wait(io, found, mount.label, _see(name)) or found
         if isinstance(found, Outcome):
             return found
     return await missing_config_map(io, template, _NOT_DELETED)
@@ -109,31 +136,30 @@ def mount_reserved(io: ClusterIO, claim: PersistentVolumeClaimView | None) -> It
 def _kept(io: ClusterIO, claim: PersistentVolumeClaimView, pod: str) -> Outcome:
     """Return the outcome for a claim that is being deleted and that a Pod of this FlameCluster keeps.
 
-    Until a user has confirmed its loss, `claims_in_danger` tells of it.
+    Until a user has confirmed its loss, `claims_in_danger` reports it.
     """
     if claim.uid not in io.claims.losses_confirmed:
         return KEEPS_CLAIM
-    what = f'{_would_mount(claim.name)} is being deleted, and Pod "{pod}" keeps it'
+    what = f'{_Mount.of_replacement(claim.name).label} is being deleted, and Pod "{pod}" keeps it'
     steps = "set spec.suspend to true, create the claim again when it is gone, and set spec.suspend to false"
     return blocked("ClaimNotFound", f"{what}; {steps}", TAKEN_NAME_RECHECK_SECONDS)
 
 
-async def _mountable(
-    io: ClusterIO, name: str, label: str, consequence: str = ""
-) -> PersistentVolumeClaimView | Outcome:
+async def _mountable(io: ClusterIO, mount: _Mount) -> PersistentVolumeClaimView | Outcome:
     """Read a claim; return it, or why no new Pod could mount it."""
-    claim = await io.read(CLAIMS, name)
-    if claim is not None and claim.terminating and consequence and (users := io.observe().claim_users.get(name)):
+    claim = await io.read(CLAIMS, mount.claim)
+    users = io.observe().claim_users.get(mount.claim) if mount.replaces else None
+    if claim is not None and claim.terminating and users:
         return _kept(io, claim, users[0])
     if claim is None or claim.terminating:
         how = "does not exist" if claim is None else f"is being deleted{finalizers_in_brackets(claim)}"
-        return blocked("ClaimNotFound", f"{label} {how}{consequence}", TAKEN_NAME_RECHECK_SECONDS)
+        return blocked("ClaimNotFound", f"{mount.label} {how}{mount.consequence}", TAKEN_NAME_RECHECK_SECONDS)
     if claim.status.phase == PHASE_LOST:
         return replace(lost_claim(claim), delay=TAKEN_NAME_RECHECK_SECONDS)
-    return in_use(io, claim, label, consequence) or claim
+    return _in_use(io, claim, mount) or claim
 
 
-def _unusable(claim: PersistentVolumeClaimView, label: str, consequence: str = "") -> Outcome | None:
+def _unusable(claim: PersistentVolumeClaimView, mount: _Mount) -> Outcome | None:
     """Return why the operator cannot mount a claim that a user made for the data of a component; None when it can."""
     if claim.spec.volume_mode == "Block":
         why = "has the volumeMode Block, and data needs Filesystem"
@@ -141,38 +167,39 @@ def _unusable(claim: PersistentVolumeClaimView, label: str, consequence: str = "
         why = "has the access mode ReadOnlyMany alone, and data is written"
     else:
         return None
-    return blocked("ClaimDiffers", f"{label} {why}{consequence}; name another claim", TAKEN_NAME_RECHECK_SECONDS)
+    message = f"{mount.label} {why}{mount.consequence}; name another claim"
+    return blocked("ClaimDiffers", message, TAKEN_NAME_RECHECK_SECONDS)
 
 
-def in_use(io: ClusterIO, claim: PersistentVolumeClaimView, label: str = "", consequence: str = "") -> Outcome | None:
+def in_use(io: ClusterIO, claim: PersistentVolumeClaimView) -> Outcome | None:
     """Return the outcome for a claim that a Pod of another FlameCluster mounts; None when none does.
 
     A Pod that has ended mounts its claim no longer.
     """
+    return _in_use(io, claim, _Mount(claim.name, f'PersistentVolumeClaim "{claim.name}"'))
+
+
+def _in_use(io: ClusterIO, claim: PersistentVolumeClaimView, mount: _Mount) -> Outcome | None:
     for pod in io.stores.pods.all():
         if pod.annotations.get(CLAIM_ANNOTATION) != claim.uid or pod.namespace != io.owner.namespace:
             continue
         if not pod.controlled_by(io.owner.uid) and pod.status.phase not in TERMINAL_PHASES:
-            use = f'is used by Pod "{pod.name}" of FlameCluster "{pod.labels[CLUSTER_LABEL]}"{consequence}'
-            return _used(label or f'PersistentVolumeClaim "{claim.name}"', use)
+            use = f'is used by Pod "{pod.name}" of FlameCluster "{pod.labels[CLUSTER_LABEL]}"{mount.consequence}'
+            return _used(mount, use)
     return None
 
 
-def _reserve(io: ClusterIO, claim: PersistentVolumeClaimView, label: str) -> Outcome | None:
+def _reserve(io: ClusterIO, claim: PersistentVolumeClaimView, mount: _Mount) -> Outcome | None:
     other = io.stores.claim_reservations.take(claim.uid, io.owner.name, io.owner.uid, io.clock.monotonic())
     if other is None:
         return None
-    return _used(label, f'is reserved for FlameCluster "{other}", which is about to create its Pod')
+    return _used(mount, f'is reserved for FlameCluster "{other}", which is about to create its Pod')
 
 
 def _see(name: str) -> str:
     return f"see kubectl describe pvc {name}"
 
 
-def _would_mount(name: str) -> str:
-    return f'PersistentVolumeClaim "{name}", which a new Pod would mount,'
-
-
-def _used(label: str, use: str) -> Outcome:
-    message = f"{label} {use}; give each FlameCluster a claim of its own"
+def _used(mount: _Mount, use: str) -> Outcome:
+    message = f"{mount.label} {use}; give each FlameCluster a claim of its own"
     return blocked("ClaimInUse", message, TAKEN_NAME_RECHECK_SECONDS)

@@ -54,10 +54,10 @@ async def volume_wait(io: ClusterIO, claim: PersistentVolumeClaimView, label: st
     if reasons & _WAITS_FOR_POD or (not reasons & (_FAILED | _UNDER_WAY) and age >= _FIRST_EVENT):
         return None
     failed = [each for each in events if each.reason in _FAILED]
-    told = failed or [each for each in events if each.reason in _UNDER_WAY and age >= _VOLUME]
-    if not told:
+    saying = failed or [each for each in events if each.reason in _UNDER_WAY and age >= _VOLUME]
+    if not saying:
         return wait(CLAIM_NOT_BOUND, delay=_SOON)
-    cause = one_line(max(told, key=_version).message, _MAX_CAUSE)
+    cause = one_line(max(saying, key=_version).message, _MAX_CAUSE)
     return blocked(CLAIM_NOT_BOUND, f"{label} has no volume: {cause}; {advice}", TAKEN_NAME_RECHECK_SECONDS)
 
 

@@ -16,7 +16,7 @@ from flamectl_operator.runtime.clock import Clock
 from flamectl_operator.runtime.slow_start import in_parallel
 
 _NONE: frozenset[str] = frozenset()
-#: Seconds after which a claim that Pods mount without the watch showing it is read again: no event tells of its deletion.
+#: Seconds after which a claim that Pods mount without the watch showing it is read again: no event reports its deletion.
 CLAIMS_RECHECK_SECONDS = 10.0
 #: The most such claims of one FlameCluster. Pods that mount others stay, because nothing is known about their claims.
 MAX_CLAIMS_READ = 64

@@ -19,7 +19,7 @@ from flamectl_operator.kube.views import KubernetesObject, PersistentVolumeClaim
 from flamectl_operator.observed.cluster import ObservedCluster
 from flamectl_operator.observed.flame_cluster import FlameClusterView
 from flamectl_operator.observed.incarnation import UNKNOWN_SESSION_MANAGER, incarnation_of
-from flamectl_operator.observed.views import Views
+from flamectl_operator.observed.sources import Sources
 from flamectl_operator.planning.children import CHILDREN
 from flamectl_operator.reconcile.controller_context import ControllerContext
 from flamectl_operator.reconcile.objects.claim_reads import ClaimReads
@@ -81,19 +81,19 @@ class ClusterReads:
             self.wanted_session_manager,
         )
         known, self._observed_at = self._observed_at, present
-        if observed is None or observed.views.flame is not flame or known != present:
-            observed = ObservedCluster.of(self.owner, self._views(flame), self.clock.boottime(), observed)
+        if observed is None or observed.sources.flame is not flame or known != present:
+            observed = ObservedCluster.of(self.owner, self._sources(flame), self.clock.boottime(), observed)
             self._observed = observed
         return observed
 
-    def _views(self, flame: Knowledge) -> Views:
+    def _sources(self, flame: Knowledge) -> Sources:
         owner, stores = self.owner, self.stores
         children = {
             (resource.kind, name): found
             for resource, name in self._children
             if (found := stores.of(resource).get(owner.namespace, name)) is not None
         }
-        return Views(
+        return Sources(
             children=children,
             labelled_pods=stores.pods.by_index(owner.key),
             claims=stores.claims.by_index(owner.key),

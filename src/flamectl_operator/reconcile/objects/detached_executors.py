@@ -62,7 +62,7 @@ class DetachedExecutors:
                 if each.name in gone and each.live and each.pod.uid not in deleted
             }
         if left:
-            left -= {pod.name for pod in observed.views.labelled_pods}
+            left -= {pod.name for pod in observed.sources.labelled_pods}
         if not left and not (self.pods and now >= self._read_at + DETACHED_RECHECK_SECONDS):
             return
         again, self.pods = self.pods[:MAX_READ_AGAIN], self.pods[MAX_READ_AGAIN:]

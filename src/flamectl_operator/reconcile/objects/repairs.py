@@ -87,7 +87,7 @@ class Repairs:
             series = self._series[key] = _Series(written, Bucket(RATE, BURST, now), now)
         if series.bucket.try_take(now):
             return None
-        # The status tells of a webhook that undid the last write until a write succeeds.
+        # The status reports a webhook that undid the last write until a write succeeds.
         return series.undone or wait(CONTENTION, "", max(series.bucket.delay(now), SHORTEST_WAIT))
 
     def undone(self, resource: Resource[Any], name: str, changes: Mapping[str, Any], part: str = "") -> Outcome:

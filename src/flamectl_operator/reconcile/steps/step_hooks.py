@@ -81,7 +81,7 @@ class StepHooks(Hooks[Pass]):
         self._unbind()
         writes, seconds = WRITES.get(), self._clock.monotonic() - self._started
         report = partial(subject.report.add, action.name, result, acts=action.acts)
-        if result is NOTHING:  # most steps have nothing to tell, so that no order has to be kept
+        if result is NOTHING:  # most steps have nothing to report, so that no order has to be kept
             report()
         else:
             in_turn(report)

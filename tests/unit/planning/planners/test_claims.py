@@ -48,8 +48,8 @@ def _claim(
 
 def _plan(wanted: EffectiveSpec, *claims: PersistentVolumeClaimView, pods: tuple[PodView, ...] = ()) -> ClaimPlan:
     seen = observed(*pods, wanted=wanted)
-    views = replace(seen.views, claims=claims)
-    return plan_claims(type(seen).of(OWNER, views, 0.0), wanted)
+    sources = replace(seen.sources, claims=claims)
+    return plan_claims(type(seen).of(OWNER, sources, 0.0), wanted)
 
 
 def _names(claims: Any) -> list[str]:
@@ -284,7 +284,7 @@ def test_claim_that_one_component_names_and_another_asks_for_keeps_its_owner() -
 def test_pod_waits_for_its_claim(claims: tuple[PersistentVolumeClaimView, ...], reason: str | None) -> None:
     wanted = effective(CACHE)
     seen = observed(wanted=wanted)
-    seen = type(seen).of(OWNER, replace(seen.views, claims=claims), 0.0)
+    seen = type(seen).of(OWNER, replace(seen.sources, claims=claims), 0.0)
     wait = claim_wait(seen, wanted.desired.claims[0])
 
     assert (None if wait is None else wait.reason) == reason

@@ -194,9 +194,9 @@ def test_drain_lasts_its_whole_time_when_another_operator_records_a_time_that_is
     annotations = {DRAINING_ANNOTATION: "Stale", DRAINING_SINCE_ANNOTATION: NOW.isoformat()}
     first = observed(session_manager(), executor_pod(annotations=annotations if before == "another time" else None))
     marked = executor_pod(annotations={**annotations, DRAINING_SINCE_ANNOTATION: ago(3600).isoformat()})
-    views = replace(first.views, labelled_pods=(session_manager(), marked), flame=_working(BOOTTIME + 30))
-    seen = ObservedCluster.of(OWNER, replace(views, flame=_working(BOOTTIME)), BOOTTIME, first)
-    later_on = ObservedCluster.of(OWNER, views, BOOTTIME + 30, seen)
+    sources = replace(first.sources, labelled_pods=(session_manager(), marked), flame=_working(BOOTTIME + 30))
+    seen = ObservedCluster.of(OWNER, replace(sources, flame=_working(BOOTTIME)), BOOTTIME, first)
+    later_on = ObservedCluster.of(OWNER, sources, BOOTTIME + 30, seen)
 
     plan = _plan(later_on, effective(), {NODE: BOOTTIME - 1}, ClockReading(later(30), BOOTTIME + 30))
 
@@ -218,10 +218,10 @@ def test_drain_that_begins_in_the_future_counts_from_now_and_says_so(ahead: int)
 
 def test_drain_without_a_time_counts_from_now_and_says_so() -> None:
     found = _draining(SessionManagerSnapshot({}, (_BUSY,)), BOOTTIME)
-    [pod] = [pod for pod in found.views.labelled_pods if pod.name == NODE]
+    [pod] = [pod for pod in found.sources.labelled_pods if pod.name == NODE]
     unsaid = executor_pod(0, annotations={key: pod.annotations[key] for key in (DRAINING_ANNOTATION,)})
     seen = observed(session_manager(), unsaid)
-    plan = _plan(told(seen, found.views.flame), effective(), {}, MOMENT)
+    plan = _plan(told(seen, found.sources.flame), effective(), {}, MOMENT)
     assert [since for _, since in plan.mend] == [NOW]
 
 

@@ -54,7 +54,7 @@ def _rollout(wanted: EffectiveSpec, *pods: PodView, manager: PodView | None = No
 def _refused(seen: ObservedCluster, *, helps: bool = True, seconds: float = 10) -> ObservedCluster:
     """The same objects, after a quota refused to create the session manager; `helps` if the end of other Pods may help."""
     refused = {names.session_manager(seen.owner.name): BOOTTIME - seconds if helps else None}
-    return replace(seen, views=replace(seen.views, quota_refused=refused))
+    return replace(seen, sources=replace(seen.sources, quota_refused=refused))
 
 
 def _deleted(plan: RolloutPlan) -> list[int]:
@@ -366,7 +366,7 @@ def test_executor_whose_sessions_persist_makes_room_only_in_a_quota_that_had_tim
     executors = [executor_pod(n, wanted=wanted.desired, incarnation=incarnation) for n in range(2)]
     claim = view(PersistentVolumeClaimView, wanted.desired.claims[0].manifest(), uid="claim-uid")
     seen = observed(*executors, wanted=wanted)
-    seen = replace(seen, views=replace(seen.views, claims=(claim,)))
+    seen = replace(seen, sources=replace(seen.sources, claims=(claim,)))
     plan = cluster_plan(_refused(seen, seconds=seconds), wanted).rollout
 
     assert _deleted(plan) == gone

@@ -65,8 +65,8 @@ def test_session_manager_with_uncounted_failure_waits_for_the_next_pass() -> Non
     plan = _plan(session_manager("failed"))
 
     assert plan.action is SessionManagerAction.WAIT
-    assert plan.wait is not None
-    assert plan.wait.delay == 0
+    assert plan.deferral is not None
+    assert plan.deferral.delay == 0
 
 
 def test_terminal_session_manager_is_deleted_during_backoff() -> None:
@@ -88,17 +88,17 @@ def test_session_manager_is_not_created_before_the_config_map_is_current() -> No
     for config_map in (None, config_map_view(ownerReferences=[]), config_map_view(deletionTimestamp=NOW)):
         plan = _plan(config_map=config_map)
         assert plan.action is SessionManagerAction.READ
-        assert plan.wait is not None
-        assert plan.wait.reason == "ConfigMapNotReady"
+        assert plan.deferral is not None
+        assert plan.deferral.reason == "ConfigMapNotReady"
 
 
 def test_a_replacement_waits_while_replacements_keep_failing() -> None:
     plan = _plan(wanted=effective(session_manager_backoff=BACKING_OFF))
 
     assert plan.action is SessionManagerAction.READ
-    assert plan.wait is not None
-    assert (plan.wait.reason, plan.wait.delay) == ("BackOff", 20)
-    assert "3 times" in plan.wait.message
+    assert plan.deferral is not None
+    assert (plan.deferral.reason, plan.deferral.delay) == ("BackOff", 20)
+    assert "3 times" in plan.deferral.message
 
 
 # --- Names that are taken ----------------------------------------------------------------------------------------------
@@ -145,16 +145,16 @@ def test_session_manager_that_stays_terminating_is_force_deleted(
     plan = _plan(pod, wanted=effective(suspended=suspended), first_seen_ago=first_seen_ago)
 
     assert plan.action is action
-    assert (plan.wait.delay if plan.wait is not None else None) == delay
+    assert (plan.deferral.delay if plan.deferral is not None else None) == delay
 
 
 def test_force_deleted_session_manager_is_only_awaited() -> None:
     plan = _plan(session_manager(terminating_since=ago(9999), grace=0, finalizers=("a/b", "c/d")))
 
     assert plan.action is SessionManagerAction.WAIT
-    assert plan.wait is not None
-    assert plan.wait.delay is None
-    assert "a/b, c/d" in plan.wait.message
+    assert plan.deferral is not None
+    assert plan.deferral.delay is None
+    assert "a/b, c/d" in plan.deferral.message
 
 
 # --- Repairs -----------------------------------------------------------------------------------------------------------

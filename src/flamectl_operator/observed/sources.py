@@ -1,4 +1,4 @@
-"""The objects in the stores from which a snapshot of a FlameCluster's children is taken."""
+"""The sources of a snapshot: the objects in the stores, what was read past them, and what the session manager said."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ _NONE_READ: dict[str, PersistentVolumeClaimView | None] = {}
 
 
 @dataclass(frozen=True)
-class Views:
-    """The objects in the stores with the names or the label of a FlameCluster's children, with any owner.
+class Sources:
+    """The objects with the names or the label of a FlameCluster's children, with any owner, and what else is known of them.
 
     Args:
         children: The objects with names of children that are kept as their manifests say, by kind and name.
@@ -43,7 +43,7 @@ class Views:
     losses_confirmed: frozenset[str] = frozenset()
     wanted_session_manager: WantedSessionManager = UNKNOWN_SESSION_MANAGER
 
-    def same(self, other: Views) -> bool:
+    def same(self, other: Sources) -> bool:
         """Return whether these are the same objects by identity, because the stores never change an object in place."""
         return (
             self.labelled_pods is other.labelled_pods
