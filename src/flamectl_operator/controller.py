@@ -19,7 +19,7 @@ from flamectl_operator.reconcile.controller_context import ControllerContext
 from flamectl_operator.reconcile.objects.outcomes import changed
 from flamectl_operator.reconcile.objects.write_count import WRITES, WriteCount
 from flamectl_operator.reconcile.reconcile_pass import Pass
-from flamectl_operator.reconcile.refusals.refusals import RefusedError
+from flamectl_operator.reconcile.refusals.error import RefusedError
 from flamectl_operator.reconcile.steps.step_hooks import StepHooks
 from flamectl_operator.runtime.logs import STEP
 from flamectl_operator.runtime.outcome import NOTHING, Result

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from flamectl_operator.kube.errors import KubernetesError
-from flamectl_operator.reconcile.refusals.refusals import RefusedError
+from flamectl_operator.reconcile.refusals.error import RefusedError
 from flamectl_operator.runtime.outcome import Outcome, Result, blocked
 
 #: The reason for an unexpected exception, which is a bug of the operator.

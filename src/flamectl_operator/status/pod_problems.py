@@ -29,7 +29,7 @@ from flamectl_operator.observed.waiting import (
     READY_TIMEOUT_SECONDS,
 )
 from flamectl_operator.status.reason import PODS_FAILING, RECOVERING, rank
-from flamectl_operator.status.remedies import explained, still_explains
+from flamectl_operator.status.remedies import explained, still_explains, templates_of
 
 #: Reasons of Pods that may recover by themselves, so that they do not degrade the FlameCluster.
 WAITING = frozenset({NOT_SCHEDULED, INIT_CONTAINER_WAITING, CONTAINER_CREATING, POD_NOT_READY})
@@ -111,14 +111,8 @@ def group_problems(
     for component, problem in (*observed.unhealthy, *_waiting(observed, now)):
         key = (type(component), problem.reason, problem.subject or gist(problem.cause))
         groups.setdefault(key, []).append((component, problem))
-    templates: dict[type[Component], ComponentTemplate | None] = {}
-    if desired is not None:
-        templates = {
-            Component: desired.session_manager,
-            Executor: desired.group.template,
-            ObjectCache: desired.object_cache,
-        }
-    found = [_group(members, before, templates.get(kind)) for (kind, _, _), members in groups.items()]
+    templates = templates_of(desired)
+    found = [_group(members, before, templates[kind]) for (kind, _, _), members in groups.items()]
     return tuple(sorted(found, key=_order))
 
 

@@ -26,7 +26,7 @@ from flamectl_operator.planning.effective.effective_group import EffectiveGroup
 from flamectl_operator.runtime.text import time_of_day
 from flamectl_operator.settings.model import FlameSettings
 from flamectl_operator.status.reason import PODS_FAILING
-from flamectl_operator.status.remedies import explained, without_log
+from flamectl_operator.status.remedies import explained, templates_of, without_log
 
 _KINDS: dict[type[Component], str] = {Component: "Session manager", Executor: "Executors", ObjectCache: "Object caches"}
 
@@ -77,11 +77,9 @@ def recent_failures(
     present = (*observed.failures, *_without_node(observed, now))
     if wanted.suspended or not (present or before.recent_failures):
         return ()
-    templates: dict[type[Component], ComponentTemplate | None] = {
-        Component: desired.session_manager,
-        Executor: wanted.desired.template if wanted.wanted_replicas else None,
-        ObjectCache: desired.object_cache,
-    }
+    templates = templates_of(desired)
+    if not wanted.wanted_replicas:
+        templates[Executor] = None
     stored = {
         Component: before.session_manager.revision,
         Executor: before.executor_manager.revision,

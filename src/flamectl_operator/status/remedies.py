@@ -7,6 +7,7 @@ from collections.abc import Iterable
 
 from flamectl_operator.api.constants import EXECUTOR_MANAGER, OBJECT_CACHE, SESSION_MANAGER, WAIT_CONTAINER
 from flamectl_operator.api.quantity import amount
+from flamectl_operator.desired.cluster import DesiredCluster
 from flamectl_operator.desired.pod_template import ComponentTemplate
 from flamectl_operator.desired.resource_asks import limit
 from flamectl_operator.desired.unvalidated import entries
@@ -54,6 +55,13 @@ _ADD_PULL = "add a Secret to"
 _FIELD = re.compile(r"\{(?:image|command|container|memory_limit|template)\}")
 #: The setting for executor images without a shell, in which the waiting container cannot run.
 _INIT_IMAGE = "the operator's setting flame.initImage"
+
+
+def templates_of(desired: DesiredCluster | None) -> dict[type[Component], ComponentTemplate | None]:
+    """Return the template of each component; None for one that is not wanted, and for all of an invalid spec."""
+    if desired is None:
+        return dict.fromkeys(_COMPONENTS)
+    return {Component: desired.session_manager, Executor: desired.group.template, ObjectCache: desired.object_cache}
 
 
 def explained(component: Component, problem: PodProblem, template: ComponentTemplate | None = None) -> str:

@@ -14,7 +14,7 @@ from flamectl_operator.planning.part import by_reason, listed
 from flamectl_operator.planning.parts import DrainReason, ScalePlan
 from flamectl_operator.reconcile.objects import outcomes
 from flamectl_operator.reconcile.reconcile_pass import Pass
-from flamectl_operator.reconcile.refusals.refusals import primary_error
+from flamectl_operator.reconcile.refusals.collect import primary_error
 from flamectl_operator.reconcile.steps.base import PlannedStep
 from flamectl_operator.reconcile.steps.batch import time_limit
 from flamectl_operator.reconcile.steps.executor_removal import ExecutorRemoval

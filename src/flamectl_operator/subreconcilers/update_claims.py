@@ -19,7 +19,8 @@ from flamectl_operator.reconcile.checks.existing_claim import in_use
 from flamectl_operator.reconcile.objects import outcomes
 from flamectl_operator.reconcile.objects.claim_reads import CLAIMS_RECHECK_SECONDS
 from flamectl_operator.reconcile.reconcile_pass import Pass
-from flamectl_operator.reconcile.refusals.refusals import RefusedError, collect
+from flamectl_operator.reconcile.refusals.collect import collect
+from flamectl_operator.reconcile.refusals.error import RefusedError
 from flamectl_operator.reconcile.steps.base import PlannedStep
 from flamectl_operator.runtime.outcome import DONE, Outcome, combine, wait
 

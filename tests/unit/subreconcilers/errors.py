@@ -20,7 +20,7 @@ from flamectl_operator.kube.errors import (
     ServerError,
     TooManyRequestsError,
 )
-from flamectl_operator.reconcile.refusals.refusals import RefusedError
+from flamectl_operator.reconcile.refusals.error import RefusedError
 
 #: What makes an error anew.
 Failure: TypeAlias = Callable[[], KubernetesError]

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from flamectl_operator.reconcile.refusals.refusals import RefusedError
+from flamectl_operator.reconcile.refusals.error import RefusedError
 from flamectl_operator.runtime.outcome import DONE, Outcome
 from flamectl_operator.subreconcilers.add_services import AddServices
 from tests.unit.builders import desired

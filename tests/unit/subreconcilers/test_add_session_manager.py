@@ -10,7 +10,7 @@ from pytest_mock import MockerFixture
 
 from flamectl_operator.kube.resources import PODS
 from flamectl_operator.reconcile.objects.outcomes import TAKEN_NAME_RECHECK_SECONDS
-from flamectl_operator.reconcile.refusals.refusals import RefusedError
+from flamectl_operator.reconcile.refusals.error import RefusedError
 from flamectl_operator.reconcile.stores.stores import FLAME_CLUSTERS
 from flamectl_operator.runtime.outcome import Outcome
 from flamectl_operator.subreconcilers.add_session_manager import AddSessionManager

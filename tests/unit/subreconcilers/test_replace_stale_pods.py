@@ -18,7 +18,8 @@ from flamectl_operator.api.constants import (
 )
 from flamectl_operator.kube.errors import ForbiddenError
 from flamectl_operator.kube.resources import CLAIMS, PODS
-from flamectl_operator.reconcile.refusals.refusals import RefusedError, never_admits
+from flamectl_operator.reconcile.refusals.error import RefusedError
+from flamectl_operator.reconcile.refusals.quota import never_admits
 from flamectl_operator.subreconcilers.replace_stale_pods import ReplaceStalePods
 from tests.unit.builders import (
     NOW,

@@ -8,7 +8,7 @@ import pytest
 import yaml
 
 from flamectl_operator.kube.errors import KubernetesError
-from flamectl_operator.reconcile.refusals.refusals import RefusedError
+from flamectl_operator.reconcile.refusals.error import RefusedError
 from flamectl_operator.runtime.outcome import DONE, Kind, Outcome
 from flamectl_operator.subreconcilers.update_client_config import UpdateClientConfig
 from tests.unit.subreconcilers.errors import REFUSALS, Failure, broken, conflict

@@ -10,7 +10,7 @@ from pytest_mock import MockerFixture
 from flamectl_operator.api.constants import RESTARTED_AT_ANNOTATION
 from flamectl_operator.kube.cache.changes import Change
 from flamectl_operator.kube.resources import PODS
-from flamectl_operator.reconcile.refusals.refusals import RefusedError
+from flamectl_operator.reconcile.refusals.error import RefusedError
 from flamectl_operator.runtime.outcome import Result
 from flamectl_operator.subreconcilers.update_status import UpdateStatus
 from tests.unit.builders import desired, merged, replicas

@@ -22,7 +22,8 @@ from flamectl_operator.kube.resources import PODS
 from flamectl_operator.reconcile.objects import renaming
 from flamectl_operator.reconcile.objects.cluster_io import ClusterIO
 from flamectl_operator.reconcile.objects.outcomes import CHANGES_UNDONE
-from flamectl_operator.reconcile.refusals.refusals import REFUSALS, RefusedError, exceeds_without, never_admits
+from flamectl_operator.reconcile.refusals.error import REFUSALS, RefusedError
+from flamectl_operator.reconcile.refusals.quota import exceeds_without, never_admits
 
 
 class DryRuns:

@@ -28,7 +28,7 @@ from flamectl_operator.reconcile.checks.missing_config_maps import missing_confi
 from flamectl_operator.reconcile.checks.unbound_claims import volume_wait
 from flamectl_operator.reconcile.objects.cluster_io import ClusterIO
 from flamectl_operator.reconcile.objects.outcomes import TAKEN_NAME_RECHECK_SECONDS
-from flamectl_operator.reconcile.refusals.refusals import RefusedError
+from flamectl_operator.reconcile.refusals.error import RefusedError
 from flamectl_operator.runtime.outcome import Outcome, blocked
 
 #: The end of a message about a claim of a new Pod, for which a present Pod would be deleted.

@@ -13,7 +13,7 @@ from flamectl_operator.desired.pod_template import ComponentTemplate
 from flamectl_operator.kube.resources import CONFIG_MAP_KEYS, CONFIG_MAPS
 from flamectl_operator.reconcile.objects.cluster_io import ClusterIO
 from flamectl_operator.reconcile.objects.outcomes import TAKEN_NAME_RECHECK_SECONDS
-from flamectl_operator.reconcile.refusals.refusals import RefusedError
+from flamectl_operator.reconcile.refusals.error import RefusedError
 from flamectl_operator.runtime.outcome import Outcome, blocked
 
 #: The most ConfigMaps that are read for a template, because a user decides how many there are and how large these are.

@@ -15,7 +15,7 @@ from flamectl_operator.kube.views import EventView, PersistentVolumeClaimView
 from flamectl_operator.observed.claims import PHASE_PENDING
 from flamectl_operator.reconcile.objects.cluster_io import ClusterIO
 from flamectl_operator.reconcile.objects.outcomes import TAKEN_NAME_RECHECK_SECONDS
-from flamectl_operator.reconcile.refusals.refusals import REFUSALS
+from flamectl_operator.reconcile.refusals.error import REFUSALS
 from flamectl_operator.runtime.outcome import Outcome, blocked, wait
 from flamectl_operator.runtime.text import one_line
 

@@ -18,7 +18,7 @@ from flamectl_operator.planning.lock import Foreign, HeldByOther, HeldLease, Obs
 from flamectl_operator.reconcile.lock.hold import LockHold
 from flamectl_operator.reconcile.objects.cluster_io import ClusterIO
 from flamectl_operator.reconcile.objects.write_count import WRITES
-from flamectl_operator.reconcile.refusals.refusals import REFUSALS, RefusedError
+from flamectl_operator.reconcile.refusals.error import REFUSALS, RefusedError
 from flamectl_operator.reconcile.stores.transform import bounded
 
 #: Seconds until a lock that another operator holds is read again, because it may be released before it expires.

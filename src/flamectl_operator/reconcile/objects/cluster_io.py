@@ -38,7 +38,8 @@ from flamectl_operator.reconcile.objects.outcomes import undone
 from flamectl_operator.reconcile.objects.renaming import Renaming
 from flamectl_operator.reconcile.objects.repairs import Repairs
 from flamectl_operator.reconcile.objects.write_count import WRITES
-from flamectl_operator.reconcile.refusals.refusals import REFUSALS, RefusedError, already_exists, room_helps
+from flamectl_operator.reconcile.refusals.error import REFUSALS, RefusedError, already_exists
+from flamectl_operator.reconcile.refusals.quota import room_helps
 
 T = TypeVar("T", bound=KubernetesObject)
 

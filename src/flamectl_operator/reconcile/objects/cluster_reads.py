@@ -24,8 +24,8 @@ from flamectl_operator.planning.children import CHILDREN
 from flamectl_operator.reconcile.controller_context import ControllerContext
 from flamectl_operator.reconcile.objects.claim_reads import ClaimReads
 from flamectl_operator.reconcile.objects.detached_executors import DetachedExecutors
-from flamectl_operator.reconcile.refusals.quota_refusals import QuotaRefusals
-from flamectl_operator.reconcile.refusals.refusals import REFUSALS, RefusedError
+from flamectl_operator.reconcile.refusals.error import REFUSALS, RefusedError
+from flamectl_operator.reconcile.refusals.quota import QuotaRefusals
 from flamectl_operator.reconcile.stores.stores import FLAME_CLUSTERS, WHOLE_FLAME_CLUSTERS
 from flamectl_operator.reconcile.stores.transform import bounded
 from flamectl_operator.runtime.slow_start import in_parallel

@@ -14,7 +14,7 @@ from flamectl_operator.kube.client import Client
 from flamectl_operator.kube.errors import AlreadyExistsError, KubernetesError, RenamedError
 from flamectl_operator.kube.resources import Resource
 from flamectl_operator.reconcile.objects.outcomes import CHANGES_UNDONE
-from flamectl_operator.reconcile.refusals.refusals import REFUSALS, RefusedError
+from flamectl_operator.reconcile.refusals.error import REFUSALS, RefusedError
 
 
 class Renaming:

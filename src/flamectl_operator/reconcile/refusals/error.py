@@ -1,13 +1,9 @@
-"""Refusals of the API server, and the joined error of a step that does several things."""
+"""The error of a write that the API server refuses: its reason, the cause in the author's words, and the advice."""
 
 from __future__ import annotations
 
-import asyncio
 import re
-from collections.abc import Awaitable, Callable, Sequence
-from decimal import Decimal
 
-from flamectl_operator.api.quantity import amount
 from flamectl_operator.desired.field_paths import as_manifested, authored_metadata
 from flamectl_operator.desired.pod_template import ComponentTemplate
 from flamectl_operator.kube.errors import (
@@ -16,9 +12,7 @@ from flamectl_operator.kube.errors import (
     BadRequestError,
     ForbiddenError,
     InvalidError,
-    KubernetesError,
 )
-from flamectl_operator.kube.pod_views import ContainerResources, PodView
 from flamectl_operator.reconcile.refusals.remedies import (
     ADMISSION_DENIED,
     MISSING,
@@ -48,10 +42,6 @@ _BEFORE_CAUSE = re.compile(
 #: A field of an object as Kyverno names it: `/spec/containers/0/resources/`.
 _POINTER = re.compile(r"(?<=at path )/(spec|metadata)/([\w./~-]+?)/?(?=['\s]|$)")
 _INDEX, _BRACKETS = re.compile(r"(?<=/)\d+(?=/|$)"), r"[\g<0>]"
-#: The requests of a Pod, what others use, and the bounds of a quota, as far as it lacks them: `requested: pods=1, used: pods=3,
-#: limited: pods=3`.
-_AMOUNTS = re.compile(r"requested: (\S+), used: (\S+), limited: (\S+)")
-_AMOUNT = re.compile(r"(?<![\w./-])([\w./-]+)=([\w.]+)")
 #: Several complaints about one object, and the begin of each but the first. Kubernetes tells those about resources in any order.
 _COMPLAINTS = re.compile(r"(?:forbidden|invalid): \[")
 _NEXT_COMPLAINT = re.compile(r", (?=(?:spec|metadata)\.|(?:maximum|minimum) |[\w./-]+ max limit to request )")
@@ -125,92 +115,6 @@ def _reason(error: ApiError, words: str) -> str:
     if isinstance(error, ForbiddenError):
         return PERMISSION_DENIED if _PERMISSION.search(words) else ADMISSION_DENIED
     return REJECTED
-
-
-def never_admits(error: ApiError) -> bool:
-    """Return whether a quota refuses a Pod that asks for more than the quota has, whatever else ends."""
-    asked, _, most = _amounts(error)
-    return any(amount(quantity) > amount(most[name]) for name, quantity in asked.items() if name in most)
-
-
-def exceeds_without(error: ApiError, pod: PodView) -> bool:
-    """Return whether a quota would refuse a Pod even if another one that runs now were gone, as far as that is known."""
-    asked, used, most = _amounts(error)
-    return not pod.spec.init_containers and any(
-        amount(quantity) + amount(used[name]) - _use(pod, name) > amount(most[name])
-        for name, quantity in asked.items()
-        if name in used and name in most
-    )
-
-
-def _use(pod: PodView, name: str) -> Decimal:
-    """Return how much a Pod without init containers uses of what a quota counts, such as `limits.cpu` or `cpu`; at least that."""
-    if name in ("pods", "count/pods"):
-        return Decimal(1)
-    resource = name.removeprefix("limits.").removeprefix("requests.")
-    spec = pod.spec
-    members = [each.resources for each in spec.containers] + [spec.resources, ContainerResources(spec.overhead)]
-    return sum((_most(each, resource) for each in members if each is not None), Decimal(0))
-
-
-def _most(asks: ContainerResources, resource: str) -> Decimal:
-    return max(amount((each or {}).get(resource)) for each in (asks.requests, asks.limits))
-
-
-def room_helps(error: ApiError, executors: int) -> bool:
-    """Return whether the end of executors may help against the refusal by a quota.
-
-    A quota with scopes, such as a PriorityClass, may count other Pods alone. Then fewer Pods use it than there are executors.
-    """
-    _, used, _ = _amounts(error)
-    counted = next((amount(used[name]) for name in ("pods", "count/pods") if name in used), executors)
-    return counted >= executors and not never_admits(error)
-
-
-def _amounts(error: ApiError) -> list[dict[str, str]]:
-    found = _AMOUNTS.search(str(error))
-    return [dict(_AMOUNT.findall(part)) for part in (found.groups() if found is not None else ("", "", ""))]
-
-
-Failure = RefusedError | KubernetesError
-
-
-async def collect(*works: Callable[[], Awaitable[Outcome]]) -> list[Outcome]:
-    """Do several things one after the other; an error of one does not prevent the others.
-
-    Raises:
-        RefusedError: A work was refused.
-        KubernetesError: No request was refused, and one failed.
-    """
-    outcomes: list[Outcome] = []
-    errors: list[Failure] = []
-    for work in works:
-        try:
-            outcomes.append(await work())
-        except (RefusedError, KubernetesError) as error:
-            errors.append(error)
-    if errors:
-        raise primary_error(errors)
-    return outcomes
-
-
-async def collect_in_parallel(*works: Callable[[], Awaitable[Outcome]]) -> tuple[list[Outcome], list[Failure]]:
-    """Do several independent things in parallel; return the outcomes of those that did not fail, and the errors."""
-    outcomes: list[Outcome] = []
-    errors: list[Failure] = []
-    for result in await asyncio.gather(*(work() for work in works), return_exceptions=True):
-        if isinstance(result, (RefusedError, KubernetesError)):
-            errors.append(result)
-        elif isinstance(result, BaseException):
-            raise result
-        else:
-            outcomes.append(result)
-    return outcomes, errors
-
-
-def primary_error(errors: Sequence[Exception]) -> Exception:
-    """Return the error that a step with several errors raises: the first refusal, which users must see, else the first error."""
-    return next((error for error in errors if isinstance(error, RefusedError)), errors[0])
 
 
 def already_exists(plural: str, name: str) -> AlreadyExistsError:

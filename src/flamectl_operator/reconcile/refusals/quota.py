@@ -1,8 +1,19 @@
-"""Creates that a quota refused, which say whether the end of other Pods would make room."""
+"""Refusals by a quota: the amounts that they name, and whether the end of other Pods would make room."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
+from decimal import Decimal
+
+from flamectl_operator.api.quantity import amount
+from flamectl_operator.kube.errors import ApiError
+from flamectl_operator.kube.pod_views import ContainerResources, PodView
+
+#: The requests of a Pod, what others use, and the bounds of a quota, as far as it lacks them: `requested: pods=1, used: pods=3,
+#: limited: pods=3`.
+_AMOUNTS = re.compile(r"requested: (\S+), used: (\S+), limited: (\S+)")
+_AMOUNT = re.compile(r"(?<![\w./-])([\w./-]+)=([\w.]+)")
 
 
 class QuotaRefusals:
@@ -41,3 +52,48 @@ class QuotaRefusals:
 
 def _without(refused: Mapping[str, float | None], name: str) -> Mapping[str, float | None]:
     return {each: since for each, since in refused.items() if each != name} if name in refused else refused
+
+
+def never_admits(error: ApiError) -> bool:
+    """Return whether a quota refuses a Pod that asks for more than the quota has, whatever else ends."""
+    asked, _, most = _amounts(error)
+    return any(amount(quantity) > amount(most[name]) for name, quantity in asked.items() if name in most)
+
+
+def exceeds_without(error: ApiError, pod: PodView) -> bool:
+    """Return whether a quota would refuse a Pod even if another one that runs now were gone, as far as that is known."""
+    asked, used, most = _amounts(error)
+    return not pod.spec.init_containers and any(
+        amount(quantity) + amount(used[name]) - _use(pod, name) > amount(most[name])
+        for name, quantity in asked.items()
+        if name in used and name in most
+    )
+
+
+def _use(pod: PodView, name: str) -> Decimal:
+    """Return how much a Pod without init containers uses of what a quota counts, such as `limits.cpu` or `cpu`; at least that."""
+    if name in ("pods", "count/pods"):
+        return Decimal(1)
+    resource = name.removeprefix("limits.").removeprefix("requests.")
+    spec = pod.spec
+    members = [each.resources for each in spec.containers] + [spec.resources, ContainerResources(spec.overhead)]
+    return sum((_most(each, resource) for each in members if each is not None), Decimal(0))
+
+
+def _most(asks: ContainerResources, resource: str) -> Decimal:
+    return max(amount((each or {}).get(resource)) for each in (asks.requests, asks.limits))
+
+
+def room_helps(error: ApiError, executors: int) -> bool:
+    """Return whether the end of executors may help against the refusal by a quota.
+
+    A quota with scopes, such as a PriorityClass, may count other Pods alone. Then fewer Pods use it than there are executors.
+    """
+    _, used, _ = _amounts(error)
+    counted = next((amount(used[name]) for name in ("pods", "count/pods") if name in used), executors)
+    return counted >= executors and not never_admits(error)
+
+
+def _amounts(error: ApiError) -> list[dict[str, str]]:
+    found = _AMOUNTS.search(str(error))
+    return [dict(_AMOUNT.findall(part)) for part in (found.groups() if found is not None else ("", "", ""))]

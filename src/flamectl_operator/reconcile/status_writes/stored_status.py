@@ -16,7 +16,7 @@ from flamectl_operator.observed.flame_cluster import FlameClusterView
 from flamectl_operator.reconcile.objects.cluster_io import ClusterIO
 from flamectl_operator.reconcile.objects.outcomes import CHANGED_RECHECK_SECONDS, changed
 from flamectl_operator.reconcile.objects.write_count import WRITES
-from flamectl_operator.reconcile.refusals.refusals import RefusedError
+from flamectl_operator.reconcile.refusals.error import RefusedError
 from flamectl_operator.reconcile.status_writes.contention import StatusContention
 from flamectl_operator.reconcile.status_writes.failing import Failing, failing
 from flamectl_operator.reconcile.status_writes.throttle import Throttle

@@ -9,7 +9,7 @@ from typing import ClassVar, Generic, TypeVar
 from flamectl_operator.planning.cluster_plan import ClusterPlan
 from flamectl_operator.planning.part import Part
 from flamectl_operator.reconcile.reconcile_pass import Pass
-from flamectl_operator.reconcile.refusals.refusals import collect
+from flamectl_operator.reconcile.refusals.collect import collect
 from flamectl_operator.runtime.outcome import DONE, Outcome, combine
 from flamectl_operator.runtime.workflow import Action
 

@@ -7,7 +7,7 @@ from typing import TypeVar
 
 from flamectl_operator.reconcile.objects.cluster_reads import ClusterReads
 from flamectl_operator.reconcile.objects.outcomes import changed, next_batch
-from flamectl_operator.reconcile.refusals.refusals import primary_error
+from flamectl_operator.reconcile.refusals.collect import primary_error
 from flamectl_operator.runtime.clock import Clock
 from flamectl_operator.runtime.outcome import DONE, Outcome
 from flamectl_operator.runtime.slow_start import SlowStartResult, in_parallel

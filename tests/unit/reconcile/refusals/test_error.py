@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from flamectl_operator.kube.errors import ApiError, BadRequestError, ForbiddenError, InvalidError
-from flamectl_operator.reconcile.refusals.refusals import RefusedError
+from flamectl_operator.reconcile.refusals.error import RefusedError
 from flamectl_operator.runtime.text import LONGEST_MESSAGE
 from tests.unit.builders import desired, executor_template, replicas, session_template
 from tests.unit.subreconcilers.harness import StepHarness

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from flamectl_operator.kube.errors import LockLostError, NotLeadingError, ServerError
-from flamectl_operator.reconcile.refusals.refusals import RefusedError
+from flamectl_operator.reconcile.refusals.error import RefusedError
 from flamectl_operator.reconcile.status_writes.failing import FAILING_AFTER_SECONDS, Failing, failing
 from tests.unit.subreconcilers.errors import broken, conflict, lost, not_found, overloaded, unreachable
 
