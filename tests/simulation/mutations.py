@@ -224,11 +224,6 @@ def ids_are_used_before_they_are_recorded() -> None:
     _set(update_status, "required_durable_fields", _none_needed)
 
 
-@_needing("flame")
-def ids_are_used_before_flame_has_answered() -> None:
-    _set(ExecutorIds, "blocked_for", lambda *_: 0.0)
-
-
 @_mutation
 def ids_start_again_from_what_is_there() -> None:
     original = FlameClusterStatus.from_wire
@@ -258,13 +253,6 @@ def status_writes_without_resource_version() -> None:
 
 
 @_mutation
-def objects_without_an_owner_are_owned() -> None:
-    _set(
-        views.KubernetesObject, "controlled_by", lambda self, uid: self.controller is None or self.controller.uid == uid
-    )
-
-
-@_mutation
 def children_of_an_earlier_cluster_of_the_same_name_are_owned() -> None:
     def controlled_by(self: Any, _uid: str) -> bool:
         return self.controller is not None and self.controller.kind == KIND
@@ -290,16 +278,6 @@ def watches_resume_after_an_outage() -> None:
 
 
 @_needing("sets_back")
-def lists_that_contradict_the_cache_are_taken() -> None:
-    _set(store.Store, "contradicts_list", lambda *_arguments: "")
-
-
-@_needing("sets_back")
-def passes_begin_while_an_answer_contradicts_the_cache() -> None:
-    _set(reflector.Reflector, "contradicted", property(lambda _self: False))
-
-
-@_needing("sets_back")
 def a_plan_holds_for_a_generation_whatever_its_spec() -> None:
     def holds_for(self: Any, cluster: Any, settings: Any) -> bool:
         return bool(self.generation == cluster.metadata.generation and self.settings == settings)
@@ -318,26 +296,6 @@ def a_plan_leaves_out_deletions() -> None:
     _set(Rehearsal, "_record", without_deletions)
 
 
-@_mutation
-def a_plan_ends_after_its_first_pass() -> None:
-    _set(rehearsal, "MAX_PASSES", 1)
-
-
-@_needing("edits_marks")
-def a_mark_that_cannot_be_read_is_believed() -> None:
-    _set(executor_mark.Marks, "is_invalid", lambda *_: False)
-
-
-@_needing("edits_marks")
-def a_stale_session_manager_whose_revision_was_edited_counts_as_current() -> None:
-    _set(compute, "_stale_pod", lambda *_: None)
-
-
-@_needing("edits_marks")
-def a_session_manager_whose_revision_was_edited_is_replaced() -> None:
-    _set(incarnation.WantedSessionManager, "read", lambda _self, pod: component.Component(pod))
-
-
 @_needing("stores")
 def a_claim_that_is_younger_than_its_pod_is_never_the_one_that_is_mounted() -> None:
     def too_late(claim: Any, pod: Any) -> bool:
@@ -352,21 +310,6 @@ def an_edited_storage_is_believed() -> None:
         return str(manager.pod.annotations.get(SESSION_STORE_ANNOTATION, ""))
 
     _set(incarnation.WantedSessionManager, "store_of", store_of)
-
-
-@_needing("stores")
-def executors_of_an_earlier_session_manager_count_as_drained_at_once() -> None:
-    _set(drain, "_back_by", lambda *_: 0.0)
-
-
-@_needing("edits_marks")
-def drains_that_somebody_else_ordered_go_below_the_budget() -> None:
-    _set(planned_group.PlannedGroup, "serving_on", property(lambda _self: frozenset()))
-
-
-@_needing("reads_differently")
-def a_spec_that_reads_differently_is_a_wish() -> None:
-    _set(reconcile_pass, "unwanted_changes", _none_needed)
 
 
 @_needing("reads_differently")
@@ -387,31 +330,6 @@ def only_what_pods_depend_on_reads_differently() -> None:
     _set(reconcile_pass, "unwanted_changes", of_pods)
 
 
-@_needing("reads_differently")
-def nothing_records_how_an_invalid_spec_read() -> None:
-    _set(compute, "read_as_invalid", lambda _generation, _digest: None)
-
-
-@_mutation
-def own_writes_are_not_taken_into_the_store() -> None:
-    _set(store.Store, "absorb", _nothing)
-
-
-@_mutation
-def own_deletions_are_not_taken_into_the_store() -> None:
-    _set(store.Store, "absorb_deletion", _nothing)
-
-
-@_mutation
-def deleted_events_are_ignored() -> None:
-    _set(store.Store, "_take_deletion", lambda *_args, **_options: [])
-
-
-@_mutation
-def a_relist_does_not_find_what_is_gone() -> None:
-    _set(store.Store, "_drop_missing", lambda *_args: [])
-
-
 @_mutation
 def modified_events_are_ignored() -> None:
     original = store.Store._take_state
@@ -421,11 +339,6 @@ def modified_events_are_ignored() -> None:
         return [] if known is not None and known.uid == obj.uid else original(self, obj, news=news, initial=initial)
 
     _set(store.Store, "_take_state", take)
-
-
-@_needing("sets_back")
-def watches_go_on_after_the_process_stood_still() -> None:
-    _set(standstill, "STOOD_STILL", math.inf)
 
 
 @_mutation
@@ -439,11 +352,6 @@ def an_expired_watch_resumes_at_its_old_version() -> None:
         return max(delay, 1.0)
 
     _set(reflector.Reflector, "_failed", failed)
-
-
-@_mutation
-def objects_without_their_label_are_not_looked_for() -> None:
-    _set(ClusterIO, "read", _nothing_async)
 
 
 @_mutation
@@ -470,22 +378,7 @@ def changes_during_a_pass_are_forgotten() -> None:
     _set(workqueue.WorkQueue, "add", add)
 
 
-@_mutation
-def failed_passes_are_not_repeated() -> None:
-    _set(workqueue.WorkQueue, "add_rate_limited", _nothing)
-
-
-@_mutation
-def delayed_keys_never_come_back() -> None:
-    _set(workqueue.WorkQueue, "add_after", _nothing)
-
-
 # -- decisions
-
-
-@_mutation
-def terminating_pods_count() -> None:
-    _set(component.Component, "live", property(lambda self: not self.terminal))
 
 
 @_mutation
@@ -539,16 +432,6 @@ def ready_executors_are_deleted_first() -> None:
 
 
 @_mutation
-def terminal_executors_are_never_removed() -> None:
-    _set(scale, "_terminal_to_delete", lambda *_args: ((), ()))
-
-
-@_mutation
-def executors_of_a_dead_session_manager_are_kept() -> None:
-    _set(executor_mark.Marks, "follows", lambda *_args: True)
-
-
-@_mutation
 def a_life_of_the_session_manager_is_the_count_of_its_restarts() -> None:
     def counted(manager: Any, store: str) -> str:
         known = incarnation.incarnation_of(manager, store)
@@ -559,11 +442,6 @@ def a_life_of_the_session_manager_is_the_count_of_its_restarts() -> None:
     # The first container is still recorded: only then do kubelets of the worlds lose a count.
     for module in (observed, cluster_reads):
         _set(module, "incarnation_of", counted)
-
-
-@_mutation
-def a_rebound_executor_is_believed() -> None:
-    _set(Executor, "rebound", property(lambda _self: False))
 
 
 @_mutation
@@ -604,11 +482,6 @@ def unready_stale_executors_are_deleted_under_on_delete() -> None:
 
 
 @_mutation
-def a_stale_session_manager_is_kept() -> None:
-    _set(EffectiveSpec, "session_manager_stale", lambda *_args: False)
-
-
-@_mutation
 def force_is_used_at_once() -> None:
     _set(session_manager, "given_up_at", lambda _seen, _pod, _intent, now: now.wall)
 
@@ -617,11 +490,6 @@ def force_is_used_at_once() -> None:
 def force_is_used_at_once_and_no_sender_is_judged() -> None:
     force_is_used_at_once()
     _judge_no_sender()
-
-
-@_mutation
-def force_is_never_used() -> None:
-    _set(session_manager, "given_up_at", lambda _seen, _pod, _intent, now: now.wall + timedelta(days=1))
 
 
 @_mutation
@@ -644,11 +512,6 @@ def force_is_used_by_the_api_servers_clock() -> None:
         return due + timedelta(seconds=settings.force_delete_after_seconds)
 
     _set(session_manager, "given_up_at", given_up_at)
-
-
-@_mutation
-def revisions_are_mixed_under_recreate() -> None:
-    _set(scale, "_recreate_wait", _nothing)
 
 
 @_mutation
@@ -696,16 +559,6 @@ def a_new_process_does_not_back_off() -> None:
 
 
 @_mutation
-def failures_are_forgotten_at_once() -> None:
-    _set(effective, "remembered", lambda _status: (ReplacementBackoff(),) * 3)
-
-
-@_mutation
-def failures_are_not_counted() -> None:
-    _set(ReplacementBackoff, "after_failure", lambda before, *_args: before)
-
-
-@_mutation
 def failures_of_executors_are_not_seen() -> None:
     _set(failure_counts, "executor_uncounted", lambda *_args: False)
     _set(scale, "executor_uncounted", lambda *_args: False)
@@ -738,21 +591,6 @@ def failures_are_forgotten_without_a_pod() -> None:
         return counted if seen.executors else replace(counted, failures=0, next_attempt=None)
 
     _set(effective, "count_executors", count)
-
-
-@_mutation
-def failures_are_forgotten_before_a_replacement_has_a_node() -> None:
-    _set(failure_resets, "_waited_at", lambda *_args: datetime.min.replace(tzinfo=UTC))
-
-
-@_mutation
-def failures_are_never_forgotten() -> None:
-    _set(failure_counts, "elapsed", lambda *_args: False)
-
-
-@_mutation
-def a_deleted_node_counts_as_a_failure() -> None:
-    _set(failure_counts, "disrupted", lambda _pod: False)
 
 
 @_mutation
@@ -809,30 +647,15 @@ def everything_is_deleted_by_force() -> None:
 
 
 @_mutation
-def a_begun_suspension_is_forgotten() -> None:
-    _set(effective, "suspension_begun", lambda _status: False)
-
-
-@_mutation
 def pausing_is_ignored() -> None:
     original = validation.parse_spec
     _set(spec_renderer, "parse_spec", lambda raw, name: original(raw, name).model_copy(update={"paused": False}))
 
 
 @_mutation
-def clusters_that_are_being_deleted_are_reconciled() -> None:
-    _set(FlameClusterView, "terminating", property(lambda _self: False))
-
-
-@_mutation
 def edits_of_services_are_not_repaired() -> None:
     _set_row(children.SESSION_MANAGER_SERVICE, "patch", _nothing)
     _set_row(children.OBJECT_CACHE_SERVICE, "patch", _nothing)
-
-
-@_mutation
-def pods_are_created_before_the_config_map() -> None:
-    _set(Comparison, "config_map_current", property(lambda _compared: True))
 
 
 @_mutation
@@ -872,11 +695,6 @@ def edits_of_the_config_map_are_not_repaired() -> None:
 
 
 # -- the status
-
-
-@_mutation
-def the_number_of_the_configuration_is_not_remembered() -> None:
-    _set(effective, "config_generation", lambda *_args: 1)
 
 
 @_mutation
@@ -930,11 +748,6 @@ def executors_that_start_in_a_debounce_interval_are_forgotten() -> None:
             original(self, key, trigger, priority)
 
     _set(operator.Operator, "_enqueue", enqueue)
-
-
-@_mutation
-def a_flame_cluster_beside_others_gets_no_share_of_the_writes() -> None:
-    _set(share, "BESIDE_OTHERS", 0)
 
 
 @_mutation
@@ -1039,21 +852,6 @@ def transition_times_move_by_themselves() -> None:
 
 
 @_mutation
-def settings_that_change_are_ignored() -> None:
-    _set(operator.Operator, "reconfigure", _nothing)
-
-
-@_mutation
-def registered_executors_that_must_stay_are_surplus() -> None:
-    _set(scale, "floor", lambda *_: 0)
-
-
-@_mutation
-def no_key_is_queued_when_the_api_servers_clock_jumps() -> None:
-    _set(operator.Operator, "clock_jumped", _nothing)
-
-
-@_mutation
 def settings_that_change_hold_for_one_term() -> None:
     def reconfigure(self: Any, config: Any) -> None:
         if self.operator is not None:
@@ -1089,27 +887,12 @@ def changed_settings_are_a_change_of_the_spec() -> None:
 
 
 @_mutation
-def the_fence_is_not_asked() -> None:
-    _set(Fence, "check", _nothing)
-
-
-@_mutation
 def writing_goes_on_after_the_lead_is_lost() -> None:
     def extend(fence: Any, _until: float) -> None:
         fence._until = float("inf")
 
     _set(Fence, "extend", extend)
     _set(Fence, "close", _nothing)
-
-
-@_mutation
-def the_lead_is_taken_without_waiting() -> None:
-    _set(LeaderElector, "_available", lambda _elector, _lease: True)
-
-
-@_mutation
-def the_lead_is_taken_from_a_living_process_of_another_pod() -> None:
-    _set(Candidate, "succeeds", lambda _candidate, _holder: True)
 
 
 @_mutation
@@ -1128,11 +911,6 @@ def the_lead_is_taken_by_the_wall_clock() -> None:
 @_mutation
 def the_lease_is_written_without_resource_version() -> None:
     _acquire_without_resource_version(locks=False)
-
-
-@_mutation
-def the_lead_is_not_given_back() -> None:
-    _set(LeaderElector, "_release", _nothing_async)
 
 
 # -- the lock
@@ -1187,11 +965,6 @@ def a_lock_is_taken_without_resource_version() -> None:
 
 
 @_mutation
-def a_spec_may_cost_anything() -> None:
-    _set(validation, "cost_problems", _none_needed)
-
-
-@_mutation
 def chosen_executors_are_deleted_although_others_fail() -> None:
     original = ClusterIO.delete
 
@@ -1224,11 +997,6 @@ def chosen_executors_are_deleted_whoever_owns_them() -> None:
 
 
 @_needing("stores")
-def stale_object_caches_are_deleted_all_at_once() -> None:
-    _set(replacement, "stale_to_replace", lambda compared: compared.stale_object_caches)
-
-
-@_needing("stores")
 def surplus_object_caches_stay() -> None:
     original = object_cache.plan_object_caches
     _set(cluster_plan, "plan_object_caches", lambda *args: replace(original(*args), delete=()))
@@ -1258,16 +1026,6 @@ def pods_that_keep_a_deleted_claim_are_deleted() -> None:
 def claims_that_are_to_be_retained_are_deleted() -> None:
     original = claims._policy
     _set(claims, "_policy", lambda effective: original(effective) and "Delete")
-
-
-@_needing("stores")
-def claims_that_are_to_be_retained_keep_their_owner() -> None:
-    _set(desired_claims.DesiredClaim, "retained", property(lambda _self: False))
-
-
-@_needing("stores")
-def surplus_claims_stay() -> None:
-    _set(claims, "_surplus", lambda *_args: [])
 
 
 @_needing("stores")
@@ -1334,21 +1092,6 @@ def pods_that_may_write_to_a_claim_are_deleted_by_force() -> None:
 
 
 @_needing("flame")
-def nodes_that_start_nothing_stay_ready() -> None:
-    _set(knowledge, "STARTS_WITHIN", 1e6)
-
-
-@_needing("flame")
-def executors_with_work_are_not_drained() -> None:
-    _set(drain, "drainable", lambda *_args: False)
-
-
-@_needing("flame")
-def drains_end_at_once() -> None:
-    _set(drain, "_deletion", lambda *_args: parts.Deletion.TIMED_OUT)
-
-
-@_needing("flame")
 def drains_end_by_an_answer_from_before_the_release() -> None:
     def drained(executor: Any, group: Any, *_args: Any) -> Any:
         snapshot = group.cluster.flame.snapshot
@@ -1359,26 +1102,6 @@ def drains_end_by_an_answer_from_before_the_release() -> None:
 
 
 @_needing("flame")
-def drains_never_end() -> None:
-    _set(drain, "_deletion", _nothing)
-
-
-@_needing("flame")
-def drains_end_by_the_clock_of_the_machine() -> None:
-    _set(ServerClock, "now", lambda clock: clock._clock.now())
-
-
-@_needing("flame")
-def drains_end_by_a_clock_that_has_jumped() -> None:
-    _set(ClockReading, "counted_from", lambda reading, time: min(time, reading.wall))
-
-
-@_needing("flame")
-def marked_executors_serve_on_beyond_the_budget() -> None:
-    _set(planned_group, "replacement_floor", lambda *args: budget.replacement_floor(*args) + 1)
-
-
-@_needing("flame")
 def executors_that_are_drained_keep_their_places_beside_the_surge() -> None:
     def occupied(group: GroupComparison) -> int:
         return len(group.observed.live) + sum(
@@ -1386,11 +1109,6 @@ def executors_that_are_drained_keep_their_places_beside_the_surge() -> None:
         )
 
     _set(scale, "occupied", occupied)
-
-
-@_needing("flame")
-def drains_wait_for_an_answer_that_brings_no_news() -> None:
-    _set(drain, "CONFIRM_AFTER", 1e6)
 
 
 @_needing("flame")
@@ -1408,21 +1126,6 @@ def nodes_that_register_again_are_not_released_again() -> None:
         return replace(found, release=tuple(name for name in found.release if name not in released_at))
 
     _set(cluster_plan, "plan_drain", plan)
-
-
-@_needing("flame")
-def marks_of_drains_are_forgotten() -> None:
-    _set(Executor, "draining", property(lambda _self: False))
-
-
-@_needing("flame")
-def marked_executors_still_count() -> None:
-    _set(Executor, "live", property(lambda self: not self.terminating and not self.terminal))
-
-
-@_needing("flame")
-def stale_executors_lose_their_place_while_they_are_drained() -> None:
-    _set(scale, "occupied", lambda group: len(group.observed.live))
 
 
 @_needing("flame")
@@ -1480,16 +1183,6 @@ def a_session_manager_is_asked_where_the_one_before_it_answered() -> None:
 
 
 @_needing("evicts")
-def the_hook_is_left_out() -> None:
-    _set(desired_pods, "termination_hook", lambda *_args: {})
-
-
-@_needing("evicts")
-def deletions_by_the_operator_wait_for_the_hook() -> None:
-    _set(observed_pods, "grace_without_hook", lambda _pod: None)
-
-
-@_needing("evicts")
 def nodes_of_evicted_executors_are_not_released() -> None:
     original = lost_nodes.plan_lost_nodes
     _set(cluster_plan, "plan_lost_nodes", lambda *args: replace(original(*args), cordon=()))
@@ -1506,22 +1199,7 @@ def the_protection_of_executors_is_never_taken_off() -> None:
     _set(cluster_plan, "plan_protection", plan)
 
 
-@_needing("evicts")
-def the_protection_of_executors_changes_more_often_than_once_a_minute() -> None:
-    _set(protection, "AT_MOST_EVERY", timedelta(0))
-
-
 # -- Flame: session managers that wait with a change
-
-
-@_needing("waits_for_idleness")
-def a_session_manager_that_waits_is_replaced_under_its_tasks() -> None:
-    _set(cluster_plan, "update_wait", lambda *_args: None)
-
-
-@_needing("waits_for_idleness")
-def a_session_manager_is_replaced_by_an_old_answer() -> None:
-    _set(session_manager_update, "RECENT_SNAPSHOT_SECONDS", float("inf"))
 
 
 # -- Flame: nodes and registration
@@ -1540,29 +1218,9 @@ def lost_nodes_with_work_are_not_reported() -> None:
 
 
 @_needing("flame")
-def lost_nodes_are_reported_again_and_again() -> None:
-    _set(lost_nodes, "NODE_REPORT_INTERVAL_SECONDS", 0.0)
-
-
-@_needing("flame")
-def terminating_executors_count_as_gone_at_once() -> None:
-    _set(lost_nodes, "given_up_at", lambda _seen, _executor, _settings, now: now.wall)
-
-
-@_needing("flame")
 def terminating_executors_never_count_as_gone() -> None:
     never = timedelta(days=1)
     _set(lost_nodes, "given_up_at", lambda _seen, _executor, _settings, now: now.wall + never)
-
-
-@_needing("flame")
-def nodes_of_others_are_released() -> None:
-    _set(lost_nodes, "_own", lambda *_args: True)
-
-
-@_needing("flame")
-def nodes_above_the_high_water_mark_are_released() -> None:
-    _set(lost_nodes, "_own", lambda seen, name, _next_id: names.executor_id(seen.owner.name, name) is not None)
 
 
 @_needing("flame")
@@ -1581,11 +1239,6 @@ def living_nodes_are_released() -> None:
 
 
 @_needing("flame")
-def executors_that_never_register_are_kept() -> None:
-    _set(scale, "unregistered_to_delete", lambda *_args: ())
-
-
-@_needing("flame")
 def stale_executors_that_are_not_registered_are_kept() -> None:
     original = registration.unregistered_to_delete
 
@@ -1593,11 +1246,6 @@ def stale_executors_that_are_not_registered_are_kept() -> None:
         return tuple(each for each in original(group) if not group.effective.stale(each))
 
     _set(scale, "unregistered_to_delete", current)
-
-
-@_needing("flame")
-def ready_executors_serve_although_they_do_not_register() -> None:
-    _set(ObservedGroup, "serving", property(lambda self: self.ready))
 
 
 @_needing("flame")
@@ -1632,16 +1280,6 @@ def executors_for_the_demand_are_too_many() -> None:
 
 
 @_needing("scales")
-def executors_that_were_needed_do_not_stay_warm() -> None:
-    _set(autoscaling, "_down", lambda _limits, _before, _current, wanted, _now: autoscaling._following(wanted))
-
-
-@_needing("scales")
-def executors_for_the_demand_never_go() -> None:
-    _set(autoscaling, "_down", lambda _limits, _before, current, *_: autoscaling._following(current))
-
-
-@_needing("scales")
 def executors_with_a_node_count_as_pending() -> None:
     original = vars(autoscaling)["_up"]
 
@@ -1660,21 +1298,6 @@ def no_answer_means_no_demand() -> None:
     _set(autoscaling, "_frozen", frozen)
 
 
-@_needing("scales")
-def the_number_for_the_demand_is_not_remembered() -> None:
-    _set(autoscaling, "_current", lambda limits, _before: limits.min_replicas)
-
-
-@_needing("pauses_sessions")
-def paused_sessions_count_with_all_their_tasks() -> None:
-    _set(SessionManagerSnapshot, "instances", lambda _snapshot, session: session.instances)
-
-
-@_needing("pauses_sessions")
-def paused_sessions_are_not_told() -> None:
-    _set(compute, "paused_sessions", lambda _observed: None)
-
-
 # -- Flame: what is known
 
 
@@ -1687,11 +1310,6 @@ def news_of_flame_brings_no_pass() -> None:
             original(self, key, trigger, *args, **options)
 
     _set(operator.Operator, "_enqueue", enqueue)
-
-
-@_needing("flame")
-def work_is_forgotten_while_the_session_manager_is_not_ready() -> None:
-    _set(observed.ObservedCluster, "last_snapshot", property(lambda self: self.flame.snapshot))
 
 
 @_needing("flame")
@@ -1727,9 +1345,228 @@ def a_session_manager_that_restarted_is_not_asked() -> None:
     _set(watcher.Watcher, "follow", follow)
 
 
-@_needing("flame")
-def names_that_flame_knows_are_given_again() -> None:
-    _set(ExecutorIds, "hear", lambda *_args: None)
+# -- replacements
+
+#: Mutations that put something in the place of an attribute: the need, the owner, the attribute, and the replacement.
+_REPLACEMENTS: dict[str, tuple[str, Any, str, Any]] = {
+    "ids are used before flame has answered": ("flame", ExecutorIds, "blocked_for", lambda *_: 0.0),
+    "objects without an owner are owned": (
+        "",
+        views.KubernetesObject,
+        "controlled_by",
+        lambda self, uid: self.controller is None or self.controller.uid == uid,
+    ),
+    "lists that contradict the cache are taken": ("sets_back", store.Store, "contradicts_list", lambda *_arguments: ""),
+    "passes begin while an answer contradicts the cache": (
+        "sets_back",
+        reflector.Reflector,
+        "contradicted",
+        property(lambda _self: False),
+    ),
+    "a plan ends after its first pass": ("", rehearsal, "MAX_PASSES", 1),
+    "a mark that cannot be read is believed": ("edits_marks", executor_mark.Marks, "is_invalid", lambda *_: False),
+    "a stale session manager whose revision was edited counts as current": (
+        "edits_marks",
+        compute,
+        "_stale_pod",
+        lambda *_: None,
+    ),
+    "a session manager whose revision was edited is replaced": (
+        "edits_marks",
+        incarnation.WantedSessionManager,
+        "read",
+        lambda _self, pod: component.Component(pod),
+    ),
+    "executors of an earlier session manager count as drained at once": ("stores", drain, "_back_by", lambda *_: 0.0),
+    "drains that somebody else ordered go below the budget": (
+        "edits_marks",
+        planned_group.PlannedGroup,
+        "serving_on",
+        property(lambda _self: frozenset()),
+    ),
+    "a spec that reads differently is a wish": ("reads_differently", reconcile_pass, "unwanted_changes", _none_needed),
+    "nothing records how an invalid spec read": (
+        "reads_differently",
+        compute,
+        "read_as_invalid",
+        lambda _generation, _digest: None,
+    ),
+    "own writes are not taken into the store": ("", store.Store, "absorb", _nothing),
+    "own deletions are not taken into the store": ("", store.Store, "absorb_deletion", _nothing),
+    "deleted events are ignored": ("", store.Store, "_take_deletion", lambda *_args, **_options: []),
+    "a relist does not find what is gone": ("", store.Store, "_drop_missing", lambda *_args: []),
+    "watches go on after the process stood still": ("sets_back", standstill, "STOOD_STILL", math.inf),
+    "objects without their label are not looked for": ("", ClusterIO, "read", _nothing_async),
+    "failed passes are not repeated": ("", workqueue.WorkQueue, "add_rate_limited", _nothing),
+    "delayed keys never come back": ("", workqueue.WorkQueue, "add_after", _nothing),
+    "terminating pods count": ("", component.Component, "live", property(lambda self: not self.terminal)),
+    "terminal executors are never removed": ("", scale, "_terminal_to_delete", lambda *_args: ((), ())),
+    "executors of a dead session manager are kept": ("", executor_mark.Marks, "follows", lambda *_args: True),
+    "a rebound executor is believed": ("", Executor, "rebound", property(lambda _self: False)),
+    "a stale session manager is kept": ("", EffectiveSpec, "session_manager_stale", lambda *_args: False),
+    "force is never used": (
+        "",
+        session_manager,
+        "given_up_at",
+        lambda _seen, _pod, _intent, now: now.wall + timedelta(days=1),
+    ),
+    "revisions are mixed under recreate": ("", scale, "_recreate_wait", _nothing),
+    "failures are forgotten at once": ("", effective, "remembered", lambda _status: (ReplacementBackoff(),) * 3),
+    "failures are not counted": ("", ReplacementBackoff, "after_failure", lambda before, *_args: before),
+    "failures are forgotten before a replacement has a node": (
+        "",
+        failure_resets,
+        "_waited_at",
+        lambda *_args: datetime.min.replace(tzinfo=UTC),
+    ),
+    "failures are never forgotten": ("", failure_counts, "elapsed", lambda *_args: False),
+    "a deleted node counts as a failure": ("", failure_counts, "disrupted", lambda _pod: False),
+    "a begun suspension is forgotten": ("", effective, "suspension_begun", lambda _status: False),
+    "clusters that are being deleted are reconciled": (
+        "",
+        FlameClusterView,
+        "terminating",
+        property(lambda _self: False),
+    ),
+    "pods are created before the config map": ("", Comparison, "config_map_current", property(lambda _compared: True)),
+    "the number of the configuration is not remembered": ("", effective, "config_generation", lambda *_args: 1),
+    "a flame cluster beside others gets no share of the writes": ("", share, "BESIDE_OTHERS", 0),
+    "settings that change are ignored": ("", operator.Operator, "reconfigure", _nothing),
+    "registered executors that must stay are surplus": ("", scale, "floor", lambda *_: 0),
+    "no key is queued when the api servers clock jumps": ("", operator.Operator, "clock_jumped", _nothing),
+    "the fence is not asked": ("", Fence, "check", _nothing),
+    "the lead is taken without waiting": ("", LeaderElector, "_available", lambda _elector, _lease: True),
+    "the lead is taken from a living process of another pod": (
+        "",
+        Candidate,
+        "succeeds",
+        lambda _candidate, _holder: True,
+    ),
+    "the lead is not given back": ("", LeaderElector, "_release", _nothing_async),
+    "a spec may cost anything": ("", validation, "cost_problems", _none_needed),
+    "stale object caches are deleted all at once": (
+        "stores",
+        replacement,
+        "stale_to_replace",
+        lambda compared: compared.stale_object_caches,
+    ),
+    "claims that are to be retained keep their owner": (
+        "stores",
+        desired_claims.DesiredClaim,
+        "retained",
+        property(lambda _self: False),
+    ),
+    "surplus claims stay": ("stores", claims, "_surplus", lambda *_args: []),
+    "nodes that start nothing stay ready": ("flame", knowledge, "STARTS_WITHIN", 1e6),
+    "executors with work are not drained": ("flame", drain, "drainable", lambda *_args: False),
+    "drains end at once": ("flame", drain, "_deletion", lambda *_args: parts.Deletion.TIMED_OUT),
+    "drains never end": ("flame", drain, "_deletion", _nothing),
+    "drains end by the clock of the machine": ("flame", ServerClock, "now", lambda clock: clock._clock.now()),
+    "drains end by a clock that has jumped": (
+        "flame",
+        ClockReading,
+        "counted_from",
+        lambda reading, time: min(time, reading.wall),
+    ),
+    "marked executors serve on beyond the budget": (
+        "flame",
+        planned_group,
+        "replacement_floor",
+        lambda *args: budget.replacement_floor(*args) + 1,
+    ),
+    "drains wait for an answer that brings no news": ("flame", drain, "CONFIRM_AFTER", 1e6),
+    "marks of drains are forgotten": ("flame", Executor, "draining", property(lambda _self: False)),
+    "marked executors still count": (
+        "flame",
+        Executor,
+        "live",
+        property(lambda self: not self.terminating and not self.terminal),
+    ),
+    "stale executors lose their place while they are drained": (
+        "flame",
+        scale,
+        "occupied",
+        lambda group: len(group.observed.live),
+    ),
+    "the hook is left out": ("evicts", desired_pods, "termination_hook", lambda *_args: {}),
+    "deletions by the operator wait for the hook": ("evicts", observed_pods, "grace_without_hook", lambda _pod: None),
+    "the protection of executors changes more often than once a minute": (
+        "evicts",
+        protection,
+        "AT_MOST_EVERY",
+        timedelta(0),
+    ),
+    "a session manager that waits is replaced under its tasks": (
+        "waits_for_idleness",
+        cluster_plan,
+        "update_wait",
+        lambda *_args: None,
+    ),
+    "a session manager is replaced by an old answer": (
+        "waits_for_idleness",
+        session_manager_update,
+        "RECENT_SNAPSHOT_SECONDS",
+        float("inf"),
+    ),
+    "lost nodes are reported again and again": ("flame", lost_nodes, "NODE_REPORT_INTERVAL_SECONDS", 0.0),
+    "terminating executors count as gone at once": (
+        "flame",
+        lost_nodes,
+        "given_up_at",
+        lambda _seen, _executor, _settings, now: now.wall,
+    ),
+    "nodes of others are released": ("flame", lost_nodes, "_own", lambda *_args: True),
+    "nodes above the high water mark are released": (
+        "flame",
+        lost_nodes,
+        "_own",
+        lambda seen, name, _next_id: names.executor_id(seen.owner.name, name) is not None,
+    ),
+    "executors that never register are kept": ("flame", scale, "unregistered_to_delete", lambda *_args: ()),
+    "ready executors serve although they do not register": (
+        "flame",
+        ObservedGroup,
+        "serving",
+        property(lambda self: self.ready),
+    ),
+    "executors that were needed do not stay warm": (
+        "scales",
+        autoscaling,
+        "_down",
+        lambda _limits, _before, _current, wanted, _now: autoscaling._following(wanted),
+    ),
+    "executors for the demand never go": (
+        "scales",
+        autoscaling,
+        "_down",
+        lambda _limits, _before, current, *_: autoscaling._following(current),
+    ),
+    "the number for the demand is not remembered": (
+        "scales",
+        autoscaling,
+        "_current",
+        lambda limits, _before: limits.min_replicas,
+    ),
+    "paused sessions count with all their tasks": (
+        "pauses_sessions",
+        SessionManagerSnapshot,
+        "instances",
+        lambda _snapshot, session: session.instances,
+    ),
+    "paused sessions are not told": ("pauses_sessions", compute, "paused_sessions", lambda _observed: None),
+    "work is forgotten while the session manager is not ready": (
+        "flame",
+        observed.ObservedCluster,
+        "last_snapshot",
+        property(lambda self: self.flame.snapshot),
+    ),
+    "names that flame knows are given again": ("flame", ExecutorIds, "hear", lambda *_args: None),
+}
+
+for _name, (_need, _target, _attribute, _value) in _REPLACEMENTS.items():
+    MUTATIONS[_name] = functools.partial(_set, _target, _attribute, _value)
+    if _need:
+        _NEEDS[_name] = attrgetter(_need)
 
 
 def _promising(name: str) -> Iterator[int]:
