@@ -41,6 +41,12 @@ MANAGED_BY_LABEL: Final = "app.kubernetes.io/managed-by"
 SESSION_MANAGER: Final = "session-manager"
 EXECUTOR_MANAGER: Final = "executor-manager"
 OBJECT_CACHE: Final = "object-cache"
+#: The field of a FlameCluster that describes each component.
+COMPONENT_FIELDS: Final = {
+    SESSION_MANAGER: "spec.sessionManager",
+    EXECUTOR_MANAGER: "spec.executorManager",
+    OBJECT_CACHE: "spec.objectCache",
+}
 WAIT_CONTAINER: Final = "wait-for-session-manager"
 
 CONFIG_VOLUME: Final = "config"

@@ -7,8 +7,7 @@ from collections.abc import Iterator, Mapping
 from types import MappingProxyType
 from typing import Any
 
-from pydantic.alias_generators import to_camel
-
+from flamectl_operator.api.constants import COMPONENT_FIELDS
 from flamectl_operator.api.quantity import quantity_or_none
 from flamectl_operator.desired.unvalidated import as_object
 
@@ -29,7 +28,7 @@ _METADATA = re.compile(r"(?<![\w.])metadata\.(labels|annotations)\[([^\]]+)\]")
 #: An entry of a list at the begin of a path.
 _ENTRY = re.compile(r"(\w+)\[(\d{1,9})\]")
 #: Fields of the main container for which the component itself has a field.
-_COMPONENT_FIELDS = frozenset({"image", "imagePullPolicy", "env", "resources"})
+_CONTAINER_FIELDS = frozenset({"image", "imagePullPolicy", "env", "resources"})
 
 
 def authored_paths(message: str, component: str, pod_spec: Mapping[str, Any], asked: Mapping[str, Any]) -> str:
@@ -39,7 +38,7 @@ def authored_paths(message: str, component: str, pod_spec: Mapping[str, Any], as
         component: Name of the component, which is also the name of its main container.
         asked: The spec of the component's podTemplate.
     """
-    prefix = f"spec.{to_camel(component.replace('-', '_'))}"
+    prefix = COMPONENT_FIELDS[component]
 
     def replace(match: re.Match[str]) -> str:
         path = match[1]
@@ -52,7 +51,7 @@ def authored_paths(message: str, component: str, pod_spec: Mapping[str, Any], as
         if container is None or name is None:
             return f"{prefix}.podTemplate.spec.{_placed(path, pod_spec, asked)}"
         kind, field, rest = container[1], container[3] or "", container[4] or ""
-        if name == component and field in _COMPONENT_FIELDS:
+        if name == component and field in _CONTAINER_FIELDS:
             # The operator's own variables come before the author's, so an index would be another one.
             return f"{prefix}.{field}" + ("" if field == "env" else rest)
         authored = _entries(asked, kind)

@@ -14,9 +14,9 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from pydantic import BaseModel
-from pydantic.alias_generators import to_camel
 
 from flamectl_operator.api.constants import (
+    COMPONENT_FIELDS,
     CONFIG_DIRECTORY,
     CONFIG_PATH,
     CONFIG_VOLUME,
@@ -79,7 +79,7 @@ class ComponentTemplate:
     @property
     def field(self) -> str:
         """The field of the FlameCluster that describes the component."""
-        return f"spec.{to_camel(self.component.replace('-', '_'))}"
+        return COMPONENT_FIELDS[self.component]
 
     @property
     def claim_names(self) -> set[str]:

@@ -5,7 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-from flamectl_operator.api.constants import EXECUTOR_MANAGER, OBJECT_CACHE, SESSION_MANAGER, WAIT_CONTAINER
+from flamectl_operator.api.constants import (
+    COMPONENT_FIELDS,
+    EXECUTOR_MANAGER,
+    OBJECT_CACHE,
+    SESSION_MANAGER,
+    WAIT_CONTAINER,
+)
 from flamectl_operator.api.quantity import amount
 from flamectl_operator.desired.cluster import DesiredCluster
 from flamectl_operator.desired.pod_template import ComponentTemplate
@@ -19,11 +25,11 @@ from flamectl_operator.observed.pod_problem import IMAGE_PULL_FAILED, OOM_KILLED
 from flamectl_operator.observed.scheduling import SCHEDULER_ERROR, UNSCHEDULABLE, schedulers_words
 from flamectl_operator.status import scheduling_remedies
 
-#: The field of the spec and the main container of each component.
-_COMPONENTS: dict[type[Component], tuple[str, str]] = {
-    Component: ("spec.sessionManager", SESSION_MANAGER),
-    Executor: ("spec.executorManager", EXECUTOR_MANAGER),
-    ObjectCache: ("spec.objectCache", OBJECT_CACHE),
+#: The component, and the name of its main container, of each class of Pods.
+_COMPONENTS: dict[type[Component], str] = {
+    Component: SESSION_MANAGER,
+    Executor: EXECUTOR_MANAGER,
+    ObjectCache: OBJECT_CACHE,
 }
 #: Advice to read a log, and a command about one Pod.
 _LOG = re.compile(r" \(see kubectl logs [^()]*\)$")
@@ -117,7 +123,8 @@ def _with_pull_secrets(advice: str, template: ComponentTemplate | None) -> str:
 
 
 def _names(component: Component, container: str, template: ComponentTemplate | None) -> dict[str, str]:
-    field, main = _COMPONENTS[type(component)]
+    main = _COMPONENTS[type(component)]
+    field = COMPONENT_FIELDS[main]
     status = component.pod.status
     place, image, command = field, f"{field}.image", "the command of the container"
     if container and container != main:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from flamectl_operator.api.constants import OBJECT_CACHE, SESSION_MANAGER
+from flamectl_operator.api.constants import COMPONENT_FIELDS
 from flamectl_operator.api.quantity import amount, parse_quantity
 from flamectl_operator.desired import names
 from flamectl_operator.desired.claims import DesiredClaim
@@ -28,8 +28,6 @@ from flamectl_operator.runtime.outcome import Outcome, blocked, wait
 _REFUSED = ("ResizeInfeasible", "ResizeFailed")
 #: The conditions of a claim whose growth fails, and is tried again.
 _FAILS = ("ControllerResizeError", "NodeResizeError")
-#: The field of the spec of each component with claims.
-_FIELDS = {SESSION_MANAGER: "sessionManager", OBJECT_CACHE: "objectCache"}
 
 
 def plan_claims(observed: ObservedCluster, effective: EffectiveSpec) -> ClaimPlan:
@@ -83,7 +81,7 @@ def differences(claim: PersistentVolumeClaimView, desired: DesiredClaim) -> list
 def _differences(claim: PersistentVolumeClaimView, desired: DesiredClaim) -> list[Outcome]:
     name, found = f'PersistentVolumeClaim "{claim.name}"', []
     wanted, asked_for, capacity = parse_quantity(desired.size), amount(claim.size), claim.status.capacity.storage
-    field = f"spec.{_FIELDS[desired.component]}.persistence.size"
+    field = f"{COMPONENT_FIELDS[desired.component]}.persistence.size"
     if wanted < asked_for and not may_take_back(claim, desired):
         how = f"has {claim.size} and cannot shrink to {desired.size}; set {field} to {claim.size}"
         if capacity is not None and amount(capacity) < asked_for:

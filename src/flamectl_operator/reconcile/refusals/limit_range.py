@@ -10,7 +10,7 @@ import re
 from decimal import Decimal
 from typing import Any
 
-from flamectl_operator.api.constants import OBJECT_CACHE, SESSION_MANAGER
+from flamectl_operator.api.constants import COMPONENT_FIELDS, OBJECT_CACHE, SESSION_MANAGER
 from flamectl_operator.api.quantity import quantity_or_none
 from flamectl_operator.desired.pod_template import ComponentTemplate
 from flamectl_operator.desired.resource_asks import Kind, asked
@@ -72,8 +72,7 @@ def _unset(template: ComponentTemplate, containers: list[dict[str, Any]], part: 
 def claim_size(words: str) -> str:
     """Return the field with the size of the claim that the API server names."""
     claim = _CLAIM.match(words)
-    component = {SESSION_MANAGER: "spec.sessionManager", OBJECT_CACHE: "spec.objectCache"}[claim[1]] if claim else ""
-    return f"{component}.persistence.size" if component else "persistence.size of the component"
+    return f"{COMPONENT_FIELDS[claim[1]]}.persistence.size" if claim else "persistence.size of the component"
 
 
 def _fields(complaint: re.Match[str], template: ComponentTemplate) -> list[str]:
