@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from flamectl_operator.flame.knowledge import STARTS_WITHIN
+from flamectl_operator.flame.knowledge import START_LIMIT_SECONDS
 from flamectl_operator.flame.snapshot import ExecutorState, SessionManagerSnapshot
 from tests.simulation.objects import (
     CLAIMS,
@@ -107,7 +107,7 @@ class Heard:
             listed.setdefault(each.node, set()).add(each.state)
         unstarted = [name for name, states in listed.items() if states == {ExecutorState.VOID}]
         self._unstarted = {name: self._unstarted.get(name, answer.said) for name in unstarted}
-        late = {name for name, since in self._unstarted.items() if answer.said - since >= STARTS_WITHIN}
+        late = {name for name, since in self._unstarted.items() if answer.said - since >= START_LIMIT_SECONDS}
         self._present = {
             name for name in answer.snapshot.nodes if answer.snapshot.registered(name) and name not in late
         }

@@ -1457,7 +1457,7 @@ _REPLACEMENTS: dict[str, tuple[str, Any, str, Any]] = {
         property(lambda _self: False),
     ),
     "surplus claims stay": ("stores", claims, "_surplus", lambda *_args: []),
-    "nodes that start nothing stay ready": ("flame", knowledge, "STARTS_WITHIN", 1e6),
+    "nodes that start nothing stay ready": ("flame", knowledge, "START_LIMIT_SECONDS", 1e6),
     "executors with work are not drained": ("flame", drain, "drainable", lambda *_args: False),
     "drains end at once": ("flame", drain, "_deletion", lambda *_args: parts.Deletion.TIMED_OUT),
     "drains never end": ("flame", drain, "_deletion", _nothing),

@@ -81,7 +81,7 @@ def forks() -> Iterator[subprocess.Popen[str]]:
             f"{_KEPT}::test_config_map_with_the_name_and_owner_of_a_clusters_takes_some_kib", id="a ConfigMap"),
         pytest.param(f"{_TRANSFORM}:MAX_POLICY_SIZE", _UNBOUNDED,
             f"{_KEPT}::test_network_policy_with_the_name_and_owner_of_a_clusters_takes_some_kib", id="a NetworkPolicy"),
-        pytest.param(f"{_FLAME}.answers:MAX_NAME", _UNBOUNDED,
+        pytest.param(f"{_FLAME}.answers:MAX_NAME_LENGTH", _UNBOUNDED,
             "tests/unit/flame/test_answers.py::test_long_texts_are_not_kept", id="names in an answer"),
         pytest.param(f"{_FLAME}.answers:MAX_ENTRIES", _UNBOUNDED, f"{_ANSWERS}[longer texts that Flame does not have]",
             id="entries of an answer"),
@@ -115,7 +115,7 @@ def forks() -> Iterator[subprocess.Popen[str]]:
             "tests/unit/flame/test_frames.py::test_frames_without_data_are_admitted_up_to_the_limit",
             id="frames of an answer"),
         pytest.param(
-            f"{_FLAME}.frames:MAX_OTHER",
+            f"{_FLAME}.frames:MAX_OTHER_BYTES",
             _UNBOUNDED,
             "tests/unit/flame/test_frames.py"
             "::test_server_that_sends_a_megabyte_beside_its_data_is_told_as_one_that_sends_too_much",
@@ -132,7 +132,7 @@ def forks() -> Iterator[subprocess.Popen[str]]:
             "::test_large_answers_take_turns_and_none_waits_for_another_one_that_waits_for_it",
             id="the memory of all answers that arrive together",
         ),
-        pytest.param(f"{_FLAME}.watcher:MAX_KEPT", _UNBOUNDED,
+        pytest.param(f"{_FLAME}.watcher:MAX_KEPT_SIZE", _UNBOUNDED,
             "tests/unit/flame/test_watcher.py::test_large_answers_of_all_session_managers_are_kept_up_to_a_limit",
             id="all answers that are kept"),
         pytest.param(
@@ -142,10 +142,10 @@ def forks() -> Iterator[subprocess.Popen[str]]:
             "::test_names_of_first_answers_count_for_the_limit_when_later_answers_are_small",
             id="the names in first answers",
         ),
-        pytest.param(f"{_FLAME}.watcher:AT_ONCE", _UNBOUNDED,
+        pytest.param(f"{_FLAME}.watcher:MAX_ASKED_AT_ONCE", _UNBOUNDED,
             "tests/unit/flame/test_watcher.py::test_number_of_concurrent_questions_is_limited[3-32]",
             id="questions at the same time"),
-        pytest.param(f"{_FLAME}.watcher:OF_NAMESPACE", _UNBOUNDED,
+        pytest.param(f"{_FLAME}.watcher:MAX_ASKED_OF_NAMESPACE", _UNBOUNDED,
             "tests/unit/flame/test_watcher.py::test_number_of_concurrent_questions_is_limited[1-16]",
             id="questions of a namespace at the same time"),
         pytest.param(
@@ -163,7 +163,7 @@ def forks() -> Iterator[subprocess.Popen[str]]:
             id="turns of namespaces with large answers",
         ),
         pytest.param(
-            f"{_FLAME}.watcher:LONGEST_FOR_OFFENDERS",
+            f"{_FLAME}.watcher:LONGEST_PAUSE_OF_OFFENDERS",
             "30.0",
             "tests/unit/flame/test_watcher.py"
             "::test_session_manager_whose_answers_are_too_large_is_asked_every_ten_minutes_in_the_end",

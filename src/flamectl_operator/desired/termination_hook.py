@@ -13,7 +13,7 @@ from flamectl_operator.api.fields.drain import OnTermination
 from flamectl_operator.desired.wait_container import PROBES
 
 #: Seconds without an answer of the session manager after which the hook ends, because nobody wants the work any more.
-SILENT = 10
+SILENCE_LIMIT_SECONDS = 10
 # Only builtins of the shell read /proc, so that the hook starts no process but `sleep`. The name of a process may hold spaces and
 # brackets, so the fields behind it are counted from the last one. The first wait lets the operator release the node.
 _SCRIPT = """\
@@ -53,5 +53,7 @@ exit 0
 def termination_hook(backend: str, options: OnTermination) -> dict[str, Any]:
     """Return the fields that the executor's container must have for the hook; `backend` is host:port."""
     host, port = backend.rsplit(":", 1)
-    script = _SCRIPT.format(host=host, port=port, probes=PROBES, seconds=options.max_seconds, silent=SILENT)
+    script = _SCRIPT.format(
+        host=host, port=port, probes=PROBES, seconds=options.max_seconds, silent=SILENCE_LIMIT_SECONDS
+    )
     return {"lifecycle": {"preStop": {"exec": {"command": ["sh", "-c", script]}}}}

@@ -31,36 +31,36 @@ from flamectl_operator.flame.wire import TooLargeError, batches
 from flamectl_operator.runtime.text import one_line
 
 #: Bytes of one message. 50,000 executors of an honest session manager take 9 MiB.
-MAX_SIZE = 12 * 2**20
+MAX_MESSAGE_SIZE = 12 * 2**20
 #: The most nodes, executors or sessions of an answer. One takes about a hundred and fifty bytes in a message of Flame.
 MAX_ENTRIES = 100_000
 #: Entries that a list may have whatever its size, and the fewest bytes of each further one. Flame's have more.
-FREE_ENTRIES, SHORTEST = 1000, 8
+FREE_ENTRIES, MIN_ENTRY_SIZE = 1000, 8
 #: Bytes of an answer that is read in the event loop. That takes a few milliseconds.
-MAX_IN_LOOP = 32 * 2**10
+MAX_SIZE_IN_LOOP = 32 * 2**10
 #: Bytes of an answer that waits for no other one: some 1,500 nodes, executors and sessions.
-SMALL = 256 * 2**10
+SMALL_ANSWER_SIZE = 256 * 2**10
 #: Bytes of the messages of one answer.
-MAX_RECEIVED = 16 * 2**20
+MAX_RECEIVED_SIZE = 16 * 2**20
 #: Bytes that a snapshot may keep. 5,000 nodes, 50,000 executors and 10,000 sessions take 11 MiB.
-MAX_KEPT = 14 * 2**20
+MAX_SNAPSHOT_SIZE = 14 * 2**20
 #: The most characters of a name that are kept. The name of a Pod is shorter, and so is an id of a session.
-MAX_NAME = 253
+MAX_NAME_LENGTH = 253
 #: Bytes that a node, an executor and a session take in a snapshot beside their names.
-_NODE, _EXECUTOR, _SESSION = 400, 96, 256
+_NODE_SIZE, _EXECUTOR_SIZE, _SESSION_SIZE = 400, 96, 256
 #: Bytes of a session whose events are read, events that are read of an answer, and characters of an event that are kept. Flame
 #: gives a session some six events of a hundred bytes.
-MAX_WITH_EVENTS, MAX_EVENTS, MAX_EVENT = 16 * 2**10, 10_000, 200
+MAX_SIZE_WITH_EVENTS, MAX_EVENTS, MAX_EVENT_LENGTH = 16 * 2**10, 10_000, 200
 #: One thread, because each further thread would delay the event loop by 5 ms at the interpreter's lock.
 _READER = ThreadPoolExecutor(max_workers=1, thread_name_prefix="flame-answers")
 #: Shared by all session managers. A large answer takes all of it.
-MEMORY = AnswerMemory(MAX_RECEIVED)
+MEMORY = AnswerMemory(MAX_RECEIVED_SIZE)
 
 _NODES, _EXECUTORS, _SESSIONS = (message_class(f"{kind}List") for kind in ("Node", "Executor", "Session"))
 
 _EVENT = message_class("Event")
 #: The number of a session's events in its status, and the code of the event that Flame assigns no more executors.
-_EVENTS, _PAUSED = 8, 1002
+_EVENTS_FIELD, _PAUSED_CODE = 8, 1002
 
 _OPEN = 0
 #: Suspending and Suspended, from Flame 0.7 on.
@@ -77,16 +77,16 @@ class Encoded(bytes):
 
 
 def limit_messages(stream: Any, share: Share) -> None:
-    """Let a stream of grpclib whose request has been sent refuse messages over `MAX_SIZE`, and wait for its turn."""
+    """Let a stream of grpclib whose request has been sent refuse messages over `MAX_MESSAGE_SIZE`, and wait for its turn."""
     receiver = stream._stream  # noqa: SLF001 - grpclib has no setting for it
     receive = receiver.recv_data
 
     async def receive_within_limit(size: int) -> bytes:
         share.received += size
-        if size > MAX_SIZE or share.received > MAX_RECEIVED:
-            raise TooLargeError(f"it has more than {MAX_SIZE // 2**20} MiB")
-        if share.received > SMALL and not share.size:
-            await share.take(MAX_RECEIVED)
+        if size > MAX_MESSAGE_SIZE or share.received > MAX_RECEIVED_SIZE:
+            raise TooLargeError(f"it has more than {MAX_MESSAGE_SIZE // 2**20} MiB")
+        if share.received > SMALL_ANSWER_SIZE and not share.size:
+            await share.take(MAX_RECEIVED_SIZE)
         return bytes(await receive(size))
 
     receiver.recv_data = receive_within_limit
@@ -99,11 +99,11 @@ async def read(nodes: bytes, executors: bytes, sessions: bytes, began: float = 0
         began: When this session manager began, in seconds since 1970. Earlier events do not count.
 
     Raises:
-        TooLargeError: An answer has more than `MAX_ENTRIES`, or takes more memory than `MAX_KEPT`.
+        TooLargeError: An answer has more than `MAX_ENTRIES`, or takes more memory than `MAX_SNAPSHOT_SIZE`.
         ValueError: An answer is not one of Flame's.
     """
     lists = (nodes, executors, sessions)
-    if sum(map(len, lists)) <= MAX_IN_LOOP:
+    if sum(map(len, lists)) <= MAX_SIZE_IN_LOOP:
         return _snapshot(*lists, began)
     return await asyncio.get_running_loop().run_in_executor(_READER, _snapshot, *lists, began)
 
@@ -132,34 +132,34 @@ class _Reader:
 
     def all(self, data: bytes, kind: Any, field: str, read: Callable[[Any], Any]) -> Iterator[Any]:
         """Yield what is kept of each entry of a list."""
-        for batch in batches(data, min(MAX_ENTRIES, FREE_ENTRIES + len(data) // SHORTEST)):
+        for batch in batches(data, min(MAX_ENTRIES, FREE_ENTRIES + len(data) // MIN_ENTRY_SIZE)):
             for entry in getattr(kind.FromString(batch), field):
                 if (kept := read(entry)) is not None:
                     yield kept
-                if self.size > MAX_KEPT:
-                    raise TooLargeError(f"it takes more than {MAX_KEPT // 2**20} MiB of memory")
+                if self.size > MAX_SNAPSHOT_SIZE:
+                    raise TooLargeError(f"it takes more than {MAX_SNAPSHOT_SIZE // 2**20} MiB of memory")
 
     def node(self, message: Any) -> tuple[str, NodeState] | None:
         """Return name and state of a node; None for one whose name no Pod can have."""
         name = message.metadata.name or message.spec.hostname
-        if len(name) > MAX_NAME:
+        if len(name) > MAX_NAME_LENGTH:
             return None
-        self.size += _NODE
+        self.size += _NODE_SIZE
         return self._name(name), NodeState(message.status.state)
 
     def executor(self, message: Any) -> FlameExecutor | None:
         """Return an executor; None for one on a node whose name no Pod can have."""
         spec, status = message.spec, message.status
-        if len(spec.node) > MAX_NAME:
+        if len(spec.node) > MAX_NAME_LENGTH:
             return None
-        self.size += _EXECUTOR
+        self.size += _EXECUTOR_SIZE
         session = self._session(message.metadata.workspace, status.session_id)
         return FlameExecutor(self._name(spec.node), ExecutorState(status.state), session)
 
     def session(self, message: Any) -> Session:
         """Return a session."""
         spec, status, metadata = message.spec, message.status, message.metadata
-        self.size += _SESSION
+        self.size += _SESSION_SIZE
         return Session(
             self._session(metadata.workspace, metadata.name if metadata.workspace else metadata.id),
             status.state == _OPEN,
@@ -178,24 +178,26 @@ class _Reader:
     def _paused(self, message: Any) -> str:
         """Return why Flame assigns no more executors to a session, in Flame's words; empty when it does."""
         # Each set takes the reader a millisecond, whatever it holds, so none is made once enough has been read.
-        fields = UnknownFieldSet(message.status) if self._events and message.ByteSize() <= MAX_WITH_EVENTS else ()
+        fields = UnknownFieldSet(message.status) if self._events and message.ByteSize() <= MAX_SIZE_WITH_EVENTS else ()
         last = [fields[number] for number in range(max(0, len(fields) - self._events), len(fields))]
         self._events -= len(last)
-        ours = (each.data for each in last if each.field_number == _EVENTS and isinstance(each.data, bytes))
+        ours = (each.data for each in last if each.field_number == _EVENTS_FIELD and isinstance(each.data, bytes))
         events = [_EVENT.FromString(each) for each in ours]
-        paused = [each for each in events if each.code == _PAUSED and each.creation_time >= self._began * 1000]
+        paused = [each for each in events if each.code == _PAUSED_CODE and each.creation_time >= self._began * 1000]
         if not paused:
             return ""
         newest = max(paused, key=lambda event: event.creation_time)
-        return self._name(one_line(newest.message, MAX_EVENT) or "new executor assignment is paused for this session")
+        return self._name(
+            one_line(newest.message, MAX_EVENT_LENGTH) or "new executor assignment is paused for this session"
+        )
 
     def _session(self, workspace: str, name: str) -> str:
         """Return the name of a session, which a later Flame gives within a workspace; its ids are not the names then."""
-        return self._name(f"{workspace[: MAX_NAME // 2]}/{name}" if workspace and name else name)
+        return self._name(f"{workspace[: MAX_NAME_LENGTH // 2]}/{name}" if workspace and name else name)
 
     def _name(self, name: str) -> str:
-        """Return the one string for all equal names, cut to `MAX_NAME`."""
-        name = name[:MAX_NAME]
+        """Return the one string for all equal names, cut to `MAX_NAME_LENGTH`."""
+        name = name[:MAX_NAME_LENGTH]
         known = self._names.get(name)
         if known is None:
             known = self._names[name] = name

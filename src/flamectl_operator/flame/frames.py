@@ -14,16 +14,16 @@ from grpclib.config import Configuration
 from grpclib.protocol import H2Protocol
 
 #: Frames that a server may send for each call beside those with data: headers, settings, windows, pings.
-FREE = 256
+FREE_FRAMES = 256
 #: Bytes for each further frame. Flame sends long answers in frames of 16 KiB.
-BYTES_FOR_EACH = 2048
+BYTES_FOR_EACH_FRAME = 2048
 #: Bytes of all frames of other kinds than data that a server may send for each call. Flame sends some hundred. A mebibyte of
 #: headers takes the event loop up to a second, and one of settings as long.
-MAX_OTHER = 8 * 2**10
+MAX_OTHER_BYTES = 8 * 2**10
 #: Bytes that a server may send for each call: the largest message, its frames and the rest.
 MAX_BYTES = 13 * 2**20
 #: Bytes that may arrive before they are read, on each connection.
-WINDOW = 256 * 2**10
+WINDOW_SIZE = 256 * 2**10
 _LENGTH, _DATA = 3, 0
 
 
@@ -53,7 +53,7 @@ class FrameLimit:
         if self._bytes > MAX_BYTES:
             self.exceeded = True
             return False
-        allowed, most_other = FREE + self._bytes // BYTES_FOR_EACH, self._most_other()
+        allowed, most_other = FREE_FRAMES + self._bytes // BYTES_FOR_EACH_FRAME, self._most_other()
         position = 0
         while position < len(data) and self._frames <= allowed and self._other <= most_other:
             if self._rest:
@@ -76,7 +76,7 @@ class FrameLimit:
         self._other += self._rest if head[_LENGTH] != _DATA else 0
 
     def _most_other(self) -> int:
-        return MAX_OTHER
+        return MAX_OTHER_BYTES
 
 
 class _LimitedProtocol(H2Protocol):
@@ -130,7 +130,7 @@ class LimitedChannel(Channel):
 
 def _configuration(certified_name: str) -> Configuration:
     return Configuration(
-        http2_connection_window_size=WINDOW,
-        http2_stream_window_size=WINDOW,
+        http2_connection_window_size=WINDOW_SIZE,
+        http2_stream_window_size=WINDOW_SIZE,
         ssl_target_name_override=certified_name or None,
     )

@@ -11,12 +11,12 @@ from sys import getsizeof
 from flamectl_operator.flame.snapshot import NodeState, SessionManagerSnapshot
 
 #: Seconds for which a snapshot is valid: longer than two of the slow polls.
-BELIEVED = 75.0
+SNAPSHOT_VALID_SECONDS = 75.0
 #: The age in seconds of the oldest snapshot that a deletion or a new size may rest on. It is shorter than the period of a busy
 #: poller, so the snapshot is usually newer than the change that asks for the decision.
 RECENT_SNAPSHOT_SECONDS = 1.0
 #: Seconds after which a node that starts nothing counts as Unknown: Flame calls it so when it hears nothing for as long.
-STARTS_WITHIN = 15.0
+START_LIMIT_SECONDS = 15.0
 #: Seconds after which executors that wait for a newer answer are chosen again.
 SNAPSHOT_RECHECK_SECONDS = 0.5
 
@@ -105,12 +105,14 @@ def answered(known: Knowledge, snapshot: SessionManagerSnapshot, asked: float, n
     """
     unstarted_since = {name: known.unstarted_since.get(name, now) for name in snapshot.unstarted}
     silent = {
-        name for name, since in unstarted_since.items() if now - since >= STARTS_WITHIN and snapshot.registered(name)
+        name
+        for name, since in unstarted_since.items()
+        if now - since >= START_LIMIT_SECONDS and snapshot.registered(name)
     }
     if silent:
         snapshot = replace(snapshot, nodes={**snapshot.nodes, **dict.fromkeys(silent, NodeState.UNKNOWN)})
     listed = known.snapshot.nodes if known.snapshot is not None else {}
-    gone = {name: since for name, since in known.not_ready_since.items() if now - since <= BELIEVED}
+    gone = {name: since for name, since in known.not_ready_since.items() if now - since <= SNAPSHOT_VALID_SECONDS}
     states = dict.fromkeys((*listed, *gone), NodeState.UNKNOWN) | dict(snapshot.nodes)
     return Knowledge(
         Phase.KNOWN,

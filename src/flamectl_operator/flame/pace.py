@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 #: Seconds after the first failure, and the most after many.
-FIRST, LONGEST = 2.0, 30.0
+FIRST_PAUSE, LONGEST_PAUSE = 2.0, 30.0
 #: The most seconds between two questions to a session manager that sends more than any answer of Flame takes.
-LONGEST_FOR_OFFENDERS = 600.0
+LONGEST_PAUSE_OF_OFFENDERS = 600.0
 #: Offences that a session manager still has after a restart, so that restarts do not win it questions. The pause before the first
 #: one is half a minute, and the next session manager may be a good one.
 KEPT_OFFENCES = 5

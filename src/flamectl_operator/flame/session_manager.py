@@ -10,14 +10,14 @@ from flamectl_operator.runtime.text import one_line
 #: The reason of a FlameError about a session manager that sends more than any answer of Flame takes.
 TOO_LARGE = "AnswerTooLarge"
 #: The most characters of an error's text, which may be the session manager's own.
-LONGEST = 1024
+MAX_ERROR_LENGTH = 1024
 
 
 class FlameError(Exception):
     """A call to a session manager failed, or its outcome is unknown."""
 
     def __init__(self, reason: str, message: str) -> None:
-        super().__init__(one_line(message, LONGEST))
+        super().__init__(one_line(message, MAX_ERROR_LENGTH))
         self.reason = reason
 
 

@@ -17,8 +17,24 @@ from random import Random
 import structlog
 
 from flamectl_operator.flame.kept_answers import Key, to_give_up
-from flamectl_operator.flame.knowledge import BELIEVED, OFF, Knowledge, Phase, answered, differ, forgotten, unanswered
-from flamectl_operator.flame.pace import FIRST, JITTER, KEPT_OFFENCES, LONGEST, LONGEST_FOR_OFFENDERS, Record
+from flamectl_operator.flame.knowledge import (
+    OFF,
+    SNAPSHOT_VALID_SECONDS,
+    Knowledge,
+    Phase,
+    answered,
+    differ,
+    forgotten,
+    unanswered,
+)
+from flamectl_operator.flame.pace import (
+    FIRST_PAUSE,
+    JITTER,
+    KEPT_OFFENCES,
+    LONGEST_PAUSE,
+    LONGEST_PAUSE_OF_OFFENDERS,
+    Record,
+)
 from flamectl_operator.flame.session_manager import TOO_LARGE, FlameError, SessionManager
 from flamectl_operator.flame.snapshot import SessionManagerSnapshot
 from flamectl_operator.runtime.backoff import ExponentialBackoff
@@ -36,10 +52,10 @@ SHORTEST_PERIOD = 0.2
 #: Seconds for an answer, which ends sooner by the clock of the event loop. That clock stands still while the machine sleeps.
 LONGEST_ANSWER = 30.0
 #: Session managers that are asked at the same time, and those of a namespace among them. Namespaces take turns.
-AT_ONCE, OF_NAMESPACE = 32, 16
+MAX_ASKED_AT_ONCE, MAX_ASKED_OF_NAMESPACE = 32, 16
 #: Bytes of all that is kept of answers, and bytes that are kept of a session manager's answers in any case: some hundred nodes.
-MAX_KEPT = 16 * 2**20
-SMALL = 128 * 2**10
+MAX_KEPT_SIZE = 16 * 2**20
+SMALL_KEPT_SIZE = 128 * 2**10
 #: The reason for which an answer that is small enough by itself is not kept.
 NO_MEMORY = "the large answers of all session managers take too much memory"
 
@@ -127,9 +143,9 @@ class Watcher(Flame):
         self._off: dict[Key, Knowledge] = {}
         #: The offences of session managers that are no longer asked.
         self._offences: dict[Key, int] = {}
-        self._slots = Slots(AT_ONCE, OF_NAMESPACE)
-        self._after_failures = ExponentialBackoff(FIRST, LONGEST, JITTER, random)
-        self._after_offences = ExponentialBackoff(FIRST, LONGEST_FOR_OFFENDERS, JITTER, random)
+        self._slots = Slots(MAX_ASKED_AT_ONCE, MAX_ASKED_OF_NAMESPACE)
+        self._after_failures = ExponentialBackoff(FIRST_PAUSE, LONGEST_PAUSE, JITTER, random)
+        self._after_offences = ExponentialBackoff(FIRST_PAUSE, LONGEST_PAUSE_OF_OFFENDERS, JITTER, random)
         self._log = structlog.get_logger(component="flame")
 
     async def run(self) -> None:
@@ -147,11 +163,11 @@ class Watcher(Flame):
         followed = self._followed.get(key)
         if followed is None:
             known = self._off.get(key, OFF)
-            if known.last_snapshot is not None and self._clock.boottime() - known.said_at > BELIEVED:
+            if known.last_snapshot is not None and self._clock.boottime() - known.said_at > SNAPSHOT_VALID_SECONDS:
                 known = self._off[key] = replace(known, last_snapshot=None)
             return known
         known = followed.knowledge
-        if known.phase is Phase.KNOWN and self._clock.boottime() - known.said_at > BELIEVED:
+        if known.phase is Phase.KNOWN and self._clock.boottime() - known.said_at > SNAPSHOT_VALID_SECONDS:
             known = self._doubted(known)
             followed.knowledge = known
         return known
@@ -277,11 +293,13 @@ class Watcher(Flame):
 
     def _check_size(self, key: Key, found: Knowledge) -> None:
         """Reject an answer, or make room for it, when the answers of all session managers, asked ones or not, take too much."""
-        if found.size <= SMALL:
+        if found.size <= SMALL_KEPT_SIZE:
             return
         off = {of: self.knowledge(of) for of in list(self._off)}
         kept = off | {of: each.knowledge for of, each in self._followed.items()} | {key: found}
-        given_up = to_give_up({of: each.size for of, each in kept.items() if each.size > SMALL}, key, MAX_KEPT)
+        given_up = to_give_up(
+            {of: each.size for of, each in kept.items() if each.size > SMALL_KEPT_SIZE}, key, MAX_KEPT_SIZE
+        )
         if key in given_up:
             raise FlameError(TOO_LARGE, NO_MEMORY)
         for of in given_up:
@@ -293,7 +311,7 @@ class Watcher(Flame):
             self._changed(of)
 
     def _failed(self, known: Knowledge, error: FlameError) -> Knowledge:
-        if known.phase is Phase.KNOWN and self._clock.boottime() - known.said_at <= BELIEVED:
+        if known.phase is Phase.KNOWN and self._clock.boottime() - known.said_at <= SNAPSHOT_VALID_SECONDS:
             # The last answer stays valid for a while after a lost one. The first failure names the problem.
             cause, problem = (known.cause, known.problem) if known.failing else (error.reason, str(error))
             return unanswered(known, Phase.KNOWN, cause, problem)

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 #: Entries of a batch, which take the interpreter's lock for a few milliseconds.
-BATCH = 1000
+MAX_BATCH_ENTRIES = 1000
 #: Bytes after which a batch ends, however few entries it has.
-BATCH_SIZE = 256 * 2**10
+MAX_BATCH_SIZE = 256 * 2**10
 
 _VARINT, _FIXED64, _LENGTH, _FIXED32 = 0, 1, 2, 5
 #: The most bytes of a varint.
@@ -49,7 +49,7 @@ def _ends(data: bytes, most: int) -> list[int]:
         if entries > most:
             raise TooLargeError(f"a list of {size:,} bytes has more than {most:,} entries")
         position = _skip(data, position)
-        if in_batch == BATCH or position - begin >= BATCH_SIZE:
+        if in_batch == MAX_BATCH_ENTRIES or position - begin >= MAX_BATCH_SIZE:
             found.append(position)
             begin, in_batch = position, 0
     if position > size:

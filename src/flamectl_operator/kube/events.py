@@ -44,9 +44,9 @@ RESERVED_FOR_WARNINGS = 5
 LONGEST_DELAY = 30.0
 
 #: The most waiting Events, the most objects whose budget is remembered, and the most characters of remembered Events together.
-QUEUE_LENGTH = 4000
-MEMORY = 4096
-MEMORY_SIZE = 1024 * 1024
+MAX_WAITING = 4000
+MAX_OBJECTS = 4096
+MAX_REMEMBERED_LENGTH = 1024 * 1024
 
 _MAX_NAME_LENGTH = 253
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -119,8 +119,10 @@ class EventRecorder:
         self._queue: FairQueue[_Entry] = FairQueue(lambda entry: entry.about.namespace)
         self._some, self._none_left = asyncio.Event(), asyncio.Event()
         self._none_left.set()
-        self._buckets: LRUCache[Bucket] = LRUCache(MEMORY)
-        self._written: LRUCache[_Written] = LRUCache(MEMORY_SIZE, weigh=lambda identity: sum(map(len, identity)))
+        self._buckets: LRUCache[Bucket] = LRUCache(MAX_OBJECTS)
+        self._written: LRUCache[_Written] = LRUCache(
+            MAX_REMEMBERED_LENGTH, weigh=lambda identity: sum(map(len, identity))
+        )
         self._names = 0
         self._last = _EPOCH
         self._log = structlog.get_logger(component="events")
@@ -134,7 +136,7 @@ class EventRecorder:
             self.dropped += 1
             return
         self._queue.add(entry)
-        if len(self._queue) > QUEUE_LENGTH:
+        if len(self._queue) > MAX_WAITING:
             self._queue.drop_newest()
             self.dropped += 1
         self._some.set()

@@ -17,7 +17,7 @@ from flamectl_operator.kube.views import LeaseView
 #: holderIdentity was cleared by someone else.
 RELEASED_DURATION = 1
 #: The largest `leaseTransitions`; the API has 32 bits for it.
-MOST_TRANSITIONS = 2**31 - 1
+MAX_TRANSITIONS = 2**31 - 1
 
 
 def new(metadata: Mapping[str, Any], holder: str, duration: float, now: datetime) -> dict[str, Any]:
@@ -63,7 +63,7 @@ def _spec(holder: str, duration: float, now: datetime) -> dict[str, Any]:
 
 def _next(transitions: int) -> int:
     """Return the next number of transitions, which begins again at the end. Everybody who may write the Lease can write any."""
-    return transitions + 1 if 0 <= transitions < MOST_TRANSITIONS else 0
+    return transitions + 1 if 0 <= transitions < MAX_TRANSITIONS else 0
 
 
 def _micro_time(time: datetime) -> str:

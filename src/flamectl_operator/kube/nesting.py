@@ -1,7 +1,7 @@
 """Decodes JSON that is nested deeper than the decoder can follow.
 
 The API server accepts ten thousand nested objects in a FlameCluster. Each version of Python limits the depth of recursion in its
-own way. One author's object must not end the watch of all objects, so values below `DEEPEST` levels are read as null. Rules for
+own way. One author's object must not end the watch of all objects, so values below `MAX_DEPTH` levels are read as null. Rules for
 the spec refuse what is nested so deep.
 """
 
@@ -15,7 +15,7 @@ import msgspec
 T = TypeVar("T")
 
 #: The levels that are kept. A spec may have 64 levels below a field, and a list adds four above it.
-DEEPEST = 256
+MAX_DEPTH = 256
 
 #: A bracket, or a whole string, because brackets in a string do not count.
 _TOKEN = re.compile(rb'[\[\]{}]|"[^"\\]*(?:\\.[^"\\]*)*"')
@@ -25,7 +25,7 @@ def decode(decoder: msgspec.json.Decoder[T], data: bytes | msgspec.Raw) -> T:
     """Decode JSON of any depth.
 
     Returns:
-        The value; without the values below `DEEPEST` levels if it is nested deeper than the decoder can follow.
+        The value; without the values below `MAX_DEPTH` levels if it is nested deeper than the decoder can follow.
 
     Raises:
         msgspec.MsgspecError: The data is not valid.
@@ -39,7 +39,7 @@ def decode(decoder: msgspec.json.Decoder[T], data: bytes | msgspec.Raw) -> T:
         raise msgspec.DecodeError(str(error)) from None
 
 
-def without_deep_values(data: bytes, deepest: int = DEEPEST) -> bytes:
+def without_deep_values(data: bytes, deepest: int = MAX_DEPTH) -> bytes:
     """Return the same JSON with null for each object and list below `deepest` levels."""
     kept: list[bytes] = []
     depth = begin = 0

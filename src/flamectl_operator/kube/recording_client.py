@@ -25,7 +25,7 @@ from flamectl_operator.runtime.merge_patch import merge
 T = TypeVar("T", bound=KubernetesObject)
 
 #: Seconds that a deleted Pod gets to end if its spec says nothing, as in Kubernetes.
-GRACE = 30
+DEFAULT_GRACE_SECONDS = 30
 
 
 @dataclass(frozen=True)
@@ -216,7 +216,7 @@ def _grace(obj: KubernetesObject, asked: int | None) -> int:
     """Return the seconds that a deleted object gets to end. A Pod that has no node, or has ended, is gone at once."""
     if not isinstance(obj, PodView) or not obj.spec.node_name or obj.status.phase in {"Failed", "Succeeded"}:
         return 0
-    return GRACE if asked is None else asked
+    return DEFAULT_GRACE_SECONDS if asked is None else asked
 
 
 def _check(found: KubernetesObject, uid: str, version: str) -> None:

@@ -19,7 +19,7 @@ from flamectl_operator.observed.incarnation import other_names
 _UID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 #: Digits of the largest count of restarts that the API server stores.
-_MOST_DIGITS = 10
+_MAX_DIGITS = 10
 
 
 @dataclass(frozen=True)
@@ -77,7 +77,7 @@ class Marks:
         if of == present.uid:
             if not number.isdecimal():
                 return False
-            written = len(number) <= _MOST_DIGITS and number == str(int(number))
+            written = len(number) <= _MAX_DIGITS and number == str(int(number))
             return not written or int(number) > pods.restarts(present, SESSION_MANAGER)
         if _is_uid(present.uid) and not _is_uid(of) and not _is_uid(incarnation.rpartition(".")[2]):
             return True

@@ -157,7 +157,7 @@ _ADDRESS = re.compile(r'https?://[^\s"]*|(?<=[\w\]]):\d+\b', re.IGNORECASE)
 _CODE = re.compile(r": (?:unknown|failed precondition|not implemented|unavailable|invalid argument)$")
 #: The most characters of a message about an image that are read, without its name. A registry of a tenant writes it, and many
 #: patterns are searched for.
-_MOST_READ_OF_PULL = 1000
+_MAX_READ_LENGTH_OF_PULL = 1000
 
 
 def image_remedy(said: str) -> str:
@@ -171,7 +171,7 @@ def pull_cause(words: str) -> tuple[str, str]:
     Args:
         words: The message without the name of the image.
     """
-    read = _ADDRESS.sub("", words[:_MOST_READ_OF_PULL])
+    read = _ADDRESS.sub("", words[:_MAX_READ_LENGTH_OF_PULL])
     for pattern, cause, remedy in _PULLS:
         if re.search(pattern, read, re.IGNORECASE):
             return cause, remedy

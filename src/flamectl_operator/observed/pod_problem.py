@@ -63,9 +63,9 @@ _RUNTIME = re.compile(
 )
 _UNKNOWN = ": unknown"
 #: The most characters of a message that are read.
-_MOST_READ = 4000
+_MAX_READ_LENGTH = 4000
 #: Longest cause, in characters.
-MAX_CAUSE = 160
+MAX_CAUSE_LENGTH = 160
 
 
 @dataclass(frozen=True)
@@ -147,7 +147,7 @@ def ended_problem(status: ContainerStatus, otherwise: str) -> PodProblem | None:
             ended.reason, cause, f'container "{status.name}"', status.name, start_remedy(ended.reason, cause)
         )
     how = f'container "{status.name}" ended with exit code {ended.exit_code}'
-    cause = one_line(ended.message, MAX_CAUSE) or how
+    cause = one_line(ended.message, MAX_CAUSE_LENGTH) or how
     return PodProblem(
         ended.reason or otherwise, cause, container=status.name, remedy=end_remedy(ended.reason, ended.exit_code)
     )
@@ -155,10 +155,10 @@ def ended_problem(status: ContainerStatus, otherwise: str) -> PodProblem | None:
 
 def phase_problem(reason: str, message: str) -> PodProblem:
     """Return the problem of a Pod that failed as a whole, such as an evicted one."""
-    cause = one_line(message, MAX_CAUSE)
+    cause = one_line(message, MAX_CAUSE_LENGTH)
     if reason != "Evicted":
         return PodProblem(reason, cause, remedy=refusal_remedy(reason))
-    beginning = message[:_MOST_READ]
+    beginning = message[:_MAX_READ_LENGTH]
     container = _EVICTED_FOR.search(beginning)
     return PodProblem(reason, cause, container=container[1] if container else "", remedy=eviction_remedy(beginning))
 
@@ -172,7 +172,11 @@ def crash_loop(name: str, last: ContainerStateTerminated | None) -> PodProblem:
     if last is not None and last.reason in _NEVER_BEGAN:
         cause = _start_cause(last.message)
         return PodProblem(CRASH_LOOP, cause, f'container "{name}"', name, start_remedy(last.reason, cause))
-    how = [f"it ended with exit code {last.exit_code}", one_line(last.message, MAX_CAUSE)] if last is not None else []
+    how = (
+        [f"it ended with exit code {last.exit_code}", one_line(last.message, MAX_CAUSE_LENGTH)]
+        if last is not None
+        else []
+    )
     remedy = log_remedy(last.exit_code if last is not None else None)
     return PodProblem(CRASH_LOOP, ": ".join(filter(None, how)), f'container "{name}"', name, remedy)
 
@@ -197,14 +201,14 @@ def _lost(name: str) -> PodProblem:
 
 def _start_cause(message: str) -> str:
     """Return why a container cannot start, without the runtime's account of how far it came."""
-    words = message[:_MOST_READ].removesuffix(_UNKNOWN)
+    words = message[:_MAX_READ_LENGTH].removesuffix(_UNKNOWN)
     account = _RUNTIME.match(words)
-    return one_line(words[account.end() :] if account is not None else words, MAX_CAUSE)
+    return one_line(words[account.end() :] if account is not None else words, MAX_CAUSE_LENGTH)
 
 
 def _image_of_volume(message: str, image: str) -> str:
     """Return the image of a volume that a container waits for, which only the message names; empty where it names none."""
-    named = _NAMED_IMAGE.search(message[:_MOST_READ])
+    named = _NAMED_IMAGE.search(message[:_MAX_READ_LENGTH])
     if named is None or not image or _VERSION.sub("", named[1]).endswith(REGISTRY.sub("", _VERSION.sub("", image))):
         return ""
     return named[1]
@@ -216,4 +220,4 @@ def _pull_cause(message: str, image: str) -> tuple[str, str]:
     if re.fullmatch(r'Back-off pulling image( "[^"]*")?\s*', words):
         return "", ""
     cause, remedy = pull_cause(words)
-    return one_line(cause, MAX_CAUSE), remedy
+    return one_line(cause, MAX_CAUSE_LENGTH), remedy

@@ -6,7 +6,7 @@ import re
 from datetime import datetime
 
 from flamectl_operator.kube.pod_views import PodView
-from flamectl_operator.observed.pod_problem import MAX_CAUSE, PodProblem
+from flamectl_operator.observed.pod_problem import MAX_CAUSE_LENGTH, PodProblem
 from flamectl_operator.observed.pods import condition
 from flamectl_operator.runtime.text import one_line
 
@@ -42,7 +42,7 @@ def unschedulable(pod: PodView) -> PodProblem | None:
         return None
     if gates := ", ".join(f'"{gate.name}"' for gate in pod.spec.scheduling_gates):
         return PodProblem(scheduled.reason or GATED, "somebody must remove them", f"scheduling gates {gates}")
-    return PodProblem(scheduled.reason or UNSCHEDULABLE, one_line(schedulers_words(pod), MAX_CAUSE))
+    return PodProblem(scheduled.reason or UNSCHEDULABLE, one_line(schedulers_words(pod), MAX_CAUSE_LENGTH))
 
 
 def schedulers_words(pod: PodView) -> str:

@@ -21,7 +21,7 @@ from flamectl_operator.kube.views import ConfigMapView, KubernetesObject, Networ
 from flamectl_operator.runtime.text import listing
 
 #: The most fields that a message names.
-MOST_FIELDS = 6
+MAX_FIELDS = 6
 
 
 def config_map_patch(observed: ConfigMapView, desired: dict[str, Any]) -> dict[str, Any] | None:
@@ -110,7 +110,7 @@ def fields_of(changes: Mapping[str, Any]) -> str:
             found += [f"{key}.{field}" for field in value]
         else:
             found.append(key)
-    return listing(found, MOST_FIELDS)
+    return listing(found, MAX_FIELDS)
 
 
 def _metadata_fields(field: str, part: object) -> list[str]:

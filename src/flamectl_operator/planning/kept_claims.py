@@ -20,7 +20,7 @@ CLAIM_LOST = "ClaimLost"
 #: The condition of a claim whose file system has yet to grow, and the reason of the outcome that reports it while all is well.
 FILE_SYSTEM_RESIZE_PENDING = "FileSystemResizePending"
 #: How many claims a message names.
-_NAMED = 2
+_MAX_NAMED = 2
 
 
 def claims_in_danger(observed: ObservedCluster) -> list[Outcome]:
@@ -33,7 +33,7 @@ def claims_in_danger(observed: ObservedCluster) -> list[Outcome]:
     return [
         *([_terminating(going, claims, observed)] if going else ()),
         *map(lost_claim, lost),
-        *(_made_anew(pod, claim, observed.owner.name) for pod, claim in anew[:_NAMED]),
+        *(_made_anew(pod, claim, observed.owner.name) for pod, claim in anew[:_MAX_NAMED]),
     ]
 
 
@@ -65,14 +65,14 @@ def _terminating(
     """Return the outcome with the command that confirms the loss; a message has room for two uids."""
     users, known = observed.claim_users, observed.known_claims
     uids = [each.uid for each in claims if each in going or (each.terminating and each.uid in known.confirmed)]
-    names = listing([f'"{each.name}"' for each in going], _NAMED)
+    names = listing([f'"{each.name}"' for each in going], _MAX_NAMED)
     if len(going) == 1:
         pods = users[going[0].name]
         keep = f'Pod "{pods[0]}" keeps it' if len(pods) == 1 else f'{len(pods)} Pods, such as "{pods[0]}", keep it'
         what = f"PersistentVolumeClaim {names} is being deleted, and {keep}"
     else:
         what = f"PersistentVolumeClaims {names} are being deleted, and Pods keep them"
-    value = ",".join(uids) if len(uids) <= _NAMED else "UID,UID..."
+    value = ",".join(uids) if len(uids) <= _MAX_NAMED else "UID,UID..."
     command = _confirm(observed.owner.name, value)
     return blocked(CLAIM_TERMINATING, f"{what}; copy the data, then confirm: {command}")
 

@@ -11,7 +11,7 @@ from asyncio.sslproto import SSLProtocol
 #: examinations of the one below. By default an examination of all objects comes every 70,000 objects, and with a thousand
 #: FlameClusters the event loop stands still for a quarter of a second meanwhile. The operator frees nearly everything without
 #: this.
-THRESHOLDS = (20_000, 20, 20)
+COLLECTION_THRESHOLDS = (20_000, 20, 20)
 
 #: Bytes that a TLS connection reads at once, two records of TLS. asyncio allocates a buffer of this size for each connection. Its
 #: default of 256 KiB takes 16 MiB for the 64 connections of a scale-up and makes no request quicker.
@@ -27,7 +27,7 @@ def collect_rarely() -> None:
     """Examine new objects less often, and those of the imports never again, because modules stay for as long as the process."""
     gc.collect()
     gc.freeze()
-    gc.set_threshold(*THRESHOLDS)
+    gc.set_threshold(*COLLECTION_THRESHOLDS)
 
 
 def shrink_tls_buffers() -> None:

@@ -15,7 +15,7 @@ from flamectl_operator.runtime.clock import Clock
 Check = Callable[[], str]
 
 #: Seconds between two heartbeats.
-BEAT = 1.0
+HEARTBEAT_INTERVAL = 1.0
 
 #: Seconds that the event loop may be late. Only a bug blocks it for so long.
 MAX_LAG = 5.0
@@ -62,8 +62,8 @@ class Heartbeat:
     async def run(self) -> None:
         """Measure until cancelled."""
         while True:
-            self._due = self._clock.monotonic() + BEAT
-            await self._clock.sleep(BEAT)
+            self._due = self._clock.monotonic() + HEARTBEAT_INTERVAL
+            await self._clock.sleep(HEARTBEAT_INTERVAL)
             self._last_lag = max(0.0, self._clock.monotonic() - self._due)
 
     @property

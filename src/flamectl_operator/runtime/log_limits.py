@@ -31,15 +31,15 @@ TOTAL_RATE = 200.0
 TOTAL_BURST = 25_000
 #: The part of all lines that a namespace takes only with tokens of its own, and how many of these it gets in a second and has at
 #: once. So lines about one namespace do not displace those about others, or those about none.
-RESERVED = 5_000
+RESERVED_LINES = 5_000
 NAMESPACE_RATE = 20.0
 NAMESPACE_BURST = 500
 #: The most distinct lines that are remembered.
 MAX_LINES = 4096
 #: Characters of a library's text that tell its lines apart.
-_TEXT = 60
+_TEXT_LENGTH = 60
 #: The keys that identify the subject of a line, besides its level and its text.
-_SUBJECT = ("component", "namespace", "cluster", "subreconciler", "resource")
+_SUBJECT_KEYS = ("component", "namespace", "cluster", "subreconciler", "resource")
 
 
 class _Line:
@@ -84,7 +84,7 @@ class LogLimits:
 
     def _one_of_all(self, namespace: str, now: float) -> bool:
         own = self._namespaces.get(namespace, lambda: Bucket(NAMESPACE_RATE, NAMESPACE_BURST, now))
-        return self._total.try_take(now, keep=RESERVED) or (own.try_take(now) and self._total.try_take(now))
+        return self._total.try_take(now, keep=RESERVED_LINES) or (own.try_take(now) and self._total.try_take(now))
 
 
 class LineLimit:
@@ -99,7 +99,7 @@ class LineLimit:
         """Return the line, with the number of lines left out before it, or raise DropEvent to leave it out."""
         if method == "debug":
             return event
-        key = (method, event.get("event"), *(str(event.get(name, "")) for name in _SUBJECT))
+        key = (method, event.get("event"), *(str(event.get(name, "")) for name in _SUBJECT_KEYS))
         left_out = self._limits.admit(key, LINE_RATE, LINE_BURST, str(event.get("namespace", "")))
         if left_out is None:
             raise structlog.DropEvent
@@ -117,7 +117,7 @@ class LibraryLimit(logging.Filter):
 
     def filter(self, record: logging.LogRecord) -> bool:
         """Return whether a line is written."""
-        key = (record.name, record.levelno, str(record.msg)[:_TEXT])
+        key = (record.name, record.levelno, str(record.msg)[:_TEXT_LENGTH])
         left_out = self._limits.admit(key, LIBRARY_RATE, LIBRARY_BURST)
         record.suppressed = left_out
         return left_out is not None

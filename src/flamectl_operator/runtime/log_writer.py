@@ -22,7 +22,7 @@ STDERR = 2
 MAX_WAITING = 8 * 2**20
 #: Seconds between two writes. Lines come in bursts, and those of a burst share a write, because the thread takes the interpreter
 #: from the event loop for a moment each time that it wakes up.
-REST = 0.05
+WRITE_INTERVAL = 0.05
 #: Seconds that the end of the process waits for the last lines to be written.
 LAST_LINES_TIMEOUT = 2.0
 
@@ -111,7 +111,7 @@ class LogWriter:
         """Let lines gather for a moment, unless the end of the context is waiting."""
         with self._changed:
             if not self._closing:
-                self._changed.wait(REST)
+                self._changed.wait(WRITE_INTERVAL)
 
     def _write(self, lines: list[bytes]) -> bool:
         """Write all of the lines, however long that takes. Return whether that succeeded."""

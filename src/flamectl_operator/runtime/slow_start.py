@@ -22,16 +22,16 @@ from flamectl_operator.runtime.lru_cache import LRUCache
 T = TypeVar("T")
 
 #: A call that takes so many times as long as the quickest one has waited in a queue.
-QUEUED = 4.0
+QUEUED_FACTOR = 4.0
 #: Seconds that a call may take in any case, because shorter waits harm nobody.
-QUICK = 0.005
+QUICK_SECONDS = 0.005
 #: Calls in flight at first when another one like them was accepted so many seconds ago at most.
 AFTER_ACCEPTANCE = 4
 ACCEPTANCE_LASTS = 2.0
 #: The most groups whose acceptances are remembered.
-GROUPS = 1024
+MAX_GROUPS = 1024
 #: The window does not shrink below this size, because calls may have become slow for another reason.
-LEAST = 16
+MIN_WINDOW = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,10 +61,10 @@ class Window:
     def note_success(self, seconds: float, limit: int) -> None:
         """Grow, up to a limit, after a call that was answered without waiting; shrink after one that waited in a queue."""
         self._quickest = min(self._quickest, seconds)
-        if seconds <= QUEUED * max(self._quickest, QUICK):
+        if seconds <= QUEUED_FACTOR * max(self._quickest, QUICK_SECONDS):
             self.size = max(self.size, min(self.size + 1, limit))
         else:
-            self.size = max(self.size - 1, min(self.size, LEAST))
+            self.size = max(self.size - 1, min(self.size, MIN_WINDOW))
 
 
 class SlowStart:
@@ -111,7 +111,7 @@ class Acceptances:
     """
 
     def __init__(self) -> None:
-        self._latest: LRUCache[tuple[Hashable, float]] = LRUCache(GROUPS)
+        self._latest: LRUCache[tuple[Hashable, float]] = LRUCache(MAX_GROUPS)
 
     def note(self, group: Hashable, caller: Hashable, now: float) -> None:
         """Note that calls of somebody succeeded."""

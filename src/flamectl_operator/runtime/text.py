@@ -9,13 +9,13 @@ from datetime import datetime
 #: ASCII control characters, which terminals interpret, and the Unicode characters that break lines or turn their direction.
 _CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]")
 #: The most characters of a message in a status or an event: what a terminal shows in a few lines.
-LONGEST_MESSAGE = 300
+MAX_MESSAGE_LENGTH = 300
 #: Advice at the end of a message.
 _ADVICE = re.compile(r" \([^()]*\)$")
 #: The most characters of a message that are read, at whose end advice may stand.
-_MOST_READ = 2000
+_MAX_READ_LENGTH = 2000
 #: The least room in characters in which a message is begun, and what stands in a smaller one.
-_LEAST = 60
+_MIN_ROOM = 60
 _MORE = "; ..."
 _WHITE_SPACE = re.compile(r"[ \t\r\n]+")
 
@@ -39,12 +39,12 @@ def one_line(text: str, limit: int) -> str:
 
 
 def shortened(text: str) -> str:
-    """Return a message for a person in one line of at most `LONGEST_MESSAGE` characters. Advice at its end stays."""
-    return _fitted(text, LONGEST_MESSAGE)
+    """Return a message for a person in one line of at most `MAX_MESSAGE_LENGTH` characters. Advice at its end stays."""
+    return _fitted(text, MAX_MESSAGE_LENGTH)
 
 
 def joined(messages: Iterable[str]) -> str:
-    """Return messages as one of at most `LONGEST_MESSAGE` characters, the first of them first.
+    """Return messages as one of at most `MAX_MESSAGE_LENGTH` characters, the first of them first.
 
     Each message appears once, and advice in brackets that several messages share follows the first of them. If the text is too
     long, a message loses words of its cause, not its advice. Advice that does not fit behind another message is left out whole.
@@ -55,10 +55,10 @@ def joined(messages: Iterable[str]) -> str:
         cause, advice = _parts(message)
         part = f"{'; ' * bool(text)}{cause if advice in advised else message}"
         advised.add(advice)
-        room = LONGEST_MESSAGE - len(text)
+        room = MAX_MESSAGE_LENGTH - len(text)
         if len(part) > room:
             part = f"; {cause}" if text and len(advice) > room // 2 else part
-            return f"{text}{_fitted(part, room)}" if room >= _LEAST else f"{text}{_MORE * (room >= len(_MORE))}"
+            return f"{text}{_fitted(part, room)}" if room >= _MIN_ROOM else f"{text}{_MORE * (room >= len(_MORE))}"
         text += part
     return text
 
@@ -88,7 +88,7 @@ def _parts(message: str) -> tuple[str, str]:
 
 def _fitted(message: str, room: int) -> str:
     """Return a message in one line of so many characters."""
-    line = one_line(message, _MOST_READ)
+    line = one_line(message, _MAX_READ_LENGTH)
     if len(line) <= room:
         return line
     cause, advice = _parts(line)

@@ -37,7 +37,7 @@ class Section(BaseModel):
 
 
 #: The longest duration, a year, because more is a typing error and would overflow the clock.
-LONGEST = 366 * 24 * 3600.0
+LONGEST_DURATION = 366 * 24 * 3600.0
 
 #: The longest time that a deletion lock may last, in seconds. No operator believes a Lease that says more.
 MAX_LOCK_DURATION = 300.0
@@ -106,8 +106,8 @@ def _bind_address(value: object) -> object:
     return value
 
 
-Seconds = Annotated[float, Field(ge=0, le=LONGEST, allow_inf_nan=False)]
-SomeSeconds = Annotated[float, Field(gt=0, le=LONGEST, allow_inf_nan=False)]
+Seconds = Annotated[float, Field(ge=0, le=LONGEST_DURATION, allow_inf_nan=False)]
+SomeSeconds = Annotated[float, Field(gt=0, le=LONGEST_DURATION, allow_inf_nan=False)]
 BindAddress = Annotated[str, BeforeValidator(_bind_address)]
 
 
@@ -141,7 +141,7 @@ class LeaderElectionSettings(Section):
     @classmethod
     def _before_the_lease_ends(cls, value: float, info: ValidationInfo) -> float:
         """Check that a leader that cannot renew gives up before another replica takes over."""
-        lease = info.data.get("lease_duration_seconds", LONGEST)
+        lease = info.data.get("lease_duration_seconds", LONGEST_DURATION)
         if value >= lease:
             raise _conflict(f"must be less than leaseDurationSeconds ({value:g} is not less than {lease:g})")
         return value
@@ -150,7 +150,7 @@ class LeaderElectionSettings(Section):
     @classmethod
     def _often_enough(cls, value: float, info: ValidationInfo) -> float:
         """Check that there is time for a second attempt."""
-        deadline = info.data.get("renew_deadline_seconds", LONGEST)
+        deadline = info.data.get("renew_deadline_seconds", LONGEST_DURATION)
         if value * LEASE_JITTER >= deadline:
             raise _conflict(
                 f"{LEASE_JITTER:g} times as long must be less than renewDeadlineSeconds"

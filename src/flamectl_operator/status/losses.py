@@ -11,7 +11,7 @@ from flamectl_operator.observed.component import Component
 from flamectl_operator.observed.detached import lost_metadata
 from flamectl_operator.observed.executor import Executor
 from flamectl_operator.observed.object_cache import ObjectCache
-from flamectl_operator.observed.pod_problem import MAX_CAUSE
+from flamectl_operator.observed.pod_problem import MAX_CAUSE_LENGTH
 from flamectl_operator.runtime.text import listing, one_line
 
 #: The reason for each component.
@@ -92,7 +92,7 @@ def _why(earlier: Component, current: Component | None, lacks: str, *, several: 
         return f"somebody removed {lacks}, and the Pod{'s run' if several else ' runs'} on"
     disruption = pods.condition(current.pod, "DisruptionTarget") if current is not None else None
     if disruption is not None and disruption.status == "True":
-        cause = _DISRUPTIONS.get(disruption.reason) or one_line(disruption.message, MAX_CAUSE)
+        cause = _DISRUPTIONS.get(disruption.reason) or one_line(disruption.message, MAX_CAUSE_LENGTH)
         if cause:
             return cause
     if pods.unreported(earlier.pod):

@@ -15,7 +15,7 @@ from flamectl_operator.kube.pod_views import ContainerResources, PodSpec
 from flamectl_operator.observed.scheduling import OF_GROUP
 
 #: The most characters of two remedies of one Pod, because each node may lack something else. A message has room for so many.
-_ROOM = 130
+_MAX_REMEDIES_LENGTH = 130
 _LACKING = re.compile(r"Insufficient ([\w./-]+?)(?=[,.;]?(?:\s|$))")
 #: The scheduler's words for the nodeSelector and the affinity of a Pod. It calls that of a volume a node affinity, too.
 _OF_POD = "Pod's node affinity"
@@ -30,7 +30,7 @@ _OF_NODES = (
     "karpenter.sh/",
 )
 #: The most claims that a message names.
-_CLAIMS = 2
+_MAX_NAMED_CLAIMS = 2
 _MISSING_CLAIM = re.compile(r'persistentvolumeclaim "([^"]+)" not found')
 #: The spec of a Pod of which nothing is known.
 _UNKNOWN = PodSpec()
@@ -83,7 +83,7 @@ def remedy(words: str, template: ComponentTemplate, pod: str = "", found: PodSpe
     """
     first, *others = dict.fromkeys(_remedies(words, template, pod, found)) or [""]
     both = "; ".join([first, *others[:1]])
-    return both if len(both) <= _ROOM else first
+    return both if len(both) <= _MAX_REMEDIES_LENGTH else first
 
 
 def asked_before(words: str, spec: PodSpec) -> str:
@@ -136,7 +136,7 @@ def _remedies(words: str, template: ComponentTemplate, pod: str, found: PodSpec)
     of_class = f"{template.field}.persistence.storageClassName" if claims else f"{place}.volumes" if made else ""
     names = {
         "template": place,
-        "claims": "".join(f" {each}" for each in mounted[:_CLAIMS]),
+        "claims": "".join(f" {each}" for each in mounted[:_MAX_NAMED_CLAIMS]),
         "class": of_class and f", or correct {of_class}",
         "host_port": _host_port(spec, place),
         "affinity": f"change {place}.affinity" if "affinity" in spec else "a webhook adds an affinity: change it there",

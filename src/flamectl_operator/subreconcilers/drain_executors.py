@@ -16,7 +16,7 @@ from flamectl_operator.reconcile.steps.batch import raise_failure, run_batch
 from flamectl_operator.runtime.outcome import DONE, Outcome
 
 #: Grace period in seconds after a drain. Flame's process ignores SIGTERM, so it would use up a longer one to no purpose.
-GRACE = 1
+DRAINED_GRACE_SECONDS = 1
 #: Reasons for which an executor has no work left to end, so that it needs no grace period.
 _AT_ONCE = frozenset({Deletion.DRAINED, Deletion.TIMED_OUT})
 
@@ -52,7 +52,7 @@ class DrainExecutors(PlannedStep[DrainPlan]):
 
         async def delete(entry: tuple[Executor, Deletion]) -> None:
             executor, why = entry
-            grace = GRACE if why in _AT_ONCE else None
+            grace = DRAINED_GRACE_SECONDS if why in _AT_ONCE else None
             if await pass_.io.delete(PODS, executor.pod, grace_period_seconds=grace):
                 gone.add(executor.name)
 

@@ -24,7 +24,7 @@ from flamectl_operator.runtime.outcome import DONE, Outcome, combine
 #: A child that differs, with its common metadata.
 Change = tuple[Resource[Any], KubernetesObject, CommonMetadata]
 #: The most children whose waits the step reports.
-_MOST_REPORTED = 3
+_MAX_REPORTED = 3
 #: The part of a child that the step restores; see `Repairs.admit`.
 _PART = "common metadata"
 
@@ -62,7 +62,7 @@ class UpdateMetadata(Subreconciler):
             await self._update_lease(pass_)
         # A writer that undoes the changes of one child undoes those of most others as well.
         waits.sort(key=lambda each: each.message, reverse=True)
-        return combine([*waits[:_MOST_REPORTED], *(replace(each, message="") for each in waits[_MOST_REPORTED:])])
+        return combine([*waits[:_MAX_REPORTED], *(replace(each, message="") for each in waits[_MAX_REPORTED:])])
 
     async def _update_lease(self, pass_: Pass) -> None:
         lease = await pass_.io.read(LEASES, names.lock(pass_.io.owner.name))

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from flamectl_operator.api.component_status import MAX_MESSAGE, ExecutorManagerStatus, SessionManagerStatus
 from flamectl_operator.api.status import Condition, FlameClusterStatus, Generations, State, UnhealthyPod
-from flamectl_operator.runtime.text import LONGEST_MESSAGE
+from flamectl_operator.runtime.text import MAX_MESSAGE_LENGTH
 
 _NOON = datetime(2026, 8, 1, 12, 0, 0, 999_999, tzinfo=timezone(timedelta(hours=2)))
 _CONDITION = {
@@ -87,7 +87,7 @@ def test_a_message_of_any_length_can_be_written() -> None:
     status = FlameClusterStatus(message="x" * (MAX_MESSAGE + 1))
 
     assert status.message is not None
-    assert len(status.message) == LONGEST_MESSAGE
+    assert len(status.message) == MAX_MESSAGE_LENGTH
 
 
 @pytest.mark.parametrize("raw", [None, [], "x", 1])

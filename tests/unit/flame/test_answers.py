@@ -11,11 +11,11 @@ from pytest_mock import MockerFixture
 
 from flamectl_operator.flame import answers
 from flamectl_operator.flame.answer_memory import AnswerMemory
-from flamectl_operator.flame.answers import MAX_KEPT, MAX_NAME, MAX_SIZE, read
+from flamectl_operator.flame.answers import MAX_MESSAGE_SIZE, MAX_NAME_LENGTH, MAX_SNAPSHOT_SIZE, read
 from flamectl_operator.flame.client import GrpcSessionManager
 from flamectl_operator.flame.messages import MESSAGES, message_class
 from flamectl_operator.flame.snapshot import Load
-from flamectl_operator.flame.wire import BATCH, TooLargeError, batches
+from flamectl_operator.flame.wire import MAX_BATCH_ENTRIES, TooLargeError, batches
 from tests.flame import protocol
 
 MIB = 2**20
@@ -48,10 +48,10 @@ async def test_honest_answer_of_the_largest_cluster_is_read() -> None:
     encoded = _honest(5_000, 50_000, 10_000)
     snapshot = await read(*encoded)
 
-    assert sum(map(len, encoded)) < MAX_SIZE
+    assert sum(map(len, encoded)) < MAX_MESSAGE_SIZE
     assert (len(snapshot.nodes), len(snapshot.executors), len(snapshot.sessions)) == (5_000, 50_000, 10_000)
     assert snapshot.load("my-flame-executor-manager-4999")[0] is Load.BUSY
-    assert snapshot.size < MAX_KEPT
+    assert snapshot.size < MAX_SNAPSHOT_SIZE
 
 
 def _with_events(*events: tuple[int, str, float], padding: int = 0) -> bytes:
@@ -175,12 +175,12 @@ async def test_long_texts_are_not_kept(text: str) -> None:
     snapshot = await read(*encoded)
 
     assert (snapshot.nodes, snapshot.executors) == ({}, ())
-    assert max(len(session.name) for session in snapshot.sessions) == MAX_NAME
+    assert max(len(session.name) for session in snapshot.sessions) == MAX_NAME_LENGTH
     assert snapshot.size < MIB
 
 
 async def test_names_that_all_differ_are_refused_when_they_take_too_much(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(answers, "MAX_KEPT", MIB)
+    monkeypatch.setattr(answers, "MAX_SNAPSHOT_SIZE", MIB)
     sessions = message_class("SessionList")()
     for number in range(10_000):
         sessions.sessions.add().metadata.id = f"{number}" * 40
@@ -194,11 +194,15 @@ def test_entries_contain_no_lists_and_so_cost_no_more_than_their_length() -> Non
 
 
 def test_batches_of_a_list_are_lists_with_the_same_entries() -> None:
-    encoded, _, _ = _honest(2 * BATCH + 1, 0, 1)
+    encoded, _, _ = _honest(2 * MAX_BATCH_ENTRIES + 1, 0, 1)
     parts = list(batches(encoded, 10_000))
 
     assert b"".join(parts) == encoded
-    assert [len(message_class("NodeList").FromString(part).nodes) for part in parts] == [BATCH, BATCH, 1]
+    assert [len(message_class("NodeList").FromString(part).nodes) for part in parts] == [
+        MAX_BATCH_ENTRIES,
+        MAX_BATCH_ENTRIES,
+        1,
+    ]
 
 
 @pytest.mark.parametrize("data", ["0a05", "0aff", "0affffffffffffffffffff01", "0b", "0f00", "0a", "7d00", "79"])
@@ -230,12 +234,12 @@ async def test_answers_wait_in_turn_for_the_bytes_of_the_budget() -> None:
 
 
 async def test_large_answer_has_its_whole_time_when_its_turn_comes(mocker: MockerFixture) -> None:
-    mocker.patch.object(answers, "MEMORY", AnswerMemory(answers.MAX_RECEIVED))
+    mocker.patch.object(answers, "MEMORY", AnswerMemory(answers.MAX_RECEIVED_SIZE))
     client = GrpcSessionManager("host", 1, deadline=5.0, namespace="default")
 
     async def answer(seconds: float) -> None:
         async with client._failures() as share:
-            await share.take(answers.MAX_RECEIVED)
+            await share.take(answers.MAX_RECEIVED_SIZE)
             await asyncio.sleep(seconds)
 
     async with asyncio.timeout(60):

@@ -76,20 +76,20 @@ async def test_answer_over_the_limit_is_refused(server: FlameServer, client: Grp
 async def test_message_over_the_limit_is_refused_by_its_announced_size(mocker: MockerFixture) -> None:
     receive = mocker.AsyncMock(return_value=b"x")
     stream = mocker.Mock(_stream=mocker.Mock(recv_data=receive))
-    memory = AnswerMemory(answers.MAX_RECEIVED)
+    memory = AnswerMemory(answers.MAX_RECEIVED_SIZE)
     with memory.share() as share:
         answers.limit_messages(stream, share)
 
-        assert await stream._stream.recv_data(answers.MAX_SIZE) == b"x"
-        assert memory.taken == answers.MAX_RECEIVED
+        assert await stream._stream.recv_data(answers.MAX_MESSAGE_SIZE) == b"x"
+        assert memory.taken == answers.MAX_RECEIVED_SIZE
         with pytest.raises(TooLargeError):
-            await stream._stream.recv_data(answers.MAX_SIZE + 1)
+            await stream._stream.recv_data(answers.MAX_MESSAGE_SIZE + 1)
     assert memory.taken == 0
-    receive.assert_awaited_once_with(answers.MAX_SIZE)
+    receive.assert_awaited_once_with(answers.MAX_MESSAGE_SIZE)
 
 
 async def test_large_answers_take_turns_and_none_waits_for_another_one_that_waits_for_it(mocker: MockerFixture) -> None:
-    memory, ended, under_way, most = AnswerMemory(answers.MAX_RECEIVED), list[int](), set[int](), 0
+    memory, ended, under_way, most = AnswerMemory(answers.MAX_RECEIVED_SIZE), list[int](), set[int](), 0
 
     async def answer(number: int) -> None:
         nonlocal most
@@ -97,7 +97,7 @@ async def test_large_answers_take_turns_and_none_waits_for_another_one_that_wait
             for _ in range(3):
                 stream = mocker.Mock(_stream=mocker.Mock(recv_data=mocker.AsyncMock(return_value=b"x")))
                 answers.limit_messages(stream, share)
-                await stream._stream.recv_data(answers.MAX_RECEIVED // 3)
+                await stream._stream.recv_data(answers.MAX_RECEIVED_SIZE // 3)
                 under_way.add(number)
                 most = max(most, len(under_way))
                 await asyncio.sleep(0)
@@ -110,11 +110,11 @@ async def test_large_answers_take_turns_and_none_waits_for_another_one_that_wait
 
 
 async def test_large_answer_of_another_namespace_is_next_whatever_the_number_that_waits() -> None:
-    memory, order = AnswerMemory(answers.MAX_RECEIVED), list[str]()
+    memory, order = AnswerMemory(answers.MAX_RECEIVED_SIZE), list[str]()
 
     async def answer(namespace: str) -> None:
         with memory.share(namespace) as share:
-            await share.take(answers.MAX_RECEIVED)
+            await share.take(answers.MAX_RECEIVED_SIZE)
             order.append(namespace)
             await asyncio.sleep(0)
 
@@ -124,13 +124,13 @@ async def test_large_answer_of_another_namespace_is_next_whatever_the_number_tha
 
 
 async def test_small_answer_does_not_wait_for_a_large_one(mocker: MockerFixture) -> None:
-    memory = AnswerMemory(answers.MAX_RECEIVED)
+    memory = AnswerMemory(answers.MAX_RECEIVED_SIZE)
     with memory.share() as large, memory.share() as small:
-        await large.take(answers.MAX_RECEIVED)
+        await large.take(answers.MAX_RECEIVED_SIZE)
         stream = mocker.Mock(_stream=mocker.Mock(recv_data=mocker.AsyncMock(return_value=b"x")))
         answers.limit_messages(stream, small)
         async with asyncio.timeout(60):
-            assert await stream._stream.recv_data(answers.SMALL) == b"x"
+            assert await stream._stream.recv_data(answers.SMALL_ANSWER_SIZE) == b"x"
 
 
 async def test_large_answer_that_is_late_is_too_large_because_others_waited_for_it() -> None:
@@ -170,7 +170,7 @@ async def test_many_entries_are_read_outside_the_event_loop(
         threads.append(threading.current_thread())
         return read(self, message)
 
-    monkeypatch.setattr(answers, "MAX_IN_LOOP", limit)
+    monkeypatch.setattr(answers, "MAX_SIZE_IN_LOOP", limit)
     monkeypatch.setattr(answers._Reader, "session", spy)
     server.model.open_session("s", tasks=1)
     assert [session.name for session in (await client.snapshot()).sessions] == ["s"]

@@ -15,9 +15,9 @@ from hpack import Encoder
 
 from flamectl_operator.flame import records as records_of_tls
 from flamectl_operator.flame.client import GrpcSessionManager, verified_by
-from flamectl_operator.flame.frames import BYTES_FOR_EACH, FREE, MAX_OTHER, FrameLimit
+from flamectl_operator.flame.frames import BYTES_FOR_EACH_FRAME, FREE_FRAMES, MAX_OTHER_BYTES, FrameLimit
 from flamectl_operator.flame.messages import message_class
-from flamectl_operator.flame.session_manager import LONGEST, FlameError
+from flamectl_operator.flame.session_manager import MAX_ERROR_LENGTH, FlameError
 from tests.flame.certified import served_as_localhost
 from tests.flame.server import LOOPBACK, two_free_ports
 from tests.unit.kube.certificates import AUTHORITY
@@ -84,22 +84,22 @@ _CALLS: dict[str, Callable[[GrpcSessionManager], Awaitable[object]]] = {
 
 def test_frames_without_data_are_admitted_up_to_the_limit() -> None:
     limit = FrameLimit()
-    assert limit.admits(_frame(0) * FREE)
+    assert limit.admits(_frame(0) * FREE_FRAMES)
     assert not limit.admits(_frame(0) * 10)
 
 
 @pytest.mark.parametrize("chunk", [1, 7, 4096, 1_000_000])
 def test_large_frames_are_admitted_however_they_arrive(chunk: int) -> None:
-    limit, data = FrameLimit(), _frame(BYTES_FOR_EACH) * 2 * FREE
+    limit, data = FrameLimit(), _frame(BYTES_FOR_EACH_FRAME) * 2 * FREE_FRAMES
     assert all(limit.admits(data[start : start + chunk]) for start in range(0, len(data), chunk))
-    assert limit.admits(_frame(0) * FREE)
+    assert limit.admits(_frame(0) * FREE_FRAMES)
     assert not limit.admits(_frame(1) * 10)
 
 
 @pytest.mark.parametrize("chunk", [1, 7, 4096, 1_000_000])
 @pytest.mark.parametrize("kind", [_HEADERS, _SETTINGS, _CONTINUATION])
 def test_frames_of_other_kinds_share_a_few_kib_however_they_arrive(kind: int, chunk: int) -> None:
-    limit, data = FrameLimit(), _frame(MAX_OTHER // 2, kind) * 2 + _frame(_LARGEST) * 10
+    limit, data = FrameLimit(), _frame(MAX_OTHER_BYTES // 2, kind) * 2 + _frame(_LARGEST) * 10
     assert all(limit.admits(data[start : start + chunk]) for start in range(0, len(data), chunk))
     more = _frame(1, kind)
     assert not all(limit.admits(more[start : start + chunk]) for start in range(0, len(more), chunk))
@@ -109,7 +109,7 @@ def test_next_call_counts_from_zero() -> None:
     limit = FrameLimit()
     for _ in range(3):
         limit.begin_call()
-        assert limit.admits(_frame(0) * FREE)
+        assert limit.admits(_frame(0) * FREE_FRAMES)
 
 
 async def test_connection_to_a_server_that_floods_is_closed_and_the_call_fails() -> None:
@@ -280,4 +280,4 @@ async def test_text_of_a_session_manager_is_one_line_without_control_characters(
             client.close()
     assert failed.value.reason == "Refused"
     assert str(failed.value).isprintable()
-    assert len(str(failed.value)) <= LONGEST
+    assert len(str(failed.value)) <= MAX_ERROR_LENGTH

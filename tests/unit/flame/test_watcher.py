@@ -11,11 +11,11 @@ import pytest
 from pytest_mock import MockerFixture
 
 from flamectl_operator.flame.kept_answers import Key
-from flamectl_operator.flame.knowledge import BELIEVED, OFF, STARTS_WITHIN, Phase
-from flamectl_operator.flame.pace import LONGEST
+from flamectl_operator.flame.knowledge import OFF, SNAPSHOT_VALID_SECONDS, START_LIMIT_SECONDS, Phase
+from flamectl_operator.flame.pace import LONGEST_PAUSE
 from flamectl_operator.flame.session_manager import TOO_LARGE, FlameError
 from flamectl_operator.flame.snapshot import ExecutorState, FlameExecutor, NodeState, Session, SessionManagerSnapshot
-from flamectl_operator.flame.watcher import BUSY_PERIOD, MAX_KEPT, Flame, Target, Watcher
+from flamectl_operator.flame.watcher import BUSY_PERIOD, MAX_KEPT_SIZE, Flame, Target, Watcher
 from tests.unit.runtime.virtual_time import VirtualClock
 
 pytestmark = pytest.mark.usefixtures("quiet")
@@ -224,7 +224,7 @@ async def test_last_answer_is_left_for_a_while_after_nobody_asks_any_more(settin
         None,
         EMPTY,
     )
-    await asyncio.sleep(BELIEVED)
+    await asyncio.sleep(SNAPSHOT_VALID_SECONDS)
     assert setting.watcher.knowledge(KEY).last_snapshot is None
 
 
@@ -234,7 +234,7 @@ async def test_names_of_the_first_answer_are_kept_until_another_incarnation_is_a
     setting.manager.answer = EMPTY
     await asyncio.sleep(5)
     setting.manager.answer = FlameError("Unreachable", "connection refused")
-    await asyncio.sleep(2 * BELIEVED)
+    await asyncio.sleep(2 * SNAPSHOT_VALID_SECONDS)
     assert setting.watcher.knowledge(KEY).first_nodes == frozenset({"first"})
     setting.follow(KEY, None, busy=False)
     assert setting.watcher.knowledge(KEY).first_nodes == frozenset({"first"})
@@ -351,7 +351,7 @@ async def test_large_answers_of_one_namespace_leave_another_one_its_share() -> N
     # Its next answers do not take the memory back.
     for seconds in (700, 700):
         assert watcher.knowledge(KEY).phase is Phase.KNOWN
-        assert sum(watcher.knowledge(key).size for key in keys) <= MAX_KEPT
+        assert sum(watcher.knowledge(key).size for key in keys) <= MAX_KEPT_SIZE
         await asyncio.sleep(seconds)
     for key in keys:
         watcher.forget(key)
@@ -368,7 +368,7 @@ async def test_namespace_that_keeps_most_gives_up_answers_of_session_managers_th
         setting.follow(key, None, busy=False)
     await setting.known()
     assert setting.watcher.knowledge(KEY).phase is Phase.KNOWN
-    assert sum(setting.watcher.knowledge(key).size for key in (*keys, KEY)) <= MAX_KEPT
+    assert sum(setting.watcher.knowledge(key).size for key in (*keys, KEY)) <= MAX_KEPT_SIZE
 
 
 def _long_names() -> SessionManagerSnapshot:
@@ -454,7 +454,7 @@ async def test_node_that_starts_nothing_is_unknown_after_a_while_though_the_tabl
     setting.manager.answer = SessionManagerSnapshot({"n": NodeState.READY}, executors)
     await setting.known()
     assert setting.watcher.knowledge(KEY).fresh == setting.manager.answer
-    await asyncio.sleep(STARTS_WITHIN + 3)
+    await asyncio.sleep(START_LIMIT_SECONDS + 3)
     found = setting.watcher.knowledge(KEY)
     assert found.fresh is not None
     assert found.fresh.nodes == {"n": state}
@@ -469,7 +469,7 @@ async def test_node_that_is_missing_from_the_table_keeps_the_time_of_its_absence
     await setting.known(10)
     last = setting.watcher.knowledge(KEY).said_at
     setting.manager.answer = SessionManagerSnapshot({"other": NodeState.READY})
-    await asyncio.sleep(BELIEVED - 15)
+    await asyncio.sleep(SNAPSHOT_VALID_SECONDS - 15)
     [(name, since)] = setting.watcher.knowledge(KEY).not_ready_since.items()
     assert name == "n"
     assert last < since <= last + 2 * BUSY_PERIOD
@@ -490,15 +490,15 @@ async def test_session_manager_that_answers_again_after_nothing_was_known_is_kno
     await setting.known(10)
     before = setting.watcher.knowledge(KEY).known_since
     setting.manager.answer = FlameError("Unreachable", "it is down")
-    await asyncio.sleep(BELIEVED / 2)
+    await asyncio.sleep(SNAPSHOT_VALID_SECONDS / 2)
     setting.manager.answer = EMPTY
-    await asyncio.sleep(LONGEST * 2)
+    await asyncio.sleep(LONGEST_PAUSE * 2)
     assert setting.watcher.knowledge(KEY).known_since == before
     setting.manager.answer = FlameError("Unreachable", "it is down")
-    await asyncio.sleep(BELIEVED * 2)
+    await asyncio.sleep(SNAPSHOT_VALID_SECONDS * 2)
     down = asyncio.get_running_loop().time()
     setting.manager.answer = EMPTY
-    await asyncio.sleep(LONGEST * 2)
+    await asyncio.sleep(LONGEST_PAUSE * 2)
     assert setting.watcher.knowledge(KEY).known_since > down
 
 

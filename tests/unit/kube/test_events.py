@@ -20,7 +20,7 @@ from flamectl_operator.kube.errors import (
 from flamectl_operator.kube.events import LONGEST_DELAY, EventRecorder, ObjectReference
 from flamectl_operator.kube.views import KubernetesObject
 from flamectl_operator.runtime.server_clock import CONFIRM_AFTER, CONFIRM_BY, ServerClock
-from flamectl_operator.runtime.text import LONGEST_MESSAGE
+from flamectl_operator.runtime.text import MAX_MESSAGE_LENGTH
 from tests.unit.runtime.virtual_time import START, VirtualClock
 from tests.unit.support import Log
 
@@ -170,7 +170,7 @@ async def test_a_long_message_is_cut(client: EventClient, recorder: EventRecorde
     async with running(recorder):
         recorder.event(ABOUT, "Warning", "Failed", "word " * 1000)
     [body] = client.stored.values()
-    assert len(body["message"]) <= LONGEST_MESSAGE
+    assert len(body["message"]) <= MAX_MESSAGE_LENGTH
     assert body["message"].endswith(" word...")
 
 
@@ -229,7 +229,7 @@ async def test_the_budget_is_refilled_slowly(client: EventClient, recorder: Even
 async def test_event_is_dropped_when_the_queue_is_full(
     client: EventClient, recorder: EventRecorder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(events, "QUEUE_LENGTH", 2)
+    monkeypatch.setattr(events, "MAX_WAITING", 2)
     for reason in ("A", "B", "C"):
         recorder.event(ABOUT, "Normal", reason, "")
     async with running(recorder):
@@ -241,7 +241,7 @@ async def test_event_is_dropped_when_the_queue_is_full(
 async def test_events_of_one_namespace_neither_displace_nor_delay_those_of_another_one(
     client: EventClient, recorder: EventRecorder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(events, "QUEUE_LENGTH", 100)
+    monkeypatch.setattr(events, "MAX_WAITING", 100)
     crowd = [replace(ABOUT, namespace="tenant", uid=f"tenant-{number}") for number in range(300)]
     for about in crowd[:150]:
         recorder.event(about, "Normal", "Created", "created a Pod")

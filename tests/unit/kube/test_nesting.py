@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from flamectl_operator.kube.nesting import DEEPEST, decode, without_deep_values
+from flamectl_operator.kube.nesting import MAX_DEPTH, decode, without_deep_values
 
 #: The levels that the API server accepts.
 DEEP = b'{"a":' * 10_000 + b"1" + b"}" * 10_000
@@ -45,7 +45,7 @@ def test_a_value_after_a_deep_one_is_read(answer: bytes) -> None:
     while isinstance(inner, (dict, list)):
         levels, inner = levels + 1, inner["a"] if isinstance(inner, dict) else inner[-1]
     assert value["after"] == 2
-    assert levels >= DEEPEST - 1
+    assert levels >= MAX_DEPTH - 1
 
 
 def test_deep_json_that_is_cut_off_is_refused() -> None:

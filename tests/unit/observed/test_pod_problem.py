@@ -12,7 +12,7 @@ from flamectl_operator.kube.pod_views import (
     ContainerStatus,
 )
 from flamectl_operator.observed.executor import Executor
-from flamectl_operator.observed.pod_problem import MAX_CAUSE, PodProblem, ended_problem, gist, waiting_problem
+from flamectl_operator.observed.pod_problem import MAX_CAUSE_LENGTH, PodProblem, ended_problem, gist, waiting_problem
 from flamectl_operator.status.remedies import explained
 from tests.unit.builders import executor_pod
 
@@ -234,7 +234,7 @@ def test_a_long_cause_is_cut() -> None:
     problem = waiting_problem(_waiting("CreateContainerError", "x" * 5000))
 
     assert problem is not None
-    assert len(problem.cause) == MAX_CAUSE
+    assert len(problem.cause) == MAX_CAUSE_LENGTH
 
 
 @pytest.mark.parametrize(

@@ -7,16 +7,16 @@ import sys
 
 _SCRIPT = """
 import gc
-from flamectl_operator.process.memory import THRESHOLDS, collect_rarely
+from flamectl_operator.process.memory import COLLECTION_THRESHOLDS, collect_rarely
 class Node: pass
 collect_rarely()
 assert gc.get_freeze_count() > 1000
 before = gc.get_stats()[0]["collections"]
-for _ in range(THRESHOLDS[0] // 2):
+for _ in range(COLLECTION_THRESHOLDS[0] // 2):
     node = Node()
     node.self = node
 assert gc.get_stats()[0]["collections"] == before, "collected too early"
-for _ in range(THRESHOLDS[0]):
+for _ in range(COLLECTION_THRESHOLDS[0]):
     node = Node()
     node.self = node
 assert gc.get_stats()[0]["collections"] > before, "never collected"

@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from flamectl_operator.runtime.health import BEAT, MAX_LAG, Heartbeat, report
+from flamectl_operator.runtime.health import HEARTBEAT_INTERVAL, MAX_LAG, Heartbeat, report
 from tests.unit.runtime.virtual_time import VirtualClock, VirtualTimeLoop
 
 
@@ -66,14 +66,14 @@ async def test_blocked_loop_has_lag_until_the_next_heartbeat(heartbeat: Heartbea
 
     await asyncio.sleep(0.1)
     assert heartbeat.lag == pytest.approx(MAX_LAG + 1.5)
-    await asyncio.sleep(BEAT)
+    await asyncio.sleep(HEARTBEAT_INTERVAL)
     assert heartbeat.check() == ""
 
 
 async def test_repeatedly_blocked_loop_fails_each_check(heartbeat: Heartbeat) -> None:
     for _ in range(5):
         await asyncio.sleep(0.01)
-        block(MAX_LAG + BEAT + 1)
+        block(MAX_LAG + HEARTBEAT_INTERVAL + 1)
         await asyncio.sleep(0.01)
         assert heartbeat.check()
 
@@ -82,5 +82,5 @@ async def test_lag_of_a_stopped_heartbeat_grows() -> None:
     heartbeat = Heartbeat(VirtualClock())
     async with _running(heartbeat):
         await asyncio.sleep(1)
-    await asyncio.sleep(MAX_LAG + BEAT + 1)
+    await asyncio.sleep(MAX_LAG + HEARTBEAT_INTERVAL + 1)
     assert heartbeat.check()

@@ -75,7 +75,7 @@ def test_lines_of_libraries_are_limited_more_strictly(stream: LogStream, clock: 
 
 def test_all_lines_together_are_limited(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(log_limits, "TOTAL_BURST", 10)
-    monkeypatch.setattr(log_limits, "RESERVED", 0)
+    monkeypatch.setattr(log_limits, "RESERVED_LINES", 0)
     limits = LogLimits(Clock())  # type: ignore[arg-type] # as much of a clock as is used
     assert sum(limits.admit(number, 1, 5) is not None for number in range(50)) == 10
 

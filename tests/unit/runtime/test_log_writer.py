@@ -70,7 +70,7 @@ def test_all_lines_are_written_in_their_order_when_the_context_ends(pipe: Pipe) 
 
 
 def test_lines_that_follow_each_other_share_a_write(pipe: Pipe, mocker: MockerFixture) -> None:
-    mocker.patch.object(log_writer, "REST", 60)
+    mocker.patch.object(log_writer, "WRITE_INTERVAL", 60)
     write, first = mocker.patch("flamectl_operator.runtime.log_writer.os.write", wraps=os.write), "first\n"
     with LogWriter(pipe.writer) as writer:
         writer.write(first)

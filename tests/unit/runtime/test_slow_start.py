@@ -8,9 +8,9 @@ import pytest
 from flamectl_operator.runtime.slow_start import (
     ACCEPTANCE_LASTS,
     AFTER_ACCEPTANCE,
-    LEAST,
-    QUEUED,
-    QUICK,
+    MIN_WINDOW,
+    QUEUED_FACTOR,
+    QUICK_SECONDS,
     Acceptances,
     SlowStart,
     Window,
@@ -177,19 +177,19 @@ async def test_window_stops_growing_when_the_server_lets_calls_wait() -> None:
     begun = loop.time()
     await SlowStart().run(200, lambda: 64, call)
 
-    assert most[False] <= most[True] <= LEAST + 1
+    assert most[False] <= most[True] <= MIN_WINDOW + 1
     assert loop.time() - begun == 200
 
 
 def test_window_shrinks_while_calls_wait_and_grows_again() -> None:
-    window = Window(LEAST + 10)
+    window = Window(MIN_WINDOW + 10)
     window.note_success(1.0, 64)
     for _ in range(20):
-        window.note_success(QUEUED + 1, 64)
-    assert window.size == LEAST
+        window.note_success(QUEUED_FACTOR + 1, 64)
+    assert window.size == MIN_WINDOW
 
     window.note_success(1.0, 64)
-    assert window.size == LEAST + 1
+    assert window.size == MIN_WINDOW + 1
 
 
 def test_window_does_not_grow_over_the_limit_and_survives_a_lower_one() -> None:
@@ -201,6 +201,6 @@ def test_window_does_not_grow_over_the_limit_and_survives_a_lower_one() -> None:
 
 def test_short_waits_do_not_count() -> None:
     window = Window(1)
-    window.note_success(QUICK / 100, 64)
-    window.note_success(QUICK * QUEUED, 64)
+    window.note_success(QUICK_SECONDS / 100, 64)
+    window.note_success(QUICK_SECONDS * QUEUED_FACTOR, 64)
     assert window.size == 3

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from flamectl_operator.runtime.text import LONGEST_MESSAGE, joined, listing, one_line, shortened
+from flamectl_operator.runtime.text import MAX_MESSAGE_LENGTH, joined, listing, one_line, shortened
 
 
 @pytest.mark.parametrize(
@@ -57,7 +57,7 @@ ADVICE = (
 def test_long_message_loses_words_of_its_cause_and_not_its_advice(before: tuple[str, ...]) -> None:
     text = joined([*before, f"{'word ' * 60}last{ADVICE}"])
 
-    assert len(text) <= LONGEST_MESSAGE
+    assert len(text) <= MAX_MESSAGE_LENGTH
     assert text.endswith(f"word...{ADVICE}")
     assert shortened(f"{'word ' * 60}last{ADVICE}").endswith(f"word...{ADVICE}")
 
@@ -72,7 +72,7 @@ def test_message_for_which_no_room_is_left_is_not_begun(length: int, end: str) -
 def test_advice_that_is_longer_than_half_of_the_room_is_cut_as_well() -> None:
     text = shortened(f"cause ({'word ' * 60}end)")
 
-    assert len(text) <= LONGEST_MESSAGE
+    assert len(text) <= MAX_MESSAGE_LENGTH
     assert text.endswith("word...")
 
 

@@ -13,7 +13,7 @@ from flamectl_operator.kube.pod_views import PodView
 from flamectl_operator.observed.cluster import ObservedCluster
 from flamectl_operator.planning.effective.effective_spec import EffectiveSpec
 from flamectl_operator.runtime.outcome import Outcome, blocked, wait
-from flamectl_operator.runtime.text import LONGEST_MESSAGE
+from flamectl_operator.runtime.text import MAX_MESSAGE_LENGTH
 from flamectl_operator.status.compute import StatusInput, compute_status
 from flamectl_operator.status.health import ALL_HEALTHY, Health, compute_health, present_state
 from flamectl_operator.status.pod_problems import group_problems
@@ -194,7 +194,7 @@ def test_wait_without_a_message_keeps_the_cluster_healthy() -> None:
 def test_long_message_is_cut() -> None:
     health = _assess(0, STARTING, outcomes=[wait("A", "word " * 1000)])
 
-    assert len(health.message) <= LONGEST_MESSAGE
+    assert len(health.message) <= MAX_MESSAGE_LENGTH
     assert health.message.endswith(" word...")
 
 

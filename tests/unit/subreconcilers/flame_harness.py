@@ -13,7 +13,7 @@ from typing import Any
 
 from flamectl_operator.desired import names
 from flamectl_operator.flame.kept_answers import Key
-from flamectl_operator.flame.knowledge import BELIEVED, OFF, Knowledge, Phase, answered, differ
+from flamectl_operator.flame.knowledge import OFF, SNAPSHOT_VALID_SECONDS, Knowledge, Phase, answered, differ
 from flamectl_operator.flame.session_manager import FlameError
 from flamectl_operator.flame.snapshot import SessionManagerSnapshot
 from flamectl_operator.flame.watcher import Flame, Target
@@ -64,7 +64,7 @@ class ModelFlame(Flame):
 
     def knowledge(self, key: Key) -> Knowledge:
         now = self._world.clock.boottime()
-        if self.known.phase is Phase.KNOWN and now - self.known.said_at > BELIEVED:
+        if self.known.phase is Phase.KNOWN and now - self.known.said_at > SNAPSHOT_VALID_SECONDS:
             self.poll()
         return self.known
 
@@ -84,7 +84,7 @@ class ModelFlame(Flame):
         if self.broken is None and self._world.model.running:
             self.known = answered(known, self._world.model.snapshot(), now, now)
             return
-        believed = known.phase is Phase.KNOWN and now - known.said_at <= BELIEVED
+        believed = known.phase is Phase.KNOWN and now - known.said_at <= SNAPSHOT_VALID_SECONDS
         self.known = Knowledge(
             Phase.KNOWN if believed else Phase.UNKNOWN,
             known.incarnation,

@@ -13,7 +13,7 @@ T = TypeVar("T", bound=KubernetesObject)
 K = TypeVar("K")
 
 #: The most uids of deleted objects that are remembered after the reflector reported the deletion.
-_ENDED = 1000
+_MAX_ENDED = 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +67,7 @@ class OutdatedStates(Generic[T]):
         if tombstone is not None and version_of(obj) >= tombstone.version:
             del self.tombstones[obj.uid]
             self.ended[obj.uid] = None
-            if len(self.ended) > _ENDED:
+            if len(self.ended) > _MAX_ENDED:
                 del self.ended[next(iter(self.ended))]
         return tombstone is not None or obj.uid in self.ended
 

@@ -68,7 +68,7 @@ MAX_RETRY_AFTER = 30.0
 
 #: A watch that broke after this many seconds had worked, so the backoff starts again. This does not hold for a list, because a
 #: list that takes long to fail never worked and is a load for the server.
-STEADY = 5.0
+STEADY_SECONDS = 5.0
 
 #: The most seconds for which no pass begins because an answer contradicts the store and no list has come since.
 MAX_DOUBT = 60.0
@@ -287,7 +287,7 @@ class Reflector(Generic[T]):
                 raise SetBackError(str(error)) from error
         # Its frames would keep what they hold, such as the pages of a list, until the next success.
         before, self.last_error = self.last_error, bare(error)
-        had_worked = lasted >= STEADY and not isinstance(error, ConnectionFailedError)
+        had_worked = lasted >= STEADY_SECONDS and not isinstance(error, ConnectionFailedError)
         self._failures = 1 if had_worked else self._failures + 1
         self.restarts += 1
         # Unless only the connection of a watch broke, the watch could not be resumed at once, and etcd may have been set back

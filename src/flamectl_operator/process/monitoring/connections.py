@@ -38,7 +38,7 @@ REQUEST_RATE, REQUESTS_AT_ONCE = 1.0, 10
 #: The new connections that the kernel keeps until they are accepted, and the most that are accepted in a row. After them, the
 #: event loop does other work.
 BACKLOG = 512
-BATCH = 1024
+MAX_ACCEPTED_IN_A_ROW = 1024
 #: Seconds until the next attempt after the system refused to accept, for instance because there are too many descriptors.
 RETRY_ACCEPT = 1.0
 
@@ -98,7 +98,7 @@ class Connections:
 
     def _accept(self, listener: socket.socket) -> None:
         loop = asyncio.get_running_loop()
-        for _ in range(BATCH):
+        for _ in range(MAX_ACCEPTED_IN_A_ROW):
             try:
                 client, address = listener.accept()
             except (BlockingIOError, InterruptedError, ConnectionAbortedError):

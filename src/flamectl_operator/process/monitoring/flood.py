@@ -12,8 +12,8 @@ from flamectl_operator.process.monitoring.steering import MAX_ADDRESSES
 MAX_RATE = 64
 #: The tries within two seconds that are always accepted: those of an address that has sent a complete request before, more than
 #: a kubelet, Prometheus and a person make; and those of any other address, because a flood may come from hundreds of addresses.
-CALM = 12
-CALM_UNKNOWN = 2
+MAX_CALM_TRIES = 12
+MAX_CALM_TRIES_OF_UNKNOWN = 2
 #: The most addresses whose tries are counted.
 MAX_COUNTED = 4096
 #: The refused tries within a second, of all addresses together, from which the kernel refuses the addresses that try most often;
@@ -57,7 +57,7 @@ class Flood:
             return False
         addresses = max(len(self._tries), len(self._tries_before))
         own = self._tries[address] + self._tries_before[address]
-        calm = CALM if address in self._served else CALM_UNKNOWN
+        calm = MAX_CALM_TRIES if address in self._served else MAX_CALM_TRIES_OF_UNKNOWN
         if own <= calm or 2 * own * addresses < self._total + self._total_before:
             return False
         self._refused[address] += 1

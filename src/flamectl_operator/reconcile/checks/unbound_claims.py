@@ -26,13 +26,13 @@ _WAITS_FOR_POD = frozenset({"WaitForFirstConsumer", "WaitForPodScheduled"})
 _FAILED = frozenset({"FailedBinding", "ProvisioningFailed"})
 _UNDER_WAY = frozenset({"ExternalProvisioning", "Provisioning"})
 #: Time after the creation of a claim in which its first event must come, and in which its volume should.
-_FIRST_EVENT, _VOLUME = timedelta(seconds=10), timedelta(seconds=60)
+_FIRST_EVENT_WITHIN, _VOLUME_WITHIN = timedelta(seconds=10), timedelta(seconds=60)
 #: Seconds until a new claim is looked at again.
-_SOON = 2.0
+_RECHECK_SECONDS = 2.0
 #: The most events that are read.
-_MOST_EVENTS = 50
+_MAX_EVENTS = 50
 #: Longest cause, in characters, because a message has to have room for the advice.
-_MAX_CAUSE = 100
+_MAX_CAUSE_LENGTH = 100
 
 
 async def volume_wait(io: ClusterIO, claim: PersistentVolumeClaimView, label: str, advice: str) -> Outcome | None:
@@ -50,21 +50,21 @@ async def volume_wait(io: ClusterIO, claim: PersistentVolumeClaimView, label: st
         return None  # the permission came with a later version of the role
     reasons = {each.reason for each in events}
     made = claim.metadata.creation_timestamp
-    age = io.clock.now() - made if made is not None else _VOLUME
-    if reasons & _WAITS_FOR_POD or (not reasons & (_FAILED | _UNDER_WAY) and age >= _FIRST_EVENT):
+    age = io.clock.now() - made if made is not None else _VOLUME_WITHIN
+    if reasons & _WAITS_FOR_POD or (not reasons & (_FAILED | _UNDER_WAY) and age >= _FIRST_EVENT_WITHIN):
         return None
     failed = [each for each in events if each.reason in _FAILED]
-    saying = failed or [each for each in events if each.reason in _UNDER_WAY and age >= _VOLUME]
+    saying = failed or [each for each in events if each.reason in _UNDER_WAY and age >= _VOLUME_WITHIN]
     if not saying:
-        return wait(CLAIM_NOT_BOUND, delay=_SOON)
-    cause = one_line(max(saying, key=_version).message, _MAX_CAUSE)
+        return wait(CLAIM_NOT_BOUND, delay=_RECHECK_SECONDS)
+    cause = one_line(max(saying, key=_version).message, _MAX_CAUSE_LENGTH)
     return blocked(CLAIM_NOT_BOUND, f"{label} has no volume: {cause}; {advice}", TAKEN_NAME_RECHECK_SECONDS)
 
 
 async def _events(io: ClusterIO, claim: PersistentVolumeClaimView) -> Sequence[EventView]:
     """Return some events of a claim: there are a few, and a user could write any number."""
     selector = f"involvedObject.uid={claim.uid}"
-    page = await io.client.list_page(READ_EVENTS, claim.namespace, field_selector=selector, limit=_MOST_EVENTS)
+    page = await io.client.list_page(READ_EVENTS, claim.namespace, field_selector=selector, limit=_MAX_EVENTS)
     return page.items
 
 

@@ -18,8 +18,8 @@ CONTENTION: Final = "Contention"
 #: The shortest wait, in seconds, because rounding may leave a wait so short that it does not move the clock.
 SHORTEST_WAIT = 0.001
 #: Seconds for which a creation counts.
-WINDOW = 10.0
-#: The creations within `WINDOW` after which the next one is held back: for each wanted Pod, and at least.
+WINDOW_SECONDS = 10.0
+#: The creations within `WINDOW_SECONDS` after which the next one is held back: for each wanted Pod, and at least.
 PER_WANTED_POD, AT_LEAST = 3, 10
 #: Seconds for which the status reports a creation that was held back.
 REPORTED_SECONDS = 60.0
@@ -52,11 +52,11 @@ class Churn:
             wanted: How many such Pods are wanted.
         """
         words, now, most = self._words(pod), self._clock.monotonic(), max(AT_LEAST, PER_WANTED_POD * wanted)
-        recent = self._counts[words] = [each for each in self._counts.get(words, ()) if each[0] > now - WINDOW]
+        recent = self._counts[words] = [each for each in self._counts.get(words, ()) if each[0] > now - WINDOW_SECONDS]
         if sum(count for _, count in recent) < most:
             return None
         self._held[words] = now
-        return wait(CONTENTION, "", max(recent[0][0] + WINDOW - now, SHORTEST_WAIT))
+        return wait(CONTENTION, "", max(recent[0][0] + WINDOW_SECONDS - now, SHORTEST_WAIT))
 
     def note_created(self, pod: str) -> None:
         """Count a Pod that the operator created."""

@@ -22,19 +22,19 @@ from flamectl_operator.runtime.outcome import Outcome, blocked, wait
 from flamectl_operator.runtime.text import one_line
 
 #: Writes a second that repair one child, and how many may come at once: an immutable ConfigMap takes a deletion and a creation.
-RATE, BURST = 1.0, 2
+REPAIR_RATE, REPAIR_BURST = 1.0, 2
 #: The repairs of a series from which the child counts as contended. A person who tries things out makes fewer.
 CONTENDED_AFTER = 6
 #: Seconds without a repair that end a series.
-PAUSE = 60.0
+SERIES_PAUSE_SECONDS = 60.0
 #: The field manager of this operator, which the API server takes from the User-Agent.
 _OURS = "flamectl-operator"
 #: The most characters of a field manager that are shown, as many as Kubernetes allows.
-_MAX_WRITER = 128
+_MAX_WRITER_LENGTH = 128
 #: The most children that a message names.
-_SHOWN = 3
+_MAX_NAMED = 3
 #: Seconds between two looks at all series for old ones, because there may be one for each Pod.
-SWEEP = 1.0
+SWEEP_INTERVAL = 1.0
 _NONE: frozenset[str] = frozenset()
 #: The kind and the name of a child, and the part of it that is restored by itself.
 _Key: TypeAlias = tuple[str, str, str]
@@ -42,7 +42,7 @@ _Key: TypeAlias = tuple[str, str, str]
 
 @dataclass
 class _Series:
-    """Repairs of one child, each less than `PAUSE` seconds after the one before.
+    """Repairs of one child, each less than `SERIES_PAUSE_SECONDS` seconds after the one before.
 
     Args:
         wanted: The hash of the manifest to which the child was restored.
@@ -80,11 +80,11 @@ class Repairs:
         """
         now, key = self._clock.monotonic(), (resource.kind, name, part)
         written = hash(msgspec.json.encode(wanted, order="deterministic"))
-        if now >= self._swept + SWEEP:
+        if now >= self._swept + SWEEP_INTERVAL:
             self._forget()
         series = self._series.get(key)
-        if series is None or series.wanted != written or series.last <= now - PAUSE:
-            series = self._series[key] = _Series(written, Bucket(RATE, BURST, now), now)
+        if series is None or series.wanted != written or series.last <= now - SERIES_PAUSE_SECONDS:
+            series = self._series[key] = _Series(written, Bucket(REPAIR_RATE, REPAIR_BURST, now), now)
         if series.bucket.try_take(now):
             return None
         # The status reports a webhook that undid the last write until a write succeeds.
@@ -132,10 +132,10 @@ class Repairs:
 
         Pods that something keeps deleting come last.
         """
-        contended, end = self._contended(), PAUSE - self._clock.monotonic()
+        contended, end = self._contended(), SERIES_PAUSE_SECONDS - self._clock.monotonic()
         changed = (
             blocked(CONTENTION, _message(key, contended[key]), max(contended[key].last + end, SHORTEST_WAIT))
-            for key in sorted(contended)[:_SHOWN]
+            for key in sorted(contended)[:_MAX_NAMED]
         )
         return (*changed, *self.churn.contentions())
 
@@ -155,7 +155,7 @@ class Repairs:
     def _forget(self) -> None:
         self._swept = self._clock.monotonic()
         if self._series:
-            since = self._swept - PAUSE
+            since = self._swept - SERIES_PAUSE_SECONDS
             self._series = {key: series for key, series in self._series.items() if series.last > since}
 
 
@@ -174,4 +174,4 @@ def _writer(child: KubernetesObject | None) -> str:
     # Two operators that disagree have the same name, and then there is no other.
     others = [entry for entry in entries if entry.manager != _OURS] or entries
     latest = max(others, key=lambda entry: entry.written or "", default=None)
-    return "" if latest is None else one_line(latest.manager, _MAX_WRITER)
+    return "" if latest is None else one_line(latest.manager, _MAX_WRITER_LENGTH)

@@ -25,7 +25,7 @@ from flamectl_operator.reconcile.refusals.remedies import (
     remedy,
 )
 from flamectl_operator.runtime.outcome import Outcome, blocked
-from flamectl_operator.runtime.text import LONGEST_MESSAGE, one_line
+from flamectl_operator.runtime.text import MAX_MESSAGE_LENGTH, one_line
 
 #: Errors that do not go away by themselves.
 REFUSALS = (ForbiddenError, InvalidError, BadRequestError)
@@ -75,7 +75,7 @@ class RefusedError(Exception):
         reason = _reason(error, words)
         # The advice stays whole if it can, because it says what to do. It may name each of many containers and resources.
         advice = one_line(remedy(reason, words, template), LONGEST_ADVICE)
-        room = LONGEST_MESSAGE - len(advice) - len(" ()")
+        room = MAX_MESSAGE_LENGTH - len(advice) - len(" ()")
         words = _POINTER.sub(_dotted, _BEFORE_CAUSE.sub("", words)) if reason == ADMISSION_DENIED else words
         cause = _CLIENT.sub(r"spec.networkPolicy.clients\1", _BINDING.sub(r"\1", _sorted(words)))
         # Among the metadata of another object only the common ones come from an author.

@@ -22,7 +22,7 @@ _QUANTITIES = frozenset({"sizeLimit", "divisor"})
 #: The names that Go has for the types of JSON.
 _TYPES: dict[type, str] = {str: "string", int: "number", float: "number", bool: "bool", dict: "object", list: "array"}
 #: The most fields that a message names.
-_NAMED = 2
+_MAX_NAMED = 2
 
 
 def undecodable_fields(words: str, template: ComponentTemplate) -> str:
@@ -33,7 +33,7 @@ def undecodable_fields(words: str, template: ComponentTemplate) -> str:
         paths = _invalid_quantities(template.asked)
     else:
         return ""
-    return " and ".join(f"{template.field}.podTemplate.spec{path}" for path in list(paths)[:_NAMED])
+    return " and ".join(f"{template.field}.podTemplate.spec{path}" for path in list(paths)[:_MAX_NAMED])
 
 
 def _of_type(value: Any, names: list[str], kind: str) -> Iterator[str]:

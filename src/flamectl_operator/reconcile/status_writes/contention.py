@@ -19,7 +19,7 @@ from flamectl_operator.runtime.doubling import doubled
 FIRST_REPEAT = 1.0
 LAST_REPEAT = 600.0
 #: How many statuses are remembered. A pass writes two at most, and a status may waver between a few.
-REMEMBERED = 8
+MAX_REMEMBERED = 8
 
 
 @dataclass(frozen=True)
@@ -59,7 +59,7 @@ class StatusContention:
         again = self.overwritten(before) and written in self.ours
         return StatusContention(
             stored=stored,
-            ours=(*(each for each in self.ours if each != written), written)[-REMEMBERED:],
+            ours=(*(each for each in self.ours if each != written), written)[-MAX_REMEMBERED:],
             repeats=self.repeats + 1 if again else 0,
             wrote_at=now,
         )

@@ -67,11 +67,11 @@ MAX_ASKS_COST = 2 * 1024
 #: Bytes that each value takes besides its JSON, about: a key, a place in a list or a dictionary.
 ENTRY_COST = 64
 #: Bytes of a character in a text with characters beyond ASCII, at most.
-_WIDE = 4
+_MAX_BYTES_OF_CHARACTER = 4
 #: Labels and annotations that decisions read. Their values are short.
 _LABELS = frozenset({CLUSTER_LABEL, *OWN_LABELS})
 _ANNOTATIONS = frozenset(each for name, each in vars(constants).items() if name.endswith("_ANNOTATION"))
-_LONGEST_VALUE = 320
+_MAX_VALUE_LENGTH = 320
 #: Finalizers of a larger object, for a message.
 MAX_FINALIZERS = 4
 #: Characters of a text and entries of a list in a status or a spec that is cut: the first try, and the second one.
@@ -109,7 +109,7 @@ _BUDGETS = {"spec": MAX_SPEC_COST, "status": MAX_STATUS_COST}
 def cost(part: Any) -> int:
     """Return about how many bytes of memory a part of an object takes, rather more than less."""
     encoded = _ENCODER.encode(part)
-    return len(encoded) * (1 if encoded.isascii() else _WIDE) + ENTRY_COST * encoded.count(b",")
+    return len(encoded) * (1 if encoded.isascii() else _MAX_BYTES_OF_CHARACTER) + ENTRY_COST * encoded.count(b",")
 
 
 def bounded(obj: T) -> T:
@@ -178,7 +178,7 @@ def bounded_service(obj: ServiceView) -> ServiceView:
         ports=spec.ports[:MAX_ENTRIES],
         external_ips=spec.external_ips[:1],
         load_balancer_source_ranges=spec.load_balancer_source_ranges[:1],
-        load_balancer_ip=spec.load_balancer_ip[:_LONGEST_VALUE],
+        load_balancer_ip=spec.load_balancer_ip[:_MAX_VALUE_LENGTH],
     )
     obj = bounded(obj if shorter == spec else replace(obj, spec=shorter))
     if not _is_child(obj):
@@ -248,7 +248,7 @@ def _bounded_metadata(meta: ObjectMeta, labels: int, annotations: int) -> Object
 def _short(texts: dict[str, str] | None, keys: Iterable[str]) -> dict[str, str]:
     """Return the entries with these keys whose values are short, and `REDUCED`."""
     found = {key: (texts or {}).get(key, "") for key in sorted(keys) if key in (texts or {})}
-    return {key: value for key, value in found.items() if len(value) <= _LONGEST_VALUE} | {REDUCED: ""}
+    return {key: value for key, value in found.items() if len(value) <= _MAX_VALUE_LENGTH} | {REDUCED: ""}
 
 
 def _latest(meta: ObjectMeta) -> tuple[Any, ...]:

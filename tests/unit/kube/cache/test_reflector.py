@@ -17,7 +17,7 @@ from flamectl_operator.kube.cache.reflector import (
     MIN_LIST_INTERVAL,
     READ_TIMEOUT,
     SLOW_RETRY,
-    STEADY,
+    STEADY_SECONDS,
     Reflector,
     SetBackError,
 )
@@ -386,7 +386,7 @@ async def test_another_error_is_logged_as_well(scene: Scene, log: Log) -> None:
 
 
 @pytest.mark.parametrize(
-    ("last", "lasted"), [(bookmark(120), 0), (STEADY, STEADY)], ids=["a success", "a long quiet watch"]
+    ("last", "lasted"), [(bookmark(120), 0), (STEADY_SECONDS, STEADY_SECONDS)], ids=["a success", "a long quiet watch"]
 )
 async def test_pauses_are_short_again_after_a_watch_that_worked(scene: Scene, last: Any, lasted: float) -> None:
     scene.client.watches = [[FAILED] for _ in range(10)]
@@ -435,13 +435,13 @@ async def test_pauses_grow_while_lists_take_long_to_fail(scene: Scene, mocker: M
 
     async def list_page(*_: Any, **__: Any) -> Page[PodView]:
         begun.append(asyncio.get_running_loop().time())
-        await asyncio.sleep(STEADY * 4)
+        await asyncio.sleep(STEADY_SECONDS * 4)
         raise ServerError(504, "Timeout", "took too long")
 
     mocker.patch.object(scene.client, "list_page", list_page)
     async with scene.running():
         await asyncio.sleep(600)
-    pauses = [later - earlier - STEADY * 4 for earlier, later in pairwise(begun)]
+    pauses = [later - earlier - STEADY_SECONDS * 4 for earlier, later in pairwise(begun)]
     assert all(30 <= pause <= 45 for pause in pauses[6:])
 
 

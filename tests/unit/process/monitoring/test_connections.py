@@ -153,7 +153,7 @@ async def test_new_connection_of_the_node_is_answered_while_others_hold_all_conn
 async def test_address_that_connects_most_often_is_refused_in_a_flood_and_another_is_not(
     connect: Clients, limit: Limits
 ) -> None:
-    limit(MAX_RATE=4, CALM=1)
+    limit(MAX_RATE=4, MAX_CALM_TRIES=1)
     flood = [await connect(OTHER) for _ in range(30)]
     assert await flood[-1].closed()
     assert await (await connect(NODE)).ask() == b"HTTP/1.1 200 OK"
@@ -186,7 +186,7 @@ async def test_kernel_refuses_the_address_of_a_flood_for_a_while_and_not_the_nod
 
 
 async def test_address_that_connected_too_often_is_answered_after_it_was_quiet(connect: Clients, limit: Limits) -> None:
-    limit(MAX_RATE=4, CALM=1, HEAD_TIMEOUT=3.0)
+    limit(MAX_RATE=4, MAX_CALM_TRIES=1, HEAD_TIMEOUT=3.0)
     for _ in range(30):
         await connect(OTHER)
     assert await (await connect(NODE)).closed()  # after three seconds, in which the other one is quiet

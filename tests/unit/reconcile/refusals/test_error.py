@@ -8,7 +8,7 @@ import pytest
 
 from flamectl_operator.kube.errors import ApiError, BadRequestError, ForbiddenError, InvalidError
 from flamectl_operator.reconcile.refusals.error import RefusedError
-from flamectl_operator.runtime.text import LONGEST_MESSAGE
+from flamectl_operator.runtime.text import MAX_MESSAGE_LENGTH
 from tests.unit.builders import desired, executor_template, replicas, session_template
 from tests.unit.subreconcilers.harness import StepHarness
 
@@ -140,7 +140,7 @@ def test_advice_about_many_containers_leaves_room_for_the_cause() -> None:
 
     assert "failed quota: team: must specify" in refusal
     assert "(set spec.sessionManager.podTemplate.spec.containers[name=log-forwarder].resources.limits.cpu, " in refusal
-    assert len(refusal) <= LONGEST_MESSAGE
+    assert len(refusal) <= MAX_MESSAGE_LENGTH
 
 
 @pytest.mark.parametrize(
@@ -402,7 +402,7 @@ def _limit_range_remedy(fields: str) -> str:
 def test_remedy_stays_whole_when_the_server_says_much() -> None:
     refusal = RefusedError.of(_forbidden(f'pods "x" is forbidden: violates PodSecurity "a": {"words " * 200}'))
 
-    assert len(str(refusal)) <= LONGEST_MESSAGE
+    assert len(str(refusal)) <= MAX_MESSAGE_LENGTH
     assert str(refusal).endswith("words... (set podTemplate.spec.securityContext, or lower the level of the namespace)")
 
 

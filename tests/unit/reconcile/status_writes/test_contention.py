@@ -7,7 +7,7 @@ from typing import Any
 from flamectl_operator.reconcile.status_writes.contention import (
     FIRST_REPEAT,
     LAST_REPEAT,
-    REMEMBERED,
+    MAX_REMEMBERED,
     StatusContention,
     fingerprint,
 )
@@ -86,4 +86,4 @@ def test_number_of_remembered_statuses_is_limited() -> None:
     for number in range(100):
         status = {"message": str(number)}
         contention = contention.wrote(status, {"message": f"not {number}"}, status, 0.0)
-    assert len(contention.ours) == REMEMBERED
+    assert len(contention.ours) == MAX_REMEMBERED
