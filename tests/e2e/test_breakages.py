@@ -150,6 +150,17 @@ def _foreign_service(world: E2ENamespace) -> None:
     world.apply(service, flame_cluster(replicas=1))
 
 
+def _executor_left_over(world: E2ENamespace) -> None:
+    world.apply(flame_cluster(replicas=1))
+    world.wait_running(executors=1)
+    world.kubectl("delete", "flamecluster", "my-flame", "--cascade=orphan")
+    for kind in ("configmap", "service", "pod"):
+        names = [each["metadata"]["name"] for each in world.all(kind)]
+        for name in (name for name in names if name.startswith("my-flame") and "executor" not in name):
+            world.delete_without_waiting(kind, name)
+    world.apply(flame_cluster(replicas=1))
+
+
 def _session_manager_deleted(world: E2ENamespace) -> None:
     world.apply(flame_cluster(replicas=1))
     world.wait_running(executors=1)
@@ -211,6 +222,7 @@ BREAKAGES: dict[str, Callable[[E2ENamespace], None]] = {
     "Pod Security level `restricted`": _pod_security,
     "misspelt field in a podTemplate": _typo_in_template,
     "foreign Service has the name": _foreign_service,
+    "executor left over": _executor_left_over,
     "session manager deleted": _session_manager_deleted,
     "misnamed container": _misnamed_container,
     "ConfigMap edited": _config_map_edited,

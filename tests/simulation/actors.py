@@ -6,6 +6,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from flamectl_operator.api.constants import (
+    APP_LABEL,
     DRAINING_ANNOTATION,
     DRAINING_SINCE_ANNOTATION,
     FIRST_CONTAINER_ANNOTATION,
@@ -43,6 +44,7 @@ from tests.simulation.objects import (
     executor_number,
     former,
     key_of,
+    labels_of,
     merge_patch,
     name_of,
     terminating,
@@ -373,14 +375,15 @@ class Actors:
     def remove_foreign(self, name: str = "") -> None:
         """Clear what stands in the way of one FlameCluster, or of all.
 
-        Few executors without an owner stand in nobody's way, and neither does the Lease of the election.
+        Few executors without an owner stand in nobody's way, unless they have the labels of an executor, which the status tells.
+        The Lease of the election does not either.
         """
         executors = [pod for pod in self._server.all(PODS) if _is_executor(pod)]
         few = sum(not pod["metadata"].get("ownerReferences") for pod in executors) <= MAX_DETACHED
         for resource in (PODS, SERVICES, CONFIG_MAPS, NETWORK_POLICIES, LEASES):
             for obj in self._server.all(resource):
                 whose = annotations_of(obj).get(_FOREIGN)
-                nobodys = (few and _is_executor(obj)) or name_of(obj) == ELECTION
+                nobodys = (few and _is_executor(obj) and not _has_labels(obj)) or name_of(obj) == ELECTION
                 orphan = not obj["metadata"].get("ownerReferences") and not nobodys
                 if (whose is not None and name in {"", whose}) or (not name and orphan):
                     # In the end by force: its node may be one that never comes back.
@@ -705,6 +708,10 @@ class Actors:
     @staticmethod
     def _pick(objects: list[Obj], pick: int) -> Obj | None:
         return objects[pick % len(objects)] if objects else None
+
+
+def _has_labels(executor: Obj) -> bool:
+    return {APP_LABEL, CLUSTER_LABEL} <= labels_of(executor).keys()
 
 
 def _is_executor(obj: Obj) -> bool:

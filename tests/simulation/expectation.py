@@ -277,14 +277,15 @@ def _executor_pods(world: World, cluster: Obj, want: Wanted, manager: Obj) -> It
         annotations_of(pod).get(REVISION_ANNOTATION) != want.desired.group.template.revision for pod in executors
     )
     if count == want.replicas and not stale:
-        yield from _healthy(cluster)
+        yield from _healthy(cluster, ending=any(terminating(pod) for pod in _executors(world, cluster)))
 
 
-def _healthy(cluster: Obj) -> Iterator[str]:
+def _healthy(cluster: Obj, *, ending: bool) -> Iterator[str]:
     status = cluster["status"]
     if status.get("state") != "Running":
         yield f"state {status.get('state')}"
-    if status.get("message") != "All components healthy":
+    said, _, more = str(status.get("message")).partition("; ")
+    if said != "All components healthy" or (more and not (ending and "should have ended by" in more)):
         yield f"message {status.get('message')!r}"
     if condition(cluster, "Ready").get("status") != "True":
         yield "condition Ready does not hold"

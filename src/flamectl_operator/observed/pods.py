@@ -251,7 +251,10 @@ def not_reporting(pod: PodView) -> PodProblem | None:
     if since is None:
         return None
     return PodProblem(
-        NODE_NOT_REPORTING, f"it has not reported since {date_and_time(since)}", f'node "{pod.spec.node_name}"'
+        NODE_NOT_REPORTING,
+        f"it has not reported since {date_and_time(since)}",
+        f'node "{pod.spec.node_name}"',
+        remedy="if it is gone for good, delete its Node object",
     )
 
 

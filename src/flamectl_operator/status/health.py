@@ -60,13 +60,20 @@ def compute_health(
     notices: Sequence[FailureSummary | Notice] = (),
     *,
     outcomes: Sequence[Outcome] = (),
+    late: str = "",
 ) -> Health:
-    """Compute the health of a FlameCluster with a valid spec."""
+    """Compute the health of a FlameCluster with a valid spec.
+
+    Args:
+        late: The executors that should have ended, of which the status tells whatever the health is.
+    """
     health = (
         _suspended(observed, effective.idleness, outcomes)
         if effective.suspended
         else _unsuspended(observed, effective, needs, problems, notices, outcomes)
     )
+    if late:
+        health = replace(health, message=shortened(joined([health.message, late])))
     if effective.desired.spec.paused:
         return replace(health, message=shortened(f"Paused, the operator changes nothing; {health.message}"))
     return health

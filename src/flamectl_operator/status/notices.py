@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
-from flamectl_operator.api.constants import APP_LABEL, OBJECT_CACHE, SESSION_MANAGER
+from flamectl_operator.api.constants import APP_LABEL, EXECUTOR_MANAGER, OBJECT_CACHE, SESSION_MANAGER
 from flamectl_operator.api.flamecluster import FlameClusterSpec
 from flamectl_operator.api.status import Condition, ConditionType
 from flamectl_operator.desired import names
@@ -23,6 +23,10 @@ from flamectl_operator.status.reason import FOREIGN_PODS, SESSION_MANAGER_NOT_RE
 SILENT_AFTER_SECONDS = 60.0
 #: The same for a session manager that has never answered: perhaps this operator is not meant to reach it.
 FIRST_ANSWER_TIMEOUT_SECONDS = 300.0
+#: What a foreign Pod does that a Service finds.
+_OF_SERVICE = (
+    'has the labels by which Service "{}" finds its Pods, and no name that the operator gives, so clients may reach it'
+)
 _AT_ONCE = datetime.min.replace(tzinfo=UTC)
 
 
@@ -56,27 +60,28 @@ def paused_sessions(observed: ObservedCluster) -> Notice | None:
 
 
 def foreign_pod(observed: ObservedCluster) -> Notice | None:
-    """Return the notice about the first Pod that a Service finds beside those of the operator, such as a copy of one of them."""
+    """Return the notice about the first Pod with the labels of a component that is none of the operator's.
+
+    Such as a copy of a Pod, or an executor of an earlier FlameCluster that lost its owner by `kubectl delete --cascade=orphan` or
+    came from a backup.
+    """
     owner = observed.owner
-    services = {
-        SESSION_MANAGER: names.session_manager(owner.name),
-        OBJECT_CACHE: names.object_cache(owner.name),
+    effects = {
+        SESSION_MANAGER: _OF_SERVICE.format(names.session_manager(owner.name)),
+        OBJECT_CACHE: _OF_SERVICE.format(names.object_cache(owner.name)),
+        EXECUTOR_MANAGER: "has the labels of an executor, and is none of the operator's, so it may take work",
     }
     # Of a Pod with a name that the operator gives, another message tells whose it is.
     others = [
         pod
         for pod in observed.other_pods
-        if pod.name != services[SESSION_MANAGER] and names.object_cache_ordinal(owner.name, pod.name) is None
+        if pod.name != names.session_manager(owner.name) and names.object_cache_ordinal(owner.name, pod.name) is None
     ]
-    for component, service in services.items():
+    for component, effect in effects.items():
         for pod in others:
             runs = not pod.terminating and pod.status.phase not in TERMINAL_PHASES
             if runs and owner.selector(component).items() <= pod.labels.items():
-                return Notice(
-                    FOREIGN_PODS,
-                    f'Pod "{pod.name}" has the labels by which Service "{service}" finds its Pods, and no name that the operator'
-                    f" gives, so clients may reach it (take off its label {APP_LABEL}, or delete it)",
-                )
+                return Notice(FOREIGN_PODS, f'Pod "{pod.name}" {effect} (take off its label {APP_LABEL}, or delete it)')
     return None
 
 

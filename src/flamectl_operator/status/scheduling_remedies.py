@@ -29,6 +29,11 @@ _OF_NODES = (
     "ToBeDeletedByClusterAutoscaler",
     "karpenter.sh/",
 )
+#: The same of drivers, network plugins and node pools, for a node that begins or ends, such as
+#: `startup-taint.cluster-autoscaler.kubernetes.io/x` and `ebs.csi.aws.com/agent-not-ready`.
+_OF_BEGIN_OR_END = re.compile(
+    r"not-?ready|uninitialized|startup|ignore-taint|terminati|maintenance|drain", re.IGNORECASE
+)
 #: The most claims that a message names.
 _MAX_NAMED_CLAIMS = 2
 _MISSING_CLAIM = re.compile(r'persistentvolumeclaim "([^"]+)" not found')
@@ -65,8 +70,9 @@ _OTHERS = (
     ("allocate all claims|cannot fit resource|extended resource claim", "{devices}"),
     ("resourceclaim", "change {template}.resourceClaims, or see kubectl describe resourceclaims"),
     ("device class", "create the DeviceClass, or correct the request of {template}.resourceClaims"),
-    ('plugin "VolumeBinding"', "see kubectl describe pvc{claims}"),
-    ('plugin "DynamicResources"', "see kubectl describe resourceclaims"),
+    ('"VolumeBinding"|VolumeBindingMode not set', "see kubectl describe pvc{claims}"),
+    ("no available disk", "add a node, because another Pod on this one has the disk, see kubectl describe pvc{claims}"),
+    ('"DynamicResources"|pod level (?:limit|request)|mapped device', "see kubectl describe resourceclaims"),
     ("pod is not owner", "delete that claim, or rename the volume in {template}.volumes"),
     ("Too many pods", "add a node"),
     ("no nodes available", "add a node"),
@@ -126,9 +132,8 @@ def _remedies(words: str, template: ComponentTemplate, pod: str, found: PodSpec)
     if _OF_POD in words:
         yield from _added_selection(spec, found)
         yield from _selection(spec, place)
-    if "topology spread constraints" in words and (spread := entries(spec, "topologySpreadConstraints")):
-        keys = ", ".join(dict.fromkeys(str(each.get("topologyKey")) for each in spread))
-        yield f"it asks for topologySpreadConstraints by {keys}: change {place}.topologySpreadConstraints"
+    if "topology spread constraints" in words:
+        yield _spread(spec, place)
     claims = [pod] if template.claim_volume or pod in template.claim_names else []
     # Kubernetes makes a claim of this name for such a volume.
     made = [f"{pod}-{each.get('name')}" for each in entries(spec, "volumes") if "ephemeral" in each]
@@ -197,6 +202,13 @@ def _selection(spec: dict[str, Any], place: str) -> Iterator[str]:
         yield f"it asks for node affinity {terms}: change {place}.affinity, or label a node"
 
 
+def _spread(spec: dict[str, Any], place: str) -> str:
+    asked_for = entries(spec, "topologySpreadConstraints")
+    if keys := ", ".join(dict.fromkeys(str(each.get("topologyKey")) for each in asked_for)):
+        return f"it asks for topologySpreadConstraints by {keys}: change {place}.topologySpreadConstraints"
+    return "a webhook or the scheduler's configuration asks to spread it: change it there, or add a node"
+
+
 def _host_port(spec: dict[str, Any], place: str) -> str:
     for kind in ("containers", "initContainers"):
         for each in entries(spec, kind):
@@ -207,8 +219,11 @@ def _host_port(spec: dict[str, Any], place: str) -> str:
 
 def _taint(words: str, place: str) -> str:
     """Return what to do about taints. Kubernetes and autoscalers set some on nodes in trouble, and on nodes that begin or end."""
-    if found := [key for key in dict.fromkeys(_TAINT.findall(words)) if key.startswith(_OF_NODES)]:
+    keys = list(dict.fromkeys(_TAINT.findall(words)))
+    if found := [key for key in keys if key.startswith(_OF_NODES) or _OF_BEGIN_OR_END.search(key)]:
         return f"see by kubectl describe node why nodes have the taint {' and '.join(found[:2])}, or add a node"
+    if not keys:  # since Kubernetes 1.35
+        return f"see by kubectl describe node which taint, then add a toleration to {place}.tolerations, or a node without it"
     return f"add a toleration to {place}.tolerations, or a node without the taint"
 
 

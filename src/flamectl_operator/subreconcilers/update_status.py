@@ -12,6 +12,7 @@ from flamectl_operator.runtime.outcome import DONE, Outcome, combine, wait_until
 from flamectl_operator.status.compute import compute_status
 from flamectl_operator.status.durable_fields import durable_fields, required_durable_fields
 from flamectl_operator.status.health import present_state
+from flamectl_operator.status.late_ends import next_late_end
 from flamectl_operator.status.notices import silence
 from flamectl_operator.status.pod_problems import patience_ends
 from flamectl_operator.status.recent_failures import failures_end, recent_failures
@@ -75,9 +76,11 @@ def _next_pass_without_event(pass_: Pass, observed: ObservedCluster, status: Fla
     unheard = None if spec is None else silence(status.conditions, spec)
     pods_take_long_at = None if spec is None or spec.suspended else patience_ends(observed, now)
     silence_reported_at = None if unheard is None or unheard.due <= now else unheard.due
+    late_at = None if spec is None else next_late_end(observed, now)
     failures_over_at = None if spec is None else failures_end(status.recent_failures, spec.settings)
     retried_or_reset_at = pass_.plan.next_without_event if pass_.may_act else None
-    waits = [wait_until("PodsStarting", at, now) for at in (pods_take_long_at, silence_reported_at) if at is not None]
+    told_at = (pods_take_long_at, silence_reported_at, late_at)
+    waits = [wait_until("PodsStarting", at, now) for at in told_at if at is not None]
     waits += [wait_until("Stable", at, now) for at in (failures_over_at, retried_or_reset_at) if at is not None]
     waits += [replace(each, message="", attention=False) for each in pass_.io.repairs.contentions()]
     errors = pass_.report.errors

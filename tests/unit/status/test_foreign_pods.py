@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from tests.unit.builders import cached
-from tests.unit.subreconcilers.harness import SM_NAME, StepHarness, cache_name, converged
+from tests.unit.builders import cached, replicas
+from tests.unit.subreconcilers.harness import SM_NAME, StepHarness, cache_name, converged, executor_name
 
 
 def _copy(world: StepHarness, of: str, **metadata: Any) -> None:
@@ -33,5 +33,25 @@ async def test_copy_of_a_pod_that_a_service_finds_is_told_until_it_has_other_lab
     assert world.deleted == []
 
     _copy(world, of, labels={"flame.xflops.io/cluster": "my-flame"})
+    await world.converge()
+    assert world.status.reason == "Healthy"
+
+
+@pytest.mark.parametrize("name", ["copy", executor_name(0)], ids=["a copy", "of an earlier FlameCluster"])
+async def test_executor_that_is_none_of_the_operators_is_told_until_it_is_gone(name: str) -> None:
+    """As after `kubectl delete --cascade=orphan`, or from a backup: it registers with Flame and takes work."""
+    world = await converged(replicas(1))
+    pod = world.pod(executor_name(0))
+    orphan = {**pod["metadata"], "name": name, "uid": "orphan", "ownerReferences": []}
+    world.api.put("pods", {**pod, "metadata": orphan})
+
+    await world.converge()
+
+    status, reason, message = world.condition("Degraded")
+    assert (status, reason) == ("True", "ForeignPods")
+    assert message.startswith(f'Pod "{name}" has the labels of an executor, and is none of the operator\'s')
+    assert name not in world.deleted
+
+    world.api.remove("pods", name)
     await world.converge()
     assert world.status.reason == "Healthy"

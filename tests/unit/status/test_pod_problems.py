@@ -338,7 +338,7 @@ def test_group_of_failed_executors_stays_degraded_while_they_restart() -> None:
 # --- A node that does not report ---------------------------------------------------------------------------------------
 
 SILENT = [condition("Ready", "False", since=ago(70)), condition("ContainersReady", "True", since=ago(900))]
-SINCE = "it has not reported since 2025-06-01 11:58:50 UTC"
+SINCE = "it has not reported since 2025-06-01 11:58:50 UTC (if it is gone for good, delete its Node object)"
 
 
 @pytest.mark.parametrize(

@@ -88,6 +88,39 @@ def _pod(resources: dict[str, Any] | None = None, **pod_spec: Any) -> dict[str, 
             _pod(),
             "see by kubectl describe node why nodes have the taint node.kubernetes.io/not-ready, or add a node",
         ),
+        *(
+            (
+                f"0/3 nodes are available: 3 node(s) had untolerated taint {{{key}: }}.",
+                _pod(),
+                f"see by kubectl describe node why nodes have the taint {key}, or add a node",
+            )
+            for key in (
+                "startup-taint.cluster-autoscaler.kubernetes.io/driver",
+                "ebs.csi.aws.com/agent-not-ready",
+                "cloud.google.com/impending-node-termination",
+                "cni.istio.io/not-ready",
+            )
+        ),
+        (
+            "0/3 nodes are available: 3 node(s) had untolerated taint(s).",
+            _pod(),
+            f"see by kubectl describe node which taint, then add a toleration to {TEMPLATE}.tolerations, or a node without it",
+        ),
+        (
+            "0/3 nodes are available: 3 node(s) didn't match pod topology spread constraints.",
+            _pod(),
+            "a webhook or the scheduler's configuration asks to spread it: change it there, or add a node",
+        ),
+        (
+            'running "DynamicResources" filter plugin for pod "x": request "gpu": selector #0: runtime error: no such key: a',
+            _pod(),
+            "see kubectl describe resourceclaims",
+        ),
+        (
+            'VolumeBindingMode not set for StorageClass "fast"',
+            _pod(volumes=[{"name": "d", "persistentVolumeClaim": {"claimName": "data"}}]),
+            "see kubectl describe pvc data",
+        ),
         (
             "0/3 nodes are available: 3 node(s) had volume node affinity conflict.",
             _pod(nodeSelector={"disk": "fast"}),

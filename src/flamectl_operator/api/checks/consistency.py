@@ -46,6 +46,7 @@ def warnings(spec: FlameClusterSpec) -> Iterator[Problem]:
     yield from _versions(spec)
     yield from _memory(spec)
     yield from _without_unit(spec)
+    yield from _lost_nodes(spec)
     yield from _shared_claim(spec)
     yield from _without_effect(spec)
     yield from _without_answers(spec)
@@ -140,6 +141,25 @@ def _without_unit(spec: FlameClusterSpec) -> Iterator[Problem]:
     for path, size in sizes.items():
         if (amount := quantity_or_none(size)) is not None and 0 < amount < _MI:
             yield Problem(path, f"is {float(amount):.9g} bytes: write Mi or Gi after the number")
+
+
+def _lost_nodes(spec: FlameClusterSpec) -> Iterator[Problem]:
+    """Name tolerations of every taint, which are mostly meant for nodes that one has to ask for."""
+    parts = (
+        ("sessionManager", spec.session_manager),
+        ("executorManager", spec.executor_manager),
+        ("objectCache", spec.object_cache),
+    )
+    for component, part in parts:
+        listed = pod_spec(part.pod_template).get("tolerations")
+        for index, each in enumerate(listed if isinstance(listed, list) else ()):
+            of_each = isinstance(each, dict) and each.get("operator") == "Exists" and not each.get("key")
+            if of_each and each.get("effect") in (None, "", "NoExecute") and each.get("tolerationSeconds") is None:
+                yield Problem(
+                    f"spec.{component}.podTemplate.spec.tolerations[{index}]",
+                    "tolerates that a node is lost, so Kubernetes never deletes a Pod of a lost node, and the operator does not "
+                    "replace it (set effect: NoSchedule, or the key of the taint that is meant)",
+                )
 
 
 def _shared_claim(spec: FlameClusterSpec) -> Iterator[Problem]:

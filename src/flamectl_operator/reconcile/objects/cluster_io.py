@@ -133,7 +133,7 @@ class ClusterIO(ClusterReads):
         except KubernetesError as error:
             self.repairs.failed(resource, name)
             if isinstance(error, REFUSALS):
-                raise RefusedError.of(error) from error
+                raise RefusedError.of_change(error, f'{resource.kind} "{name}"') from error
             if resource is PODS and error.outcome_unknown:
                 # The Pod may be marked by now, and the next pass must not choose another one in its place.
                 self._unknown_writes.add(name)
@@ -268,7 +268,7 @@ class ClusterIO(ClusterReads):
         if not isinstance(error, ConflictError | NotFoundError):
             self.repairs.failed(resource, child.name)
         if isinstance(error, REFUSALS):
-            raise RefusedError.of(error) from error
+            raise RefusedError.of_change(error, f'{resource.kind} "{child.name}"', deletion=True) from error
         if isinstance(error, ConflictError):
             WRITES.get().conflicts += 1
             if isinstance(error, NotSentError):

@@ -25,13 +25,14 @@ from flamectl_operator.reconcile.refusals.remedies import (
     remedy,
 )
 from flamectl_operator.runtime.outcome import Outcome, blocked
-from flamectl_operator.runtime.text import MAX_MESSAGE_LENGTH, one_line
+from flamectl_operator.runtime.text import MAX_MESSAGE_LENGTH, one_line, shortened
 
 #: Errors that do not go away by themselves.
 REFUSALS = (ForbiddenError, InvalidError, BadRequestError)
 
 #: The words before the cause, which the component in front of the message tells already.
 _PREAMBLE = re.compile(r"^pods \"[^\"]*\" is forbidden: ")
+_ANY_PREAMBLE = re.compile(r"^[\w.]+ \"[^\"]*\" is forbidden: ")
 #: The binding of a policy, which says nothing more.
 _BINDING = re.compile(r"(AdmissionPolicy '[^']*') with binding '[^']*'")
 #: The words of Kyverno and GKE before the cause, which would take its room.
@@ -66,7 +67,7 @@ class RefusedError(Exception):
 
     @classmethod
     def of(cls, error: ApiError, template: ComponentTemplate | None = None) -> RefusedError:
-        """Return the refusal for an error of the API server.
+        """Return the refusal to create an object, or to read or write another one, for an error of the API server.
 
         Args:
             template: The template of the Pod that is refused; None for another object.
@@ -81,6 +82,23 @@ class RefusedError(Exception):
         # Among the metadata of another object only the common ones come from an author.
         cause = template.explain(_PREAMBLE.sub("", cause)) if template is not None else authored_metadata(cause)
         return cls(reason, f"{one_line(cause, room)} ({advice})")
+
+    @classmethod
+    def of_change(cls, error: ApiError, what: str, *, deletion: bool = False) -> RefusedError:
+        """Return the refusal to change or delete an object, which the words of a webhook or a policy do not tell.
+
+        Args:
+            what: The kind and the name of the object.
+        """
+        refusal = cls.of(error)
+        if refusal.reason != ADMISSION_DENIED:
+            return refusal
+        words = (
+            f"the {'deletion' if deletion else 'change'} of {what} is refused: {_ANY_PREAMBLE.sub('', str(refusal))}"
+        )
+        if deletion:
+            words = f"{words.rpartition(' (')[0]} (let the operator delete it there)"
+        return cls(ADMISSION_DENIED, shortened(words))
 
     @property
     def outcome(self) -> Outcome:

@@ -37,6 +37,14 @@ _NO_ADDRESS = "an administrator widens the range of addresses of Services, or ot
 _KIND = re.compile(r"^([\w.]+) \"[^\"]*\" is forbidden: ")
 #: The API server's configuration demands a quota of these scopes, or for these resources, and the namespace has none.
 NO_QUOTA = re.compile(r"insufficient quota to (?:match these scopes|consume)")
+#: What Pod Security forbids that is no field of a security context, and words of what is one.
+_NO_CONTEXT = ("host namespaces", "hostPath volumes", "hostPort", "restricted volume types", "probe or lifecycle host")
+_CONTEXT = re.compile(
+    r"allowPrivilegeEscalation|capabilities|hostProcess|privileged|procMount|runAs|seLinux|seccomp|sysctl"
+)
+#: Containers in the words of Pod Security.
+_OF_CONTAINERS = re.compile(r'\bcontainers? ("[^"]*"(?:, "[^"]*")*)')
+_QUOTED = re.compile(r'"([^"]*)"')
 #: The words of admission plugins of Kubernetes and OpenShift about a field of a Pod, each with the remedy.
 _PLUGINS = (
     (
@@ -50,7 +58,13 @@ _PLUGINS = (
     ("Overhead", "take out {}.overhead, because the RuntimeClass sets it"),
     ("conflict: runtimeClass.scheduling", "change {}.nodeSelector or .runtimeClassName"),
     ("RuntimeClass ", "create it, or change {}.runtimeClassName"),
+    (
+        "is not allowed because service account",
+        "let the service account name that Secret, or change {}.serviceAccountName",
+    ),
     ("service account", "create it, or change {}.serviceAccountName"),
+    ("RequiredDuringScheduling has TopologyKey", "change {}.affinity, or ask the administrator"),
+    ("image policy webhook", "change the image, or ask the administrator of the image policy"),
     ("cannot be set for a windows pod", "take out {}.os, because Flame runs on Linux"),
     ("node label selector", "change {}.nodeSelector, or ask the administrator of the namespace"),
     ("pod tolerations", "change {}.tolerations, or ask the administrator of the namespace"),
@@ -66,13 +80,25 @@ def remedy(why: str, words: str, template: ComponentTemplate | None) -> str:
     if why == QUOTA_EXCEEDED:
         return _quota(words, template)
     if why == POD_SECURITY:
-        field = f"{template.field}.podTemplate" if template is not None else "podTemplate"
-        return f"set {field}.spec.securityContext, or lower the level of the namespace"
+        return f"{_pod_security(words, template)}, or lower the level of the namespace"
     if why == PERMISSION_DENIED:
         return "an administrator of the operator gives it the permissions of its version"
     if why == REJECTED:
         return _rejected(words, template)
     return limit_range_remedy(words, template) or _policy(words)
+
+
+def _pod_security(words: str, template: ComponentTemplate | None) -> str:
+    """Return what to do about a Pod that violates the level of its namespace, which forbids more than security contexts."""
+    said = words.partition("violates PodSecurity ")[2].partition(": ")[2]
+    named = [each for names in _OF_CONTAINERS.findall(said) for each in _QUOTED.findall(names)]
+    if template is not None and named and not template.container_names.intersection(named):
+        return f'a webhook added container "{named[0]}", so change it there'
+    place = f"{template.field}.podTemplate.spec" if template is not None else "podTemplate.spec"
+    found = [what for what in _NO_CONTEXT if re.search(rf"(?:^|, ){what} \(", said)]
+    if found and not _CONTEXT.search(said):
+        return f"take {' and '.join(found)} out of {place}"
+    return f"set {place}.securityContext{f', take {found[0]} out' if found else ''}"
 
 
 def _rejected(words: str, template: ComponentTemplate | None) -> str:

@@ -308,3 +308,26 @@ def test_a_bundle_lets_the_operator_ask_a_session_manager_with_tls(comment: str)
     secure = {"tls": {"secretName": "x", "caBundle": comment + AUTHORITY}, "idle": {"timeoutSeconds": 60}}
     assert _refused(secure) == {}
     assert "spec.idle" not in _warnings(secure)
+
+
+@pytest.mark.parametrize("component", ["sessionManager", "executorManager", "objectCache"])
+@pytest.mark.parametrize(
+    ("toleration", "warned"),
+    [
+        ({"operator": "Exists"}, True),
+        ({"operator": "Exists", "effect": "NoExecute"}, True),
+        ({"operator": "Exists", "effect": "NoSchedule"}, False),
+        ({"operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 60}, False),
+        ({"operator": "Exists", "key": "nvidia.com/gpu"}, False),
+        ({"key": "pool", "value": "gold"}, False),
+    ],
+)
+def test_toleration_of_a_lost_node_is_a_warning(component: str, toleration: dict[str, Any], *, warned: bool) -> None:
+    template = {"podTemplate": {"spec": {"tolerations": [{"key": "a"}, toleration]}}}
+    found = _warnings({component: template | ({"image": "any"} if component == "objectCache" else {})})
+
+    path = f"spec.{component}.podTemplate.spec.tolerations[1]"
+    assert (path in found) == warned
+    assert "Kubernetes never deletes a Pod of a lost node" in found.get(
+        path, "Kubernetes never deletes a Pod of a lost node"
+    )

@@ -181,6 +181,19 @@ LOG = {"name": "log", "image": "any", "resources": {"limits": {"memory": "5Gi"}}
          "change spec.executorManager.resources, or change the LimitRange"),
         ('pods "x" is forbidden: violates PodSecurity "restricted:latest": runAsNonRoot != true', "PodSecurity",
          "set spec.executorManager.podTemplate.spec.securityContext, or lower the level of the namespace"),
+        ('pods "x" is forbidden: violates PodSecurity "baseline:latest": hostPort (container "log" uses hostPort 80)',
+         "PodSecurity", f"take hostPort out of {TEMPLATE}, or lower the level of the namespace"),
+        (('pods "x" is forbidden: violates PodSecurity "restricted:v1.37": host namespaces (hostPID=true), '
+         'runAsUser=0 (pod must not set runAsUser=0)'),
+         "PodSecurity", f"set {TEMPLATE}.securityContext, take host namespaces out, or lower the level of the namespace"),
+        (('pods "x" is forbidden: violates PodSecurity "restricted:v1": non-default capabilities (container "istio-init" must '
+         'not include "NET_ADMIN" in securityContext.capabilities.add)'),
+         "PodSecurity", 'a webhook added container "istio-init", so change it there, or lower the level of the namespace'),
+        (('pods "x" is forbidden: volume with secret.secretName="s" is not allowed because service account b does not reference '
+         "that secret"), "AdmissionDenied",
+         f"let the service account name that Secret, or change {TEMPLATE}.serviceAccountName"),
+        ('pods "x" is forbidden: image policy webhook backend denied one or more images: not signed', "AdmissionDenied",
+         "change the image, or ask the administrator of the image policy"),
         ('pods "x" is forbidden: insufficient quota to match these scopes: [{PriorityClass In [high]}]', "QuotaExceeded",
          f"change {TEMPLATE}.priorityClassName, or an administrator adds a quota with these scopes"),
         ('pods "x" is forbidden: insufficient quota to consume: pods', "QuotaExceeded",
@@ -580,3 +593,34 @@ async def test_refusal_for_another_cause_is_told_anew(first: str, then: str) -> 
         world.clock.elapsed += 60
 
     assert then.split(": ", 1)[1] in world.condition("Degraded")[2]
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "pods \"x\" is forbidden: ValidatingAdmissionPolicy 'a' denied request: label",
+        'admission webhook "a" denied the request: label',
+    ],
+)
+@pytest.mark.parametrize(
+    ("deletion", "begin", "advice"),
+    [
+        (True, 'the deletion of Pod "x" is refused: ', "(let the operator delete it there)"),
+        (False, 'the change of Pod "x" is refused: ', "set the label in spec.commonLabels"),
+    ],
+)
+def test_refusal_of_a_change_or_a_deletion_says_so(words: str, begin: str, advice: str, *, deletion: bool) -> None:
+    """A policy and a webhook tell neither, and a webhook not even the object."""
+    refusal = RefusedError.of_change(_forbidden(words), 'Pod "x"', deletion=deletion)
+
+    assert refusal.reason == "AdmissionDenied"
+    assert str(refusal).startswith(begin + words.removeprefix('pods "x" is forbidden: '))
+    assert advice in str(refusal)
+    if deletion:
+        assert str(refusal).endswith(f"label {advice}")
+
+
+def test_missing_permission_to_delete_keeps_its_words() -> None:
+    words = 'pods "x" is forbidden: User "system:serviceaccount:a:b" cannot delete resource "pods"'
+
+    assert str(RefusedError.of_change(_forbidden(words), 'Pod "x"', deletion=True)).startswith(words)

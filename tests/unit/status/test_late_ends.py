@@ -1,0 +1,75 @@
+"""Executors that somebody keeps from ending: nobody waits for them, and they keep what they have."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+
+from flamectl_operator.api.status import FlameClusterStatus
+from flamectl_operator.kube.pod_views import PodView
+from flamectl_operator.observed.cluster import ObservedCluster
+from flamectl_operator.status.compute import StatusInput, compute_status
+from flamectl_operator.status.late_ends import LATE_SECONDS, next_late_end
+from tests.unit.builders import (
+    NOW,
+    ago,
+    effective,
+    executor_pod,
+    later,
+    observed,
+    replicas,
+    session_manager,
+    terminating,
+)
+
+WANTED = effective(replicas(1))
+KEPT = "my-flame-executor-manager-1"
+#: Times as messages have them.
+ENDED, HELD = "2025-06-01 11:58:00 UTC", "example.com/kept"
+
+
+def _seen(*ages: float, finalizers: tuple[str, ...] = ()) -> ObservedCluster:
+    """One executor that works, and others whose grace periods ended so many seconds ago."""
+    others: list[PodView] = []
+    for number, age in enumerate(ages, 1):
+        pod = terminating(executor_pod(number), ago(age))
+        others.append(
+            msgspec.structs.replace(pod, metadata=msgspec.structs.replace(pod.metadata, finalizers=finalizers))
+        )
+    return observed(session_manager(), executor_pod(0), *others, wanted=WANTED)
+
+
+def _status(seen: ObservedCluster) -> FlameClusterStatus:
+    return compute_status(StatusInput(FlameClusterStatus(), 1, seen, WANTED, next_id=9, outcomes=()), NOW)
+
+
+@pytest.mark.parametrize(
+    ("finalizers", "why"),
+    [
+        ((HELD,), f"(held by finalizer {HELD})"),
+        ((), f"(see kubectl describe node node-1, and kubectl describe pod {KEPT})"),
+    ],
+    ids=["finalizer", "node"],
+)
+def test_executor_that_should_have_ended_is_told_though_the_cluster_is_healthy(
+    finalizers: tuple[str, ...], why: str
+) -> None:
+    status = _status(_seen(120, finalizers=finalizers))
+
+    assert status.message == f"All components healthy; {KEPT} should have ended by {ENDED} {why}"
+    assert (status.state, status.reason) == ("Running", "Healthy")
+
+
+def test_several_are_told_by_the_first() -> None:
+    assert f"{KEPT} and 1 more should have ended by {ENDED}" in str(_status(_seen(120, 90)).message)
+
+
+def test_executor_that_ends_in_time_is_not_told() -> None:
+    seen = _seen(LATE_SECONDS - 20, -30)
+
+    assert _status(seen).message == "All components healthy"
+    assert next_late_end(seen, NOW) == later(20)
+
+
+def test_time_that_is_over_causes_no_pass() -> None:
+    assert next_late_end(_seen(120), NOW) is None
