@@ -19,6 +19,7 @@ def pod(
     terminating: bool = False,
     labels: dict[str, str] | None = None,
     namespace: str = "default",
+    generation: int = 0,
 ) -> PodView:
     """A Pod; its uid is `uid-<name>` if not given."""
     return PodView(
@@ -27,6 +28,7 @@ def pod(
             namespace=namespace,
             uid=uid or f"uid-{name}",
             resource_version=str(version),
+            generation=generation,
             deletion_timestamp=DELETED_AT if terminating else None,
             labels=labels,
         )

@@ -236,6 +236,22 @@ async def test_reverted_repair_is_reported_once() -> None:
     assert world.condition("Degraded")[:2] == ("True", "ChangesUndone")
 
 
+async def test_session_manager_that_changed_since_is_not_deleted_by_force() -> None:
+    """etcd was set back to a copy from before the deletion, and no watch tells."""
+    world = await converged()
+    world.hang(SM_NAME)
+    before = world.uid(SM_NAME)
+    await _step(world)
+    world.clock.elapsed = 70
+    metadata = world.api.present("pods", SM_NAME)["metadata"]
+    del metadata["deletionTimestamp"]
+    metadata["resourceVersion"] = str(int(metadata["resourceVersion"]) - 1)
+
+    await world.run_pass(stale=True)
+
+    assert world.uid(SM_NAME) == before
+
+
 @pytest.mark.parametrize("error", [broken, lost])
 async def test_failed_forced_deletion_is_retried(error: Failure) -> None:
     world = await converged()

@@ -4,7 +4,8 @@ A read shows etcd as it is after the request was sent, and each write gets a hig
 So an answer that is older than the cache was shows that etcd was set back to a copy, or that something else answered in place of
 the API server. So does an answer with an unknown object whose resourceVersion the watch has passed. The watches cannot show this:
 when other writes have used up the resourceVersions that were lost, a watch resumes as if nothing had happened, and the changes in
-between are never reported.
+between are never reported. Nor does the resourceVersion of an object show it that somebody has written since. But its generation
+never becomes lower, and a deletion is never taken back.
 """
 
 from __future__ import annotations
@@ -63,8 +64,20 @@ def outdated(known: Known[T], answer: T, *, created: bool = False) -> str:
     if created and known.obj is None:
         version, seen = version - 1, known.newest
     if version >= seen:
-        return ""
+        return cannot_follow(known.obj, answer)
     return f'"{answer.name}" has resourceVersion {version_of(answer)}, but resourceVersion {seen} was seen before'
+
+
+def cannot_follow(before: T | None, after: T) -> str:
+    """Return why no write leads from one state of an object to another; empty if a write may, or if they are of two objects."""
+    if before is None or before.uid != after.uid:
+        return ""
+    seen, generation = before.metadata.generation, after.metadata.generation
+    if generation < seen:
+        return f'"{after.name}" has generation {generation}, but generation {seen} was seen before'
+    if before.terminating and not after.terminating:
+        return f'"{after.name}" is not being deleted, but it was before'
+    return ""
 
 
 def contradicts_list(
@@ -84,4 +97,6 @@ def contradicts_list(
             return (
                 f'the list has "{item.name}" at resourceVersion {version}, but resourceVersion {seen} was seen before'
             )
+        if how := cannot_follow(current, item):
+            return f"in the list, {how}"
     return ""

@@ -249,6 +249,8 @@ class Reflector(Generic[T]):
                     if int(version) < int(self._resource_version):
                         what = f"an event of resourceVersion {version} after {self._resource_version}"
                         raise OldEventError(500, message=f"{self._resource.plural}: the watch brings {what}")
+                    if how := self._store.contradicts_event(event):
+                        raise OldEventError(500, message=f"{self._resource.plural}: by the watch, {how}")
                     self._succeeded()
                     self._store.apply(event, self._namespace)
                     self._resource_version = version

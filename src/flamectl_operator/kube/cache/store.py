@@ -33,7 +33,7 @@ from collections.abc import Callable, Collection, Hashable, Iterable
 from typing import Generic, TypeVar
 
 from flamectl_operator.kube.cache.changes import Change, ChangeCount, Handler, as_changes, notify
-from flamectl_operator.kube.cache.contradictions import Known, contradicts_list
+from flamectl_operator.kube.cache.contradictions import Known, cannot_follow, contradicts_list
 from flamectl_operator.kube.cache.index import Index, Key
 from flamectl_operator.kube.cache.outdated_states import OutdatedStates, version_of
 from flamectl_operator.kube.client import EventType, WatchEvent
@@ -116,6 +116,12 @@ class Store(Generic[T]):
                 version = version_of(item)
                 return f'"{item.name}" has resourceVersion {version}, but the watch was at {known.synced} without it'
         return ""
+
+    def contradicts_event(self, event: WatchEvent[T]) -> str:
+        """Return why the change of an event cannot follow what is known; empty if it can."""
+        current = self._objects.get(_key(event.object))
+        later = version_of(event.object) > version_of(current)
+        return cannot_follow(current, event.object) if later and event.type is not EventType.BOOKMARK else ""
 
     def contradicts_list(self, known: Known[T], items: Iterable[T], resource_version: str) -> str:
         """Return how a list contradicts what was known before it was requested; empty if it does not."""

@@ -67,8 +67,13 @@ class NamedPod:
         unchanged: bool = False,
         still_due: Callable[[], bool] = lambda: True,
     ) -> Outcome:
-        """Delete the Pod, without asking its node if that is `forced`; see `ClusterIO.delete` for the rest."""
+        """Delete the Pod, without asking its node if that is `forced`; see `ClusterIO.delete` for the rest.
+
+        A forced deletion is for a Pod that has been terminating for long, and only while it has not changed since. If etcd was
+        set back meanwhile, the Pod may run again, and its process would run on beside that of its successor.
+        """
         io, grace = self.pass_.io, 0 if forced else None
+        unchanged = unchanged or forced
         if not await io.delete(PODS, pod, grace_period_seconds=grace, unchanged=unchanged, still_due=still_due):
             return outcomes.changed()
         how = "Force-deleted" if forced else "Deleted"

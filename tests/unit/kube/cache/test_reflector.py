@@ -215,6 +215,10 @@ class SetBack(NamedTuple):
         pytest.param(SetBack(Page((pod("a", 150, uid="later"),), "200"), modified(pod("a", 150))),
             'the list has "a" at resourceVersion 150, but resourceVersion 150 was seen before',
             id="overtaken at the same number"),
+        pytest.param(SetBack(Page((pod("a", 190, generation=2),), "200"), modified(pod("a", 150, generation=3))),
+            'in the list, "a" has generation 2, but generation 3 was seen before', id="written since"),
+        pytest.param(SetBack(Page((pod("a", 190),), "200"), modified(pod("a", 150, terminating=True))),
+            'in the list, "a" is not being deleted, but it was before', id="a deletion that had begun was lost"),
         pytest.param(SetBack(Page((), "155"), bookmark(150), answered=pod("b", 160)),
             "the list is of resourceVersion 155, but resourceVersion 160 was seen before", id="overtaken but for a response"),
         pytest.param(SetBack(Page((pod("a", 90),), "200"), modified(pod("a", 110)), gone=pod("a", 110)),
@@ -324,12 +328,19 @@ async def test_the_watch_begins_where_the_list_ended_and_changes_arrive(scene: S
 
 
 @pytest.mark.parametrize(
-    "event", [bookmark(90), modified(pod("a", 90)), added(pod("b", 101))], ids=lambda each: each.type
+    "event",
+    [
+        pytest.param(bookmark(90), id="BOOKMARK"),
+        pytest.param(modified(pod("a", 90, generation=2)), id="MODIFIED"),
+        pytest.param(added(pod("b", 101)), id="ADDED"),
+        pytest.param(modified(pod("a", 160, generation=1)), id="lower generation"),
+    ],
 )
 async def test_watch_that_goes_back_causes_a_list_at_once(scene: Scene, event: WatchEvent[PodView]) -> None:
     """etcd was set back, and the API server goes on with its watches, or something repeats old events."""
-    scene.client.lists = [Page((pod("a", 1),), "100"), Page((pod("a", 150), pod("c", 203)), "204")]
-    scene.client.watches = [[modified(pod("a", 150)), event, 1000], [1000]]
+    present = pod("a", 150, generation=2)
+    scene.client.lists = [Page((pod("a", 1),), "100"), Page((present, pod("c", 203)), "204")]
+    scene.client.watches = [[modified(present), event, 1000], [1000]]
     async with scene.running():
         await asyncio.sleep(2)
         assert scene.names() == ["a", "c"]

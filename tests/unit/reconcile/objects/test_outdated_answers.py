@@ -48,6 +48,16 @@ async def test_status_conflict_with_an_older_object_raises_doubts_and_ends_the_p
     assert f'FlameCluster "{OWNER.name}" has resourceVersion' in doubts[0]
 
 
+async def test_status_conflict_with_an_earlier_generation_raises_doubts_although_somebody_wrote_it_since() -> None:
+    world, doubts = await doubting()
+    world.edit({"executorManager": {"replicas": 4}})
+    await world.converge()
+    set_back(world, PLURAL, OWNER.name, -1)
+    world.api.present(PLURAL, OWNER.name)["metadata"]["generation"] -= 1
+    assert OutdatedAnswerError in await errors_of_a_status_write(world)
+    assert f'FlameCluster "{OWNER.name}" has generation 1, but generation 2 was seen before' in doubts[0]
+
+
 async def test_status_conflict_with_a_newer_object_raises_no_doubts() -> None:
     world, doubts = await doubting()
     world.edit({"executorManager": {"replicas": 4}})
