@@ -640,7 +640,13 @@ def test_no_file_names_a_registry_or_a_home_directory() -> None:
 
 def test_guarantees_name_every_mutation_of_the_simulation_once() -> None:
     page = (DOCS / "guarantees.md").read_text(encoding="utf-8")
-    _, *rows = re.findall(r"^\| .* \| ([^|]+) \|$", page, re.MULTILINE)
-    named = [name for row in rows for name in row.split("; ")]
+    guarantees = re.findall(r"^\| (.+?) \|", page, re.MULTILINE)[1:]
+    lists = re.findall(
+        r"^- \*\*(.+)\*\*: (.+)$",
+        " ".join(page.partition("## Mutations")[2].split()).replace(" - ", "\n- "),
+        re.MULTILINE,
+    )
+    named = [name for _, names in lists for name in names.split("; ")]
 
+    assert [guarantee for guarantee, _ in lists] == guarantees
     assert sorted(named) == sorted(MUTATIONS)
