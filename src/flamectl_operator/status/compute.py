@@ -50,7 +50,7 @@ from flamectl_operator.status.flame import (
     registered,
     sessions,
 )
-from flamectl_operator.status.health import Health, compute_health
+from flamectl_operator.status.health import Health, ValidSpecHealth
 from flamectl_operator.status.late_ends import late_ends
 from flamectl_operator.status.notices import Notice, due_silence, foreign_pod, paused_sessions
 from flamectl_operator.status.object_cache import object_cache_status
@@ -121,7 +121,7 @@ def _with_valid_spec(given: StatusInput, effective: EffectiveSpec, writer: Condi
     found = (foreign_pod(observed), due_silence(flame, effective, now), paused_sessions(observed))
     notices: list[FailureSummary | Notice] = [*summaries(observed.owner.name, recent), *filter(None, found)]
     late = late_ends(observed, now)
-    health = compute_health(observed, effective, given.needs, problems, notices, outcomes=outcomes, late=late)
+    health = ValidSpecHealth(observed, effective, given.needs, problems, notices, outcomes, late).compute()
     warnings = (*misplaced(given.annotations), *desired.warnings)
     facts = ValidSpecConditions(writer, observed, effective, given.needs, health, before, outcomes, warnings)
     own = facts.compute(midway=midway)

@@ -17,7 +17,6 @@ from flamectl_operator.observed.pods import NODE_NOT_REPORTING
 from flamectl_operator.observed.scheduling import UNSCHEDULABLE
 from flamectl_operator.planning.effective.effective_group import EffectiveGroup
 from flamectl_operator.planning.effective.effective_spec import EffectiveSpec
-from flamectl_operator.planning.effective.idle import Idleness
 from flamectl_operator.planning.finalizers import held_by_finalizers
 from flamectl_operator.planning.kept_claims import FILE_SYSTEM_RESIZE_PENDING
 from flamectl_operator.planning.needs import Needs
@@ -52,46 +51,75 @@ class Health:
     notices: tuple[FailureSummary | Notice, ...] = ()
 
 
-def compute_health(
-    observed: ObservedCluster,
-    effective: EffectiveSpec,
-    needs: Needs,
-    problems: tuple[ProblemGroup, ...] = (),
-    notices: Sequence[FailureSummary | Notice] = (),
-    *,
-    outcomes: Sequence[Outcome] = (),
-    late: str = "",
-) -> Health:
-    """Compute the health of a FlameCluster with a valid spec.
+@dataclass(frozen=True)
+class ValidSpecHealth:
+    """The facts from which the health of a FlameCluster with a valid spec follows.
 
     Args:
         late: The executors that should have ended, of which the status tells whatever the health is.
     """
-    health = (
-        _suspended(observed, effective.idleness, outcomes)
-        if effective.suspended
-        else _unsuspended(observed, effective, needs, problems, notices, outcomes)
-    )
-    if late:
-        health = replace(health, message=shortened(joined([health.message, late])))
-    if effective.desired.spec.paused:
-        return replace(health, message=shortened(f"Paused, the operator changes nothing; {health.message}"))
-    return health
+
+    observed: ObservedCluster
+    effective: EffectiveSpec
+    needs: Needs
+    problems: tuple[ProblemGroup, ...] = ()
+    notices: Sequence[FailureSummary | Notice] = ()
+    outcomes: Sequence[Outcome] = ()
+    late: str = ""
+
+    def compute(self) -> Health:
+        """Compute the health."""
+        health = self._suspended() if self.effective.suspended else self._unsuspended()
+        if self.late:
+            health = replace(health, message=shortened(joined([health.message, self.late])))
+        if self.effective.desired.spec.paused:
+            return replace(health, message=shortened(f"Paused, the operator changes nothing; {health.message}"))
+        return health
+
+    def _suspended(self) -> Health:
+        left = len(self.observed.components)
+        reason = self.effective.idleness.message or "no Pods are wanted"
+        message = f"Suspending: {left} Pod{'s' * (left != 1)} left" if left else f"Suspended: {reason}"
+        held = [*_kept_by_finalizers(self.observed)[:1], *_long_ends(self.observed)]
+        why = (outcome.message for outcome in self.outcomes if outcome.message)
+        return Health(State.PENDING, shortened(joined([message, *held, *why])))
+
+    def _unsuspended(self) -> Health:
+        # A terminal executor that is only kept for its logs does not count.
+        ailing = any(component.live for component, _ in self.observed.unhealthy)
+        blocked = any(outcome.attention or outcome.reason == NOT_REGISTERED for outcome in self.outcomes)
+        state = _state(self.observed, self.effective.group)
+        failing = {type(group.components[0]) for group in self.problems if group.reason in FAILING and not group.over}
+        reported = tuple(each for each in self.notices if each.kind not in failing)
+        kinds = {each.kind for each in reported}
+        standing = tuple(group for group in self.problems if not (group.over and type(group.components[0]) in kinds))
+        own = next((group for group in standing if group.components[0] is self.observed.session_manager), None)
+        hidden = [each for each in self.notices if isinstance(each, FailureSummary) and each.kind in failing]
+        lines = (
+            _session_manager_line(self.observed, own, hidden),
+            _executor_line(self.observed, self.effective.group),
+            object_cache_line(self.observed, self.effective.cache_replicas),
+        )
+        if not (any(lines) or self.needs.work or ailing or blocked):
+            return Health(state, self._healthy_message(reported), healthy=True, notices=reported)
+        # Advice comes first, because a long message is cut at its end. The most important problems come first.
+        parts = [outcome.message for outcome in self.outcomes if outcome.attention]
+        parts += lines
+        parts += list(map(str, (*reported, *(group for group in standing if group is not own))))[:MAX_GROUPS]
+        parts += [outcome.message for outcome in self.outcomes if not outcome.attention]
+        message = shortened(joined(filter(None, parts)) or "Waiting for changes to take effect")
+        return Health(state, message, problems=standing, notices=reported)
+
+    def _healthy_message(self, reported: Sequence[FailureSummary | Notice]) -> str:
+        said = list(map(str, reported)) or [ALL_HEALTHY]
+        said += [f"warning: {warning}" for warning in near_names(self.effective.desired.spec)]
+        said += [outcome.message for outcome in self.outcomes if outcome.reason == FILE_SYSTEM_RESIZE_PENDING]
+        return shortened(joined(said))
 
 
 def present_state(observed: ObservedCluster, wanted: EffectiveGroup) -> State:
-    """Return the state that `compute_health` gives a FlameCluster with a valid spec, which costs much less than the rest."""
+    """Return the state that `ValidSpecHealth` computes, which costs much less than the rest."""
     return State.PENDING if wanted.suspended else _state(observed, wanted)
-
-
-def _suspended(observed: ObservedCluster, idleness: Idleness, outcomes: Sequence[Outcome]) -> Health:
-    left = len(observed.components)
-    reason = idleness.message or "no Pods are wanted"
-    message = f"Suspending: {left} Pod{'s' * (left != 1)} left" if left else f"Suspended: {reason}"
-    why = (outcome.message for outcome in outcomes if outcome.message)
-    return Health(
-        State.PENDING, shortened(joined([message, *_kept_by_finalizers(observed)[:1], *_long_ends(observed), *why]))
-    )
 
 
 def _long_ends(observed: ObservedCluster) -> list[str]:
@@ -118,43 +146,6 @@ def _kept_by_finalizers(observed: ObservedCluster) -> list[str]:
     return [sentence for pod in others if (sentence := held_by_finalizers(pod))]
 
 
-def _unsuspended(
-    observed: ObservedCluster,
-    effective: EffectiveSpec,
-    needs: Needs,
-    problems: tuple[ProblemGroup, ...],
-    notices: Sequence[FailureSummary | Notice],
-    outcomes: Sequence[Outcome],
-) -> Health:
-    # A terminal executor that is only kept for its logs does not count.
-    ailing = any(component.live for component, _ in observed.unhealthy)
-    blocked = any(outcome.attention or outcome.reason == NOT_REGISTERED for outcome in outcomes)
-    state = _state(observed, effective.group)
-    failing = {type(group.components[0]) for group in problems if group.reason in FAILING and not group.over}
-    reported = tuple(each for each in notices if each.kind not in failing)
-    kinds = {each.kind for each in reported}
-    standing = tuple(group for group in problems if not (group.over and type(group.components[0]) in kinds))
-    own = next((group for group in standing if group.components[0] is observed.session_manager), None)
-    hidden = (each for each in notices if isinstance(each, FailureSummary) and each not in reported)
-    lines = (
-        _session_manager_line(observed, own, next((each for each in hidden if each.kind is Component), None)),
-        _executor_line(observed, effective.group),
-        object_cache_line(observed, effective.cache_replicas),
-    )
-    if not (any(lines) or needs.work or ailing or blocked):
-        warnings = [f"warning: {warning}" for warning in near_names(effective.desired.spec)]
-        warnings += [outcome.message for outcome in outcomes if outcome.reason == FILE_SYSTEM_RESIZE_PENDING]
-        message = shortened(joined([*(map(str, reported) if reported else [ALL_HEALTHY]), *warnings]))
-        return Health(state, message, healthy=True, notices=reported)
-    # Advice comes first, because a long message is cut at its end. The most important problems come first.
-    parts = [outcome.message for outcome in outcomes if outcome.attention]
-    parts += lines
-    parts += list(map(str, (*reported, *(group for group in standing if group is not own))))[:MAX_GROUPS]
-    parts += [outcome.message for outcome in outcomes if not outcome.attention]
-    message = shortened(joined(filter(None, parts)) or "Waiting for changes to take effect")
-    return Health(state, message, problems=standing, notices=reported)
-
-
 def _state(observed: ObservedCluster, wanted: EffectiveGroup) -> State:
     manager = observed.session_manager
     if manager is not None and not manager.terminating and manager.failed:
@@ -166,7 +157,7 @@ def _state(observed: ObservedCluster, wanted: EffectiveGroup) -> State:
     return State.PENDING
 
 
-def _session_manager_line(observed: ObservedCluster, own: ProblemGroup | None, failing: FailureSummary | None) -> str:
+def _session_manager_line(observed: ObservedCluster, own: ProblemGroup | None, hidden: Sequence[FailureSummary]) -> str:
     manager = observed.session_manager
     if observed.session_manager_ready:
         return ""
@@ -178,7 +169,7 @@ def _session_manager_line(observed: ObservedCluster, own: ProblemGroup | None, f
         return "Session manager is starting"
     how = {NODE_NOT_REPORTING: "is on a node that does not report", UNSCHEDULABLE: "unschedulable"}.get(own.reason)
     if how is None:
-        times = "" if failing is None else f" {failing.times}"
+        times = next((f" {each.times}" for each in hidden if each.kind is Component), "")
         how = f"failed{times}" if manager.failure is not None else "is starting"
     return f"Session manager {how}: {own.message if own.reason == UNSCHEDULABLE else own.what}"
 

@@ -21,7 +21,7 @@ from flamectl_operator.status.conditions import (
     invalid_spec_conditions,
 )
 from flamectl_operator.status.events import condition_events, first_ready
-from flamectl_operator.status.health import compute_health
+from flamectl_operator.status.health import ValidSpecHealth
 from flamectl_operator.status.pod_problems import group_problems
 from tests.unit.builders import (
     NOW,
@@ -72,7 +72,7 @@ def _judge(
     seen = observed(*pods, wanted=wanted, **found)
     outstanding = cluster_plan(seen, wanted).needs
     problems = group_problems(seen, (), NOW)
-    health = compute_health(seen, wanted, outstanding, problems, outcomes=issues)
+    health = ValidSpecHealth(seen, wanted, outstanding, problems, outcomes=issues).compute()
     facts = ValidSpecConditions(WRITER, seen, wanted, outstanding, health, before, issues, wanted.desired.warnings)
     conditions = facts.compute()
     return {each.type: Said(each.status == "True", each.reason, each.message) for each in conditions}

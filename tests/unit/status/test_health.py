@@ -15,7 +15,7 @@ from flamectl_operator.planning.effective.effective_spec import EffectiveSpec
 from flamectl_operator.runtime.outcome import Outcome, blocked, wait
 from flamectl_operator.runtime.text import MAX_MESSAGE_LENGTH
 from flamectl_operator.status.compute import StatusInput, compute_status
-from flamectl_operator.status.health import ALL_HEALTHY, Health, compute_health, present_state
+from flamectl_operator.status.health import ALL_HEALTHY, Health, ValidSpecHealth, present_state
 from flamectl_operator.status.pod_problems import group_problems
 from tests.unit.builders import (
     NOW,
@@ -48,7 +48,8 @@ def _assess(count: int, *pods: PodView, outcomes: list[Outcome] | None = None, *
 
 
 def _health(seen: ObservedCluster, wanted: EffectiveSpec, **options: Any) -> Health:
-    health = compute_health(seen, wanted, cluster_plan(seen, wanted).needs, group_problems(seen, (), NOW), **options)
+    needs, problems = cluster_plan(seen, wanted).needs, group_problems(seen, (), NOW)
+    health = ValidSpecHealth(seen, wanted, needs, problems, **options).compute()
     assert present_state(seen, wanted.group) == health.state
     return health
 
