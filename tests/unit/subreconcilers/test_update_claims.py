@@ -303,20 +303,6 @@ async def test_pod_stays_until_the_claim_that_its_replacement_mounts_is_there(
     assert world.status.reason == "Healthy"
 
 
-async def test_a_claim_that_is_not_bound_does_not_grow_yet() -> None:
-    world = await edited(_cache(), _cache(size="20Gi"))
-    world.api.put(CLAIMS, _claim(world, cache_name(0)) | {"status": {"phase": "Pending"}})
-    world.set_pod(cache_name(0), "unschedulable")
-    await world.run_pass()
-    assert _claim(world, cache_name(0))["spec"]["resources"]["requests"]["storage"] == "10Gi"
-    assert "it grows to 20Gi (spec.objectCache.persistence.size) once it has one" in str(world.status.message)
-
-    _bind(world)
-    await world.run_pass()
-    assert _claim(world, cache_name(0))["spec"]["resources"]["requests"]["storage"] == "20Gi"
-    assert world.deleted == []
-
-
 @pytest.mark.parametrize("applied", [True, False])
 async def test_lost_answer_to_a_create_of_a_claim_causes_no_second_create(*, applied: bool) -> None:
     world = StepHarness(_cache(deletionPolicy="Retain"))

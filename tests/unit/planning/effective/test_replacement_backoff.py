@@ -20,10 +20,6 @@ def test_waits_double_from_ten_seconds_to_five_minutes() -> None:
     assert backoff.failures == 9
 
 
-def test_a_year_of_failures_does_not_overflow() -> None:
-    assert ReplacementBackoff(failures=2_000_000).after_failure(NOW, SETTINGS).next_attempt == later(300)
-
-
 def test_failure_count_is_capped_at_the_status_limit() -> None:
     most = 2**31 - 1
 

@@ -115,12 +115,15 @@ def test_claim_without_a_volume_may_be_deleted_for_a_change_that_it_cannot_take(
 
 
 def test_growth_of_a_claim_without_a_volume_is_told_with_its_field() -> None:
-    (told,) = _plan(effective(_persistence(size="20Gi")), _claim(phase="Pending")).waits
+    plan = _plan(effective(_persistence(size="20Gi")), _claim(phase="Pending"))
 
-    assert told.message == (
-        f'PersistentVolumeClaim "{CLAIM}" asks for 10Gi and has no volume yet, so it grows to 20Gi'
-        " (spec.objectCache.persistence.size) once it has one"
-    )
+    assert plan.patch == ()
+    assert [each.message for each in plan.waits] == [
+        (
+            f'PersistentVolumeClaim "{CLAIM}" asks for 10Gi and has no volume yet, so it grows to 20Gi'
+            " (spec.objectCache.persistence.size) once it has one"
+        )
+    ]
 
 
 #: A claim of 20Gi whose volume has stayed at 10Gi.

@@ -597,20 +597,6 @@ def _tells(world: StepHarness) -> bool:
     return world.condition("Degraded")[1] == "LockHeld"
 
 
-async def test_lock_that_is_held_for_decades_is_taken_after_five_minutes() -> None:
-    world = await converged(replicas(3))
-    _hold(world, "nobody", leaseDurationSeconds=2**31 - 1, leaseTransitions=2**31 - 1)
-    world.edit(replicas(1))
-
-    await _wait_for_the_lock(world, 295)
-    assert world.deleted == []
-    world.clock.elapsed += 5
-    await world.converge()
-
-    assert world.executor_ids == [0]
-    assert world.condition("Degraded")[0] == "False"
-
-
 @pytest.mark.parametrize(
     ("changes", "work"),
     [
