@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from functools import partial
 
 import structlog
@@ -16,17 +17,22 @@ from flamectl_operator.kube.pod_views import PodView
 from flamectl_operator.observed.flame_cluster import FlameClusterView
 from flamectl_operator.reconcile.cluster_state import ClusterState
 from flamectl_operator.reconcile.controller_context import ControllerContext
+from flamectl_operator.reconcile.objects.cluster_events import ClusterEvents
 from flamectl_operator.reconcile.objects.outcomes import changed
 from flamectl_operator.reconcile.objects.write_count import WRITES, WriteCount
 from flamectl_operator.reconcile.reconcile_pass import Pass
 from flamectl_operator.reconcile.refusals.error import RefusedError
 from flamectl_operator.reconcile.steps.step_hooks import StepHooks
 from flamectl_operator.runtime.logs import STEP
-from flamectl_operator.runtime.outcome import NOTHING, Result
+from flamectl_operator.runtime.outcome import NOTHING, Result, wait_until
 from flamectl_operator.runtime.share import Shares
+from flamectl_operator.runtime.text import date_and_time
 from flamectl_operator.settings.model import OperatorConfig
 from flamectl_operator.status.events import first_ready
 from flamectl_operator.subreconcilers import OBSERVE, PIPELINE
+
+#: Seconds after which an event tells that finalizers keep a FlameCluster that is being deleted.
+_DELETION_SECONDS = 60.0
 
 
 class Controller:
@@ -51,7 +57,7 @@ class Controller:
             if (gone := self._states.pop(key, None)) is not None:
                 self._context.renderer.forget(gone.owner.uid)
             self._context.stores.flame.forget(key)
-            return NOTHING
+            return NOTHING if cluster is None else self._held_deletion(cluster)
         WRITES.set(WriteCount())
         state = self._state(key, cluster)
         try:
@@ -77,6 +83,22 @@ class Controller:
             result = result.join(Result(outcomes=(changed(0),)))
         state.end(pass_, result)
         return result
+
+    def _held_deletion(self, cluster: FlameClusterView) -> Result:
+        """Tell by an event which finalizers keep a FlameCluster that is being deleted, because its status is from before."""
+        since, finalizers = cluster.metadata.deletion_timestamp, ", ".join(cluster.metadata.finalizers)
+        if since is None or not finalizers:
+            return NOTHING
+        told_at, now = since + timedelta(seconds=_DELETION_SECONDS), self._context.clock.now()
+        if now < told_at:
+            return Result(outcomes=(wait_until("Terminating", told_at, now),))
+        owner = Identity(cluster.name, cluster.namespace, cluster.uid)
+        ClusterEvents(owner, self._context).record_warning(
+            "Terminating",
+            f"This FlameCluster is being deleted since {date_and_time(since)}, and held by finalizer {finalizers}. The operator"
+            " changes nothing, and the status is from before (remove the cause of the finalizer)",
+        )
+        return NOTHING
 
     def pass_delay(self, key: Key, change: Change[PodView]) -> float:
         """Return the seconds that the pass over a change of a Pod may wait; 0 when it must not."""

@@ -423,3 +423,36 @@ async def test_first_readiness_of_a_cluster_is_reported_once() -> None:
     await world.converge()
     assert world.condition("Ready")[0] == "True"
     assert len(world.notes.ready) == 1
+
+
+# --- A FlameCluster that is being deleted -------------------------------------------------------------------------------
+
+
+async def test_finalizer_that_keeps_a_deleted_flame_cluster_is_told_by_an_event() -> None:
+    """Its status is not written any more, and says what was before."""
+    world = await converged(replicas(1))
+    world.change(
+        "flameclusters",
+        KEY[1],
+        {"metadata": {"deletionTimestamp": NOW.isoformat().replace("+00:00", "Z"), "finalizers": ["example.com/x"]}},
+    )
+
+    early = await world.run_pass()
+    assert (early.delay, world.events.told) == (60.0, [])
+
+    world.clock.elapsed += 60
+    late = await world.run_pass()
+
+    ((kind, reason, message),) = world.events.told
+    assert (kind, reason, late.delay) == ("Warning", "Terminating", None)
+    assert "is being deleted since" in message
+    assert "held by finalizer example.com/x" in message
+    assert world.writes == []
+
+
+async def test_deleted_flame_cluster_without_finalizers_is_left_alone() -> None:
+    world = await converged(replicas(1))
+    world.change("flameclusters", KEY[1], {"metadata": {"deletionTimestamp": NOW.isoformat().replace("+00:00", "Z")}})
+
+    assert (await world.run_pass()).delay is None
+    assert (world.events.told, world.writes) == ([], [])

@@ -419,6 +419,7 @@ _PASSED_ON = {
     "pod.status.phase",
     "pod.status.reason",
     "deferral.reason",
+    "refusal.reason",
     "rest.reason",
     "self.reason",
     "scaling.reason",

@@ -74,7 +74,9 @@ def _without_scheduler(pod: PodView) -> tuple[PodProblem, datetime] | None:
         volumes = f"does PersistentVolumeClaim {_quoted(pod.claim_names)} get its volume?"
         doubts.append(f"{volumes} see kubectl describe pvc {claims}")
     how = f"{known} ({' '.join(doubts)}), which has waited since"
-    return _waits(NOT_SCHEDULED, f'scheduler "{pod.spec.scheduler_name or _DEFAULT_SCHEDULER}"', how, since)
+    scheduler = pod.spec.scheduler_name or _DEFAULT_SCHEDULER
+    remedy = "" if scheduler == _DEFAULT_SCHEDULER else "correct schedulerName in {template}, or install that scheduler"
+    return _waits(NOT_SCHEDULED, f'scheduler "{scheduler}"', how, since, remedy)
 
 
 def _quoted(names: Iterable[str]) -> str:

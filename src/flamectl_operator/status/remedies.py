@@ -23,6 +23,7 @@ from flamectl_operator.observed.executor import Executor
 from flamectl_operator.observed.object_cache import ObjectCache
 from flamectl_operator.observed.pod_problem import IMAGE_PULL_FAILED, OOM_KILLED, REGISTRY, PodProblem, gist
 from flamectl_operator.observed.scheduling import SCHEDULER_ERROR, UNSCHEDULABLE, schedulers_words
+from flamectl_operator.observed.waiting import NOT_SCHEDULED
 from flamectl_operator.status import scheduling_remedies
 
 #: The component, and the name of its main container, of each class of Pods.
@@ -45,6 +46,16 @@ _EARLIER = "it is of an earlier spec and asks for {asks}"
 _EARLIER_UNKNOWN = "it is of an earlier spec, see what it asks for by kubectl describe pod {pod}"
 #: For a container that the template does not have, in place of fields of the FlameCluster.
 _ADDED = "a webhook added this container, so change it there"
+#: Reasons that are about a field which a Pod does not have by default, and a name in that field.
+_ABOUT = {
+    "DeadlineExceeded": "activeDeadlineSeconds",
+    "SysctlForbidden": "sysctls",
+    "PodOSNotSupported": "os",
+    "PostStartHookError": "postStart",
+    "NodePorts": "hostPort",
+    NOT_SCHEDULED: "schedulerName",
+}
+_SET_ELSEWHERE = "a webhook or an edit of the Pod set {field}, so change it there"
 #: For a volume of the operator that has outgrown its limit: only those of executors have a field for it.
 _RUNTIME_STORAGE = "raise spec.executorManager.runtimeStorage.sizeLimit"
 _ADDED_LIMIT = "a webhook sets this limit, so raise it there"
@@ -102,6 +113,9 @@ def _tail(component: Component, problem: PodProblem, template: ComponentTemplate
         added = bool(problem.container) and problem.container not in template.container_names
         asked = _replaced_image(component, problem, template)
         advice = _ADDED if added else _OTHER_IMAGE.format(asked=asked) if asked else advice
+        field = _ABOUT.get(problem.reason, "")
+        if field and not added and f"'{field}':" not in str(template.manifest["spec"]):
+            advice = _SET_ELSEWHERE.format(field=field)
         if problem.reason == OOM_KILLED and not added:
             advice = _other_limit(component, problem.container, template) or advice
     if problem.reason in (UNSCHEDULABLE, SCHEDULER_ERROR) and template is not None:

@@ -215,12 +215,25 @@ def test_evicted_pod_is_told_with_the_field_that_the_kubelet_means(words: str, a
     assert str(told.message).endswith(f"({advice})")
 
 
-def test_pod_that_was_too_long_on_its_node_is_told_with_the_field() -> None:
-    pod = executor_pod(0, "failed", phase="Failed", reason="DeadlineExceeded", message="Pod was active for too long")
+@pytest.mark.parametrize("kind", ["sessionManager", "executorManager", "objectCache"])
+@pytest.mark.parametrize(
+    ("reason", "asked", "field", "advice"),
+    [
+        ("DeadlineExceeded", {"activeDeadlineSeconds": 60}, "activeDeadlineSeconds",
+         "raise spec.{}.podTemplate.spec.activeDeadlineSeconds, or take it out"),
+        ("SysctlForbidden", {"securityContext": {"sysctls": [{"name": "a", "value": "1"}]}}, "sysctls",
+         "take it out of spec.{}.podTemplate.spec.securityContext.sysctls, or an administrator allows it on the nodes"),
+        ("PodOSNotSupported", {"os": {"name": "linux"}}, "os", "correct spec.{}.podTemplate.spec.os, or choose other nodes"),
+    ],
+)  # fmt: skip
+def test_field_that_a_pod_has_only_if_asked_for_is_told_as_somebody_elses_otherwise(
+    kind: str, reason: str, asked: dict[str, Any], field: str, advice: str
+) -> None:
+    refused: dict[str, Any] = {"phase": "Failed", "reason": reason, "message": "the words of the kubelet"}
 
-    (told,) = _status(SM, pod, count=1).unhealthy_pods
-
-    assert str(told.message).endswith(f"(raise {EVICTED_TEMPLATE}.activeDeadlineSeconds, or take it out)")
+    assert f"({advice.format(kind)}" in _told_of(kind, {kind: {"podTemplate": {"spec": asked}}}, **refused)
+    elsewhere = f"(a webhook or an edit of the Pod set {field}, so change it there)"
+    assert elsewhere in _told_of(kind, **refused)
 
 
 @pytest.mark.parametrize("kind", ["sessionManager", "executorManager", "objectCache"])
@@ -232,14 +245,12 @@ def test_pod_that_was_too_long_on_its_node_is_told_with_the_field() -> None:
         ("NodeAffinity", "see the labels of node node-1, and nodeSelector, affinity and nodeName in spec.{}.podTemplate.spec"),
         ("UnexpectedAdmissionError", "an administrator looks after the devices of node node-1)"),
         ("TopologyAffinityError", "ask for fewer processors or devices in spec.{}.resources, or choose other nodes"),
-        ("SysctlForbidden", "take it out of spec.{}.podTemplate.spec.securityContext.sysctls, or an administrator allows it"),
         ("AppArmor", "an administrator loads the profile on the nodes, or change appArmorProfile in spec.{}.podTemplate.spec"),
-        ("PodOSNotSupported", "correct spec.{}.podTemplate.spec.os, or choose other nodes"),
         ("OutOfpods", "add a node, because no more Pods may run on node node-1)"),
         ("VolumeAttachmentLimitExceeded", "add a node, because no more volumes can be attached to node node-1)"),
         ("SMTAlignmentError", "ask for whole processor cores in spec.{}.resources, or choose other nodes"),
         ("TaintToleration", "see kubectl describe node node-1)"),
-        ("NodePorts", "change the hostPort in spec.{}.podTemplate.spec, or end the Pod of node node-1 that has it"),
+        ("NodePorts", "a webhook or an edit of the Pod set hostPort, so change it there"),
         ("PodFeatureUnsupported", "choose nodes whose kubelet supports it, or take it out of spec.{}.podTemplate.spec"),
     ],
 )  # fmt: skip
@@ -674,7 +685,9 @@ def test_pod_that_no_scheduler_looks_at_is_named_after_the_patience(
     after = _status(*pods, count=1, now=later(10))
     assert after.reason == "NotScheduled"
     assert f"NotScheduled: {said}" in str(after.message)
-    assert [(each.reason, each.message) for each in after.unhealthy_pods] == [("NotScheduled", said)]
+    (named,) = after.unhealthy_pods
+    assert (named.reason, str(named.message)[: len(said)]) == ("NotScheduled", said)
+    assert ("schedulerName" in str(named.message)) == ("batch-scheduler" in said)
     assert _status(*pods, count=1, before=after, now=later(5000)).to_wire() == after.to_wire()
 
 
@@ -821,3 +834,17 @@ def test_pod_of_an_earlier_spec_without_a_node_tells_what_it_asks_for(
 
     [found] = computed.unhealthy_pods
     assert (found.message or "").endswith(f"(it is of an earlier spec and asks for {asks})")
+
+
+def test_scheduler_that_the_pod_template_names_is_told_with_its_field() -> None:
+    changes = {"executorManager": {"replicas": 1, "podTemplate": {"spec": {"schedulerName": "batch"}}}}
+    wanted = effective(changes)
+    pod = executor_pod(0, "unscheduled", created=ago(40), spec={"schedulerName": "batch"}, wanted=wanted.desired)
+    seen = observed(SM, pod, wanted=wanted)
+
+    (told,) = compute_status(
+        StatusInput(FlameClusterStatus(), 1, seen, wanted, next_id=9, outcomes=()), NOW
+    ).unhealthy_pods
+
+    field = "spec.executorManager.podTemplate.spec"
+    assert str(told.message).endswith(f"(correct schedulerName in {field}, or install that scheduler)")

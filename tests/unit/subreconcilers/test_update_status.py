@@ -9,6 +9,7 @@ from pytest_mock import MockerFixture
 
 from flamectl_operator.api.constants import RESTARTED_AT_ANNOTATION
 from flamectl_operator.kube.cache.changes import Change
+from flamectl_operator.kube.errors import ForbiddenError
 from flamectl_operator.kube.resources import PODS
 from flamectl_operator.reconcile.refusals.error import RefusedError
 from flamectl_operator.runtime.outcome import Result
@@ -153,6 +154,20 @@ async def test_pass_writes_nothing_else_without_its_durable_fields(error: Failur
     await world.run_pass()
 
     assert _status_writes(world) == len(world.writes) == 1
+
+
+async def test_refusal_of_the_status_is_an_event_because_the_status_cannot_tell_it() -> None:
+    world = StepHarness(replicas(3))
+    words = "flameclusters \"my-flame\" is forbidden: ValidatingAdmissionPolicy 'a' denied request: no"
+    world.api.fail("status", "flameclusters", ForbiddenError(403, "Forbidden", words))
+
+    await world.run_pass()
+
+    (told,) = world.events.told
+    assert told[:2] == ("Warning", "AdmissionDenied")
+    assert told[2].startswith(
+        'the change of the status of FlameCluster "my-flame" is refused: ValidatingAdmissionPolicy'
+    )
 
 
 # --- Invalid -----------------------------------------------------------------------------------------------------------

@@ -21,8 +21,12 @@ REQUESTS_FAILING = "RequestsFailing"
 #: Seconds for which requests fail before the status reports it.
 FAILING_AFTER_SECONDS = 10.0
 
-#: The advice for a webhook that does not answer.
-_WEBHOOK = " (an administrator mends the webhook or deletes its configuration)"
+#: What an administrator does about errors, by their words.
+_ADVICE = {
+    "calling webhook": "an administrator mends the webhook or deletes its configuration",
+    "conversion webhook": "an administrator mends the webhook, or takes it out of the CustomResourceDefinition",
+    "database space exceeded": "an administrator frees space in etcd and disarms its alarm",
+}
 
 #: Errors that say nothing about the API server: the request was not sent, or its view was old.
 _EXPECTED = (ConflictError, LockLostError, NamespaceTerminatingError, NotLeadingError)
@@ -45,7 +49,7 @@ class Failing:
         left = self.since + FAILING_AFTER_SECONDS - now
         if left > 0:
             return wait(REQUESTS_FAILING, "", left)
-        advice = _WEBHOOK if "failed calling webhook" in self.words else ""
+        advice = next((f" ({advice})" for words, advice in _ADVICE.items() if words in self.words), "")
         return blocked(REQUESTS_FAILING, f"{self.words}{advice}")
 
 

@@ -16,7 +16,7 @@ from flamectl_operator.observed.flame_cluster import FlameClusterView
 from flamectl_operator.reconcile.objects.cluster_io import ClusterIO
 from flamectl_operator.reconcile.objects.outcomes import CHANGED_RECHECK_SECONDS, changed
 from flamectl_operator.reconcile.objects.write_count import WRITES
-from flamectl_operator.reconcile.refusals.error import RefusedError
+from flamectl_operator.reconcile.refusals.error import REFUSALS, RefusedError
 from flamectl_operator.reconcile.status_writes.contention import StatusContention
 from flamectl_operator.reconcile.status_writes.failing import Failing, failing
 from flamectl_operator.reconcile.status_writes.throttle import Throttle
@@ -128,6 +128,11 @@ class StoredStatus:
             delay = self._note_conflict()
             await self._io.refresh(FLAME_CLUSTERS, self._io.owner.name)
             return changed(delay)
+        except REFUSALS as error:
+            # Only an event and the log can tell what the status cannot.
+            refusal = RefusedError.of_change(error, f'the status of FlameCluster "{self._io.owner.name}"')
+            self._io.events.record_warning(refusal.reason, str(refusal))
+            raise
         self._conflicts, found = 0, stored.status
         self._contention = self._contention.wrote(wire, before, found, now)
         self._throttle = self._throttle.wrote(before, wire, now)

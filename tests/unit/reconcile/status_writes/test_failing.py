@@ -57,9 +57,24 @@ def test_series_is_reported_after_the_patience_and_no_later() -> None:
     assert (told.reason, told.message, told.attention) == ("RequestsFailing", BEFORE.words, True)
 
 
-def test_webhook_that_does_not_answer_is_told_with_the_person_who_mends_it() -> None:
-    words = 'Internal error occurred: failed calling webhook "pods.policy.example": service "nope" not found'
-
+@pytest.mark.parametrize(
+    ("words", "advice"),
+    [
+        (
+            'Internal error occurred: failed calling webhook "pods.policy.example": service "nope" not found',
+            "an administrator mends the webhook or deletes its configuration",
+        ),
+        (
+            "conversion webhook for flame.xflops.io/v1alpha1, Kind=FlameCluster failed: connection refused",
+            "an administrator mends the webhook, or takes it out of the CustomResourceDefinition",
+        ),
+        (
+            "etcdserver: mvcc: database space exceeded",
+            "an administrator frees space in etcd and disarms its alarm",
+        ),
+    ],
+)
+def test_error_is_told_with_what_an_administrator_does_about_it(words: str, advice: str) -> None:
     message = Failing(words, 100).outcome(100 + FAILING_AFTER_SECONDS).message
 
-    assert message == f"{words} (an administrator mends the webhook or deletes its configuration)"
+    assert message == f"{words} ({advice})"
