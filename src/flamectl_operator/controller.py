@@ -8,6 +8,7 @@ from functools import partial
 import structlog
 from structlog.typing import FilteringBoundLogger
 
+from flamectl_operator.api.constants import CLUSTER_LABEL
 from flamectl_operator.api.status import FlameClusterStatus
 from flamectl_operator.desired.metadata import Identity
 from flamectl_operator.kube.cache.changes import Change
@@ -33,6 +34,9 @@ from flamectl_operator.subreconcilers import OBSERVE, PIPELINE
 
 #: Seconds after which an event tells that finalizers keep a FlameCluster that is being deleted.
 _DELETION_SECONDS = 60.0
+
+#: Kubernetes' finalizer of `kubectl delete --cascade=foreground`.
+_FOREGROUND = "foregroundDeletion"
 
 
 class Controller:
@@ -92,11 +96,13 @@ class Controller:
         told_at, now = since + timedelta(seconds=_DELETION_SECONDS), self._context.clock.now()
         if now < told_at:
             return Result(outcomes=(wait_until("Terminating", told_at, now),))
-        owner = Identity(cluster.name, cluster.namespace, cluster.uid)
-        ClusterEvents(owner, self._context).record_warning(
+        advice = "remove the cause of the finalizer"
+        if _FOREGROUND in cluster.metadata.finalizers:
+            advice = f"Kubernetes waits for its children, see kubectl get pods,pvc,services -l {CLUSTER_LABEL}={cluster.name}"
+        ClusterEvents(Identity(cluster.name, cluster.namespace, cluster.uid), self._context).record_warning(
             "Terminating",
             f"This FlameCluster is being deleted since {date_and_time(since)}, and held by finalizer {finalizers}. The operator"
-            " changes nothing, and the status is from before (remove the cause of the finalizer)",
+            f" changes nothing, and the status is from before ({advice})",
         )
         return NOTHING
 

@@ -428,13 +428,20 @@ async def test_first_readiness_of_a_cluster_is_reported_once() -> None:
 # --- A FlameCluster that is being deleted -------------------------------------------------------------------------------
 
 
-async def test_finalizer_that_keeps_a_deleted_flame_cluster_is_told_by_an_event() -> None:
+@pytest.mark.parametrize(
+    ("finalizer", "advice"),
+    [
+        ("example.com/x", "(remove the cause of the finalizer)"),
+        ("foregroundDeletion", "see kubectl get pods,pvc,services -l flame.xflops.io/cluster=my-flame)"),
+    ],
+)
+async def test_finalizer_that_keeps_a_deleted_flame_cluster_is_told_by_an_event(finalizer: str, advice: str) -> None:
     """Its status is not written any more, and says what was before."""
     world = await converged(replicas(1))
     world.change(
         "flameclusters",
         KEY[1],
-        {"metadata": {"deletionTimestamp": NOW.isoformat().replace("+00:00", "Z"), "finalizers": ["example.com/x"]}},
+        {"metadata": {"deletionTimestamp": NOW.isoformat().replace("+00:00", "Z"), "finalizers": [finalizer]}},
     )
 
     early = await world.run_pass()
@@ -446,7 +453,8 @@ async def test_finalizer_that_keeps_a_deleted_flame_cluster_is_told_by_an_event(
     ((kind, reason, message),) = world.events.told
     assert (kind, reason, late.delay) == ("Warning", "Terminating", None)
     assert "is being deleted since" in message
-    assert "held by finalizer example.com/x" in message
+    assert f"held by finalizer {finalizer}" in message
+    assert message.endswith(advice)
     assert world.writes == []
 
 

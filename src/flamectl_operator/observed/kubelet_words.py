@@ -33,9 +33,10 @@ IMAGE_REASONS = {
 _PULLS = (
     # While a kubelet waits, it repeats the reason that it gave at its last attempt.
     (r"signature", _UNTRUSTED, _CORRECT_IMAGE),
+    # Harbor answers 412 for an image with known vulnerabilities.
     (
-        r"rejected by policy",
-        "a policy of the node refuses it",
+        r"rejected by policy|policy ?violation|\b412\b",
+        "a policy of the node or of the registry refuses it",
         "correct {image}, or an administrator changes that policy",
     ),
     (r"RegistryUnavailable|registry is unavailable", _UNREACHABLE, _NETWORK),
@@ -69,12 +70,12 @@ _PULLS = (
         "an administrator corrects the proxy of the runtime of the nodes",
     ),
     (
-        r"denied|unauthorized|authorization|authentication|forbidden|credentials|username|\b40[13]\b",
+        r"denied|unauthorized|authorization|authentication|forbidden|no permission|credentials|username|\b40[13]\b",
         "access denied, or no such repository",
         "correct {image}, or add a Secret to {template}.imagePullSecrets",
     ),
     (
-        r"no match for platform|no matching manifest",
+        r"no match for platform|no matching manifest|no image found in (?:image index|manifest list)",
         "it has no variant for the platform of the node",
         "correct {image}, or choose other nodes by {template}.nodeSelector",
     ),
@@ -92,6 +93,8 @@ _PULLS = (
 )
 #: Remedies of containers that cannot be created or started.
 _STARTS = (
+    # First, because the name of the program may be any word.
+    (r'executable file|\bexec: "[^"]{0,300}": (?:stat |permission|no such|is a directory)', _COMMAND),
     (r"runAsNonRoot", "set {template}.securityContext.runAsUser"),
     # The kubelet has not heard of a Secret or ConfigMap yet, so that nobody knows whether it is there.
     (r"failed to sync .{1,80} cache|services have not yet been read|no relationship found|host IP unknown", _WAIT),

@@ -78,6 +78,7 @@ _OTHERS = (
     ("no nodes available", "add a node"),
     ("were unschedulable", "add a node, or kubectl uncordon one"),
     ("scheduler-enforced", "label a node as the scheduler's configuration demands"),
+    ("[qQ]uota", "raise the quota of the scheduler's queue, or end other Pods of that queue"),
     (OF_GROUP, "see kubectl describe podgroups for the Pods that it waits for"),
 )
 

@@ -117,6 +117,11 @@ def _pod(resources: dict[str, Any] | None = None, **pod_spec: Any) -> dict[str, 
             "see kubectl describe resourceclaims",
         ),
         (
+            "queue resource quota insufficient: insufficient cpu",
+            _pod(),
+            "raise the quota of the scheduler's queue, or end other Pods of that queue",
+        ),
+        (
             'VolumeBindingMode not set for StorageClass "fast"',
             _pod(volumes=[{"name": "d", "persistentVolumeClaim": {"claimName": "data"}}]),
             "see kubectl describe pvc data",

@@ -26,6 +26,8 @@ from flamectl_operator.runtime.outcome import Outcome, blocked, wait
 
 #: The ends of what Kubernetes says of a growth that its storage or its node refuses: since 1.31, and before.
 _REFUSED = ("ResizeInfeasible", "ResizeFailed")
+#: What to do about a claim that differs. Nothing tells whether the spec changed since, or a webhook changed the new claim.
+_DIFFERS = "set that in the spec, or copy the data to a new claim; a webhook may have changed it when it was created"
 #: The conditions of a claim whose growth fails, and is tried again.
 _FAILS = ("ControllerResizeError", "NodeResizeError")
 
@@ -102,10 +104,14 @@ def _differences(claim: PersistentVolumeClaimView, desired: DesiredClaim) -> lis
     asked = desired.persistence.storage_class_name
     if asked is not None and (claim.spec.storage_class_name or "") != asked:
         current = claim.spec.storage_class_name or "none"
-        found.append(blocked("ClaimDiffers", f"{name} has the storage class {current}, which cannot become {asked}"))
+        found.append(
+            blocked("ClaimDiffers", f"{name} has the storage class {current}, which cannot become {asked} ({_DIFFERS})")
+        )
     if desired.persistence.access_modes and set(claim.spec.access_modes) != set(desired.access_modes):
         current, modes = ", ".join(claim.spec.access_modes), ", ".join(desired.access_modes)
-        found.append(blocked("ClaimDiffers", f"{name} has the access modes {current}, which cannot become {modes}"))
+        found.append(
+            blocked("ClaimDiffers", f"{name} has the access modes {current}, which cannot become {modes} ({_DIFFERS})")
+        )
     return found
 
 

@@ -97,6 +97,7 @@ def test_change_that_a_claim_cannot_take_is_reported(fields: dict[str, Any], pha
 
     assert reason in [each.reason for each in plan.waits]
     assert (plan.patch, plan.delete) == ((), ())
+    assert (reason == "ClaimDiffers") == any("a webhook may have changed it" in each.message for each in plan.waits)
 
 
 @pytest.mark.parametrize("phase", ["Pending", "Bound"])
