@@ -55,6 +55,7 @@ class Knowledge:
         unstarted_since: Since when each node has been seen to start nothing of all that is listed on it.
         last_snapshot: What it said last before nobody asked any more, for as long as a snapshot is valid; None unless OFF.
         first_nodes: The names of all nodes in its first answer in this incarnation, whatever came later; None before that.
+        asked: Whether this process asks session managers at all.
     """
 
     phase: Phase = Phase.OFF
@@ -71,6 +72,7 @@ class Knowledge:
     unstarted_since: Mapping[str, float] = field(default_factory=dict)
     last_snapshot: SessionManagerSnapshot | None = None
     first_nodes: frozenset[str] | None = None
+    asked: bool = True
 
     @property
     def fresh(self) -> SessionManagerSnapshot | None:
@@ -95,6 +97,8 @@ def _size(names: Collection[str]) -> int:
 
 #: No poller asks.
 OFF = Knowledge()
+#: This process asks no session manager.
+NOT_ASKED = Knowledge(since=0.0, asked=False)
 
 
 def answered(known: Knowledge, snapshot: SessionManagerSnapshot, asked: float, now: float) -> Knowledge:

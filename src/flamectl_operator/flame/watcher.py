@@ -18,6 +18,7 @@ import structlog
 
 from flamectl_operator.flame.kept_answers import Key, to_give_up
 from flamectl_operator.flame.knowledge import (
+    NOT_ASKED,
     OFF,
     SNAPSHOT_VALID_SECONDS,
     Knowledge,
@@ -59,8 +60,6 @@ SMALL_KEPT_SIZE = 128 * 2**10
 #: The reason for which an answer that is small enough by itself is not kept.
 NO_MEMORY = "the large answers of all session managers take too much memory"
 
-_NOT_ASKED = Knowledge(since=0.0)
-
 
 @dataclass(frozen=True)
 class Target:
@@ -93,7 +92,7 @@ class Flame:
 
     def knowledge(self, key: Key) -> Knowledge:  # noqa: ARG002 - for those that ask
         """Return what is known of a FlameCluster's session manager. The same object as before, if nothing has changed."""
-        return _NOT_ASKED
+        return NOT_ASKED
 
     def follow(self, key: Key, target: Target | None, *, busy: bool) -> None:
         """Ask this session manager from now on, or stop asking.

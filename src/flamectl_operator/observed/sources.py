@@ -36,7 +36,7 @@ class Sources:
     children: Mapping[tuple[str, str], KubernetesObject]
     labelled_pods: tuple[PodView, ...]
     claims: tuple[PersistentVolumeClaimView, ...] = ()
-    flame: Knowledge = knowledge.OFF
+    flame: Knowledge = knowledge.NOT_ASKED
     quota_refused: Mapping[str, float | None] = field(default_factory=dict)
     claims_read: Mapping[str, PersistentVolumeClaimView | None] = field(default_factory=lambda: _NONE_READ)
     out_of_view: tuple[PodView, ...] = ()

@@ -38,6 +38,7 @@ class Prerequisites:
         session_manager_refused: Since when, by `boottime`, a quota that is used up alone keeps the session manager from being
             created; None otherwise.
         object_caches_first: Whether stale executors have to wait for object caches.
+        session_manager_asked_next: Whether the session manager is asked when the next pass begins, and not before.
         next_attempt: The time before which no session manager is created; None when it may be created.
     """
 
@@ -45,5 +46,6 @@ class Prerequisites:
     session_manager_first: bool
     session_manager_refused: float | None
     object_caches_first: bool
+    session_manager_asked_next: bool
     next_attempt: datetime | None
     wanted_session_store: SessionStore

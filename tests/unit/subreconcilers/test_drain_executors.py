@@ -12,8 +12,9 @@ from flamectl_operator.api.constants import DRAINING_ANNOTATION, DRAINING_SINCE_
 from flamectl_operator.reconcile.steps.batch import BATCH_LONGEST_PAUSE
 from tests.flame.model import ModelSession
 from tests.unit.builders import replicas
+from tests.unit.subreconcilers.errors import forbidden
 from tests.unit.subreconcilers.flame_harness import FlameHarness, busy, converged
-from tests.unit.subreconcilers.harness import executor_name
+from tests.unit.subreconcilers.harness import SM_NAME, executor_name
 
 
 def _each_once(session: ModelSession) -> bool:
@@ -141,6 +142,20 @@ async def test_unreachable_session_manager_delays_no_scale_down() -> None:
 
     assert world.executor_ids == [0]
     assert world.events.reasons.count("ExecutorsDraining") == 0
+
+
+async def test_executor_with_work_stays_when_its_session_manager_has_its_label_again_after_minutes() -> None:
+    world, session = await busy(replicas(1), 1, 400)
+    world.unlabel("pods", SM_NAME)
+    world.api.fail("patch", "pods", forbidden(), name=SM_NAME, times=1000)
+    await world.live(100)
+    world.edit({"executorManager": {"image": "e:9"}})
+    await world.live(100)
+    world.api.faults.clear()
+
+    await world.live(400, until=lambda: session.done)
+
+    assert [task.runs for task in session.tasks] == [1]
 
 
 async def test_marked_executors_go_when_the_session_manager_stays_unreachable() -> None:

@@ -23,7 +23,7 @@ from flamectl_operator.observed.cluster import ObservedCluster
 from flamectl_operator.observed.component import Component
 from flamectl_operator.planning.effective.autoscaling import plan_scaling
 from flamectl_operator.planning.effective.effective_group import EffectiveGroup
-from flamectl_operator.planning.effective.endpoint import lacks_address
+from flamectl_operator.planning.effective.endpoint import address_to_ask, lacks_address
 from flamectl_operator.planning.effective.failure_counts import (
     count_executors,
     count_object_caches,
@@ -86,6 +86,12 @@ class EffectiveSpec:
         """Return whether a session manager that can be asked has not answered yet, nor failed to, as after a start."""
         asked = observed.session_manager_ready and not lacks_address(observed, self.settings)
         return asked and observed.flame.phase in {Phase.OFF, Phase.ASKING}
+
+    def asks_next(self, observed: ObservedCluster) -> bool:
+        """Return whether the next pass lets the session manager be asked, because it has become ready since this one began."""
+        flame = observed.flame
+        off = flame.phase is Phase.OFF and flame.asked
+        return off and self.flame_can_be_asked and address_to_ask(observed, self.settings) is not None
 
     def cache_stale(self, cache: Component) -> bool:
         """Return whether an object cache is no longer what its author asks for."""

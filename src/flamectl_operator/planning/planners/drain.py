@@ -67,13 +67,10 @@ def undecided(group: PlannedGroup) -> bool:
     """Return whether executors are not chosen yet, because the first answer, or one that is new enough, is due within seconds."""
     cluster, wanted = group.cluster, group.effective
     flame = cluster.flame
-    if wanted.suspended or flame.phase is Phase.ASKING:
+    if wanted.suspended or flame.phase is Phase.ASKING or group.prerequisites.session_manager_asked_next:
         return not wanted.suspended
     load_matters = wanted.drain_timeout > 0 or wanted.scaling is not None
-    # A session manager that has become ready since the pass began is asked when the next one begins.
-    asked_next = flame.phase is Phase.OFF and cluster.session_manager_ready and cluster.last_snapshot is not None
-    answers = flame.fresh is not None or asked_next
-    return load_matters and answers and group.now.boottime - flame.said_at > RECENT_SNAPSHOT_SECONDS
+    return load_matters and flame.fresh is not None and group.now.boottime - flame.said_at > RECENT_SNAPSHOT_SECONDS
 
 
 def occupied(group: GroupComparison) -> int:

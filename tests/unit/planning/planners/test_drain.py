@@ -112,6 +112,16 @@ def test_answer_from_before_the_session_manager_was_ready_again_chooses_no_execu
     assert ("AskingSessionManager" in [each.reason for each in plan.waits]) == (not marked)
 
 
+@pytest.mark.parametrize(("asked", "deleted"), [(True, 0), (False, 1)])
+def test_executors_stay_until_a_session_manager_that_came_in_the_midst_of_a_pass_is_asked(
+    *, asked: bool, deleted: int
+) -> None:
+    found = observed(session_manager(), executor_pod(0), executor_pod(1))
+    plan = cluster_plan(told(found, Knowledge(since=0.0, asked=asked)), effective(replicas(1)), MOMENT).scale
+    assert len(plan.delete) == deleted
+    assert ("AskingSessionManager" in [each.reason for each in plan.waits]) is asked
+
+
 @pytest.mark.parametrize(
     ("incarnation", "executors", "drains"), [("", (_BUSY,), True), ("", (), False), ("a.0", (_BUSY,), False)]
 )
