@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import re
 from operator import attrgetter
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal, TypeAlias
 
 from pydantic import Field
 from pydantic.alias_generators import to_camel
 
+from flamectl_operator.api.constants import EXECUTOR_MANAGER, OBJECT_CACHE, SESSION_MANAGER
 from flamectl_operator.api.fields.autoscaling import Autoscaling, Idle
 from flamectl_operator.api.fields.checked_template import CheckedAgainst
 from flamectl_operator.api.fields.client_config import ClientConfigSpec
@@ -169,6 +170,10 @@ def _not_in_0_5(attribute: str, why: str) -> Rule:
     )
 
 
+#: The part of a spec that describes a component.
+ComponentSpec: TypeAlias = SessionManagerSpec | ExecutorManagerSpec | ObjectCacheSpec
+
+
 class FlameClusterSpec(Model):
     """The desired state of a Flame cluster."""
 
@@ -285,6 +290,15 @@ class FlameClusterSpec(Model):
         description="Values to merge last into flame-cluster.yaml, for options without a field in this API, such as "
         "cluster.pprof.port.",
     )
+
+    @property
+    def components(self) -> dict[str, ComponentSpec]:
+        """The part of each component, by the component's name."""
+        return {
+            SESSION_MANAGER: self.session_manager,
+            EXECUTOR_MANAGER: self.executor_manager,
+            OBJECT_CACHE: self.object_cache,
+        }
 
     @property
     def session_manager_verifiable(self) -> bool:

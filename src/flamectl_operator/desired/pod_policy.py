@@ -11,9 +11,8 @@ import posixpath
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from flamectl_operator.api.fields.object_cache import ObjectCacheSpec
 from flamectl_operator.api.fields.tls import TlsSpec
-from flamectl_operator.api.flamecluster import ExecutorManagerSpec, FlameClusterSpec, SessionManagerSpec
+from flamectl_operator.api.flamecluster import ComponentSpec, FlameClusterSpec
 from flamectl_operator.api.problems import InvalidSpecError, Problem
 from flamectl_operator.desired.pod_metadata_policy import metadata_problems
 from flamectl_operator.desired.tls import own_secrets
@@ -104,9 +103,7 @@ def _certificate(path: str, tls: TlsSpec | None, policy: PodPolicy, name: str) -
         yield from _named(f"{path}.secretName", tls.secret_name, policy.secrets, "secrets")
 
 
-def _component(
-    path: str, component: SessionManagerSpec | ExecutorManagerSpec | ObjectCacheSpec, policy: PodPolicy
-) -> Iterator[Problem]:
+def _component(path: str, component: ComponentSpec, policy: PodPolicy) -> Iterator[Problem]:
     yield from _env(f"{path}.env", [variable.model_dump(by_alias=True) for variable in component.env], policy)
     if not (template := component.pod_template):
         return

@@ -11,7 +11,7 @@ from __future__ import annotations
 import posixpath
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any
 
 from pydantic import BaseModel
 
@@ -27,8 +27,7 @@ from flamectl_operator.api.constants import (
     REVISION_ANNOTATION,
     WAIT_CONTAINER,
 )
-from flamectl_operator.api.fields.object_cache import ObjectCacheSpec
-from flamectl_operator.api.flamecluster import ExecutorManagerSpec, FlameClusterSpec, SessionManagerSpec
+from flamectl_operator.api.flamecluster import ComponentSpec, FlameClusterSpec
 from flamectl_operator.desired import names, revision
 from flamectl_operator.desired.field_paths import authored_metadata, authored_paths
 from flamectl_operator.desired.metadata import Identity
@@ -36,8 +35,6 @@ from flamectl_operator.desired.strategic_merge import strategic_merge
 from flamectl_operator.desired.unvalidated import as_object, entries, entry
 from flamectl_operator.desired.wait_resources import with_wait_resources
 from flamectl_operator.settings.model import FlameSettings
-
-ComponentSpec: TypeAlias = SessionManagerSpec | ExecutorManagerSpec | ObjectCacheSpec
 
 #: Volumes that Flame 0.5 must not have, because it works in `/usr/local/flame/work` and finds its migrations there.
 NOT_IN_0_5 = {f"{OWN_VOLUME_PREFIX}work"}

@@ -12,7 +12,7 @@ from typing import Any
 from flamectl_operator.api.checks.executor_limits import CONTAINER_LIMITS, Limit, executor_limits, gpu_limit
 from flamectl_operator.api.checks.images import tagged_version
 from flamectl_operator.api.checks.override_schema import override_problems, override_warnings
-from flamectl_operator.api.constants import EXECUTOR_MANAGER
+from flamectl_operator.api.constants import COMPONENT_FIELDS, EXECUTOR_MANAGER, OBJECT_CACHE, SESSION_MANAGER
 from flamectl_operator.api.fields.checked_template import pod_spec, resources
 from flamectl_operator.api.fields.network_policy import address_problems
 from flamectl_operator.api.fields.slot import parse_slot
@@ -79,11 +79,7 @@ def _unreadable_bundle(spec: FlameClusterSpec) -> Iterator[Problem]:
 
 def _versions(spec: FlameClusterSpec) -> Iterator[Problem]:
     """Compare the images' tags with `flameVersion`, and with each other where that finds nothing."""
-    images = {
-        "spec.sessionManager.image": spec.session_manager.image,
-        "spec.executorManager.image": spec.executor_manager.image,
-        "spec.objectCache.image": spec.object_cache.image or "",
-    }
+    images = {f"{COMPONENT_FIELDS[name]}.image": part.image or "" for name, part in spec.components.items()}
     tagged = {path: version for path, image in images.items() if (version := tagged_version(image)) is not None}
     for path, version in tagged.items():
         if version.flame_version != spec.flame_version:
@@ -119,25 +115,22 @@ def _memory(spec: FlameClusterSpec) -> Iterator[Problem]:
 
 def _without_unit(spec: FlameClusterSpec) -> Iterator[Problem]:
     """Name sizes that are so small that their author left out the unit."""
-    executors = spec.executor_manager
-    sizes: dict[str, object] = {"spec.executorManager.runtimeStorage.sizeLimit": executors.runtime_storage.size_limit}
-    for component, persistence in (
-        ("sessionManager", spec.session_manager.persistence),
-        ("objectCache", spec.object_cache.persistence),
+    storage = spec.executor_manager.runtime_storage
+    sizes: dict[str, object] = {"spec.executorManager.runtimeStorage.sizeLimit": storage.size_limit}
+    for name, persistence in (
+        (SESSION_MANAGER, spec.session_manager.persistence),
+        (OBJECT_CACHE, spec.object_cache.persistence),
     ):
-        sizes[f"spec.{component}.persistence.size"] = None if persistence is None else persistence.size
-    for component, part in (
-        ("sessionManager", spec.session_manager),
-        ("executorManager", executors),
-        ("objectCache", spec.object_cache),
-    ):
-        asked: dict[str, dict[str, Any]] = {component: vars(part.resources)}
-        asked |= {f"{component}.podTemplate.spec{path}": each for path, each in resources(part.pod_template).items()}
+        sizes[f"{COMPONENT_FIELDS[name]}.persistence.size"] = None if persistence is None else persistence.size
+    for name, part in spec.components.items():
+        field = COMPONENT_FIELDS[name]
+        asked: dict[str, dict[str, Any]] = {field: vars(part.resources)}
+        asked |= {f"{field}.podTemplate.spec{path}": each for path, each in resources(part.pod_template).items()}
         for place, each in asked.items():
             for kind in ("limits", "requests"):
                 if isinstance(quantities := each.get(kind), dict):
-                    found = (name for name in _IN_BYTES if name in quantities)
-                    sizes |= {f"spec.{place}.resources.{kind}.{name}": quantities[name] for name in found}
+                    found = (resource for resource in _IN_BYTES if resource in quantities)
+                    sizes |= {f"{place}.resources.{kind}.{resource}": quantities[resource] for resource in found}
     for path, size in sizes.items():
         if (amount := quantity_or_none(size)) is not None and 0 < amount < _MI:
             yield Problem(path, f"is {float(amount):.9g} bytes: write Mi or Gi after the number")
@@ -145,18 +138,13 @@ def _without_unit(spec: FlameClusterSpec) -> Iterator[Problem]:
 
 def _lost_nodes(spec: FlameClusterSpec) -> Iterator[Problem]:
     """Name tolerations of every taint, which are mostly meant for nodes that one has to ask for."""
-    parts = (
-        ("sessionManager", spec.session_manager),
-        ("executorManager", spec.executor_manager),
-        ("objectCache", spec.object_cache),
-    )
-    for component, part in parts:
+    for name, part in spec.components.items():
         listed = pod_spec(part.pod_template).get("tolerations")
         for index, each in enumerate(listed if isinstance(listed, list) else ()):
             of_each = isinstance(each, dict) and each.get("operator") == "Exists" and not each.get("key")
             if of_each and each.get("effect") in (None, "", "NoExecute") and each.get("tolerationSeconds") is None:
                 yield Problem(
-                    f"spec.{component}.podTemplate.spec.tolerations[{index}]",
+                    f"{COMPONENT_FIELDS[name]}.podTemplate.spec.tolerations[{index}]",
                     "tolerates that a node is lost, so Kubernetes never deletes a Pod of a lost node, and the operator does not "
                     "replace it (set effect: NoSchedule, or the key of the taint that is meant)",
                 )

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from flamectl_operator.api.constants import COMPONENT_FIELDS
 from flamectl_operator.api.problems import Problem, path_of
 
 #: Bytes of a whole spec as JSON.
@@ -21,7 +22,7 @@ MAX_NODES = 4096
 #: take memory that grows with the square of the depth. Pods and flame-cluster.yaml need a dozen levels.
 MAX_DEPTH = 64
 #: Fields that consist of fields, for the path of a value that is too large.
-_COMPONENTS = ("sessionManager", "executorManager", "objectCache")
+_COMPONENTS = frozenset(field.removeprefix("spec.") for field in COMPONENT_FIELDS.values())
 #: Fields whose size has a limit of its own.
 _LARGE_FIELDS = frozenset({"configOverrides", "networkPolicy", "podTemplate"})
 

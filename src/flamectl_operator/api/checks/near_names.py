@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from difflib import SequenceMatcher
 from typing import Any
 
-from flamectl_operator.api.constants import EXECUTOR_MANAGER, OBJECT_CACHE, SESSION_MANAGER
+from flamectl_operator.api.constants import COMPONENT_FIELDS
 from flamectl_operator.api.fields.checked_template import pod_spec
 from flamectl_operator.api.flamecluster import FlameClusterSpec
 
@@ -17,19 +17,15 @@ _ALIKE = 0.85
 
 def near_names(spec: FlameClusterSpec) -> tuple[str, ...]:
     """Return a warning for each container whose name is nearly that of the component's own container."""
-    components = (
-        ("spec.sessionManager", spec.session_manager.pod_template, SESSION_MANAGER),
-        ("spec.executorManager", spec.executor_manager.pod_template, EXECUTOR_MANAGER),
-        ("spec.objectCache", spec.object_cache.pod_template, OBJECT_CACHE),
-    )
-    return tuple(warning for each in components for warning in _near_names(*each))
+    templates = {name: part.pod_template for name, part in spec.components.items() if part.pod_template}
+    return tuple(warning for name, template in templates.items() for warning in _near_names(name, template))
 
 
-def _near_names(path: str, template: dict[str, Any] | None, own: str) -> Iterator[str]:
+def _near_names(own: str, template: dict[str, Any]) -> Iterator[str]:
     for index, container in enumerate(pod_spec(template).get("containers", ())):
         name = container["name"]
         if name != own and _is_near(name, own):
-            where = f"{path}.podTemplate.spec.containers[{index}]"
+            where = f"{COMPONENT_FIELDS[own]}.podTemplate.spec.containers[{index}]"
             yield f'{where} adds another container "{name}", because the component\'s container is named "{own}"'
 
 
