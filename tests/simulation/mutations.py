@@ -1459,6 +1459,12 @@ _REPLACEMENTS: dict[str, tuple[str, Any, str, Any]] = {
     "surplus claims stay": ("stores", claims, "_surplus", lambda *_args: []),
     "nodes that start nothing stay ready": ("flame", knowledge, "START_LIMIT_SECONDS", 1e6),
     "executors with work are not drained": ("flame", drain, "drainable", lambda *_args: False),
+    "executors go before a session manager that came back is asked": (
+        "flame",
+        EffectiveSpec,
+        "asks_next",
+        lambda *_args: False,
+    ),
     "drains end at once": ("flame", drain, "_deletion", lambda *_args: parts.Deletion.TIMED_OUT),
     "drains never end": ("flame", drain, "_deletion", _nothing),
     "drains end by the clock of the machine": ("flame", ServerClock, "now", lambda clock: clock._clock.now()),
