@@ -11,9 +11,13 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
-def served_as_localhost(folder: Path) -> ssl.SSLContext:
-    """Return the TLS of a server with the test certificate of `localhost`; its files are written to a folder."""
-    (folder / "tls.crt").write_text(LOCALHOST)
+def served_as_localhost(folder: Path, further: str = "") -> ssl.SSLContext:
+    """Return the TLS of a server with the test certificate of `localhost`; its files are written to a folder.
+
+    Args:
+        further: Certificates in PEM that the server sends as well.
+    """
+    (folder / "tls.crt").write_text(LOCALHOST + further)
     (folder / "tls.key").write_text(KEY)
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     context.load_cert_chain(folder / "tls.crt", folder / "tls.key")

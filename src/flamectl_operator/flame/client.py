@@ -22,7 +22,7 @@ from flamectl_operator.flame.answer_memory import Share
 from flamectl_operator.flame.answers import Encoded
 from flamectl_operator.flame.frames import LimitedChannel
 from flamectl_operator.flame.messages import BACKEND, FRONTEND, message_class
-from flamectl_operator.flame.records import LimitedContext
+from flamectl_operator.flame.records import LimitedContext, TooMuchError
 from flamectl_operator.flame.session_manager import TOO_LARGE, FlameError
 from flamectl_operator.flame.snapshot import NodeState, SessionManagerSnapshot
 from flamectl_operator.flame.wire import TooLargeError
@@ -49,6 +49,10 @@ def verified_by(authority: str) -> ssl.SSLContext | None:
     if not authority:
         return None
     context = LimitedContext(ssl.PROTOCOL_TLS_CLIENT)
+    # A server that chose Diffie-Hellman over large numbers would keep the event loop for up to a second. TLS 1.3 does without
+    # where the client offers the one curve that each server must know (RFC 8446, 9.1).
+    context.minimum_version = ssl.TLSVersion.TLSv1_3
+    context.set_ecdh_curve("prime256v1")
     context.load_verify_locations(cadata=authority)
     context.set_alpn_protocols(["h2"])
     return context
@@ -162,7 +166,7 @@ class GrpcSessionManager:
                 raise FlameError(TOO_LARGE, "it sends more than an answer needs") from error
             raise FlameError("Unreachable", "the connection was lost") from error
         except ssl.SSLError as error:
-            raise FlameError("NotTrusted", getattr(error, "verify_message", "") or str(error)) from error
+            raise _without_tls(error) from error
         except OSError as error:
             raise FlameError("Unreachable", error.strerror or str(error) or type(error).__name__) from error
         except TooLargeError as error:
@@ -204,6 +208,12 @@ class GrpcSessionManager:
             self._channels[port] = LimitedChannel(self._host, port, self._tls, self._certified_name)
         self._channels[port].begin_call()
         return self._channels[port]
+
+
+def _without_tls(error: ssl.SSLError) -> FlameError:
+    if isinstance(error, TooMuchError):
+        return FlameError(TOO_LARGE, str(error.args[0]))
+    return FlameError("NotTrusted", getattr(error, "verify_message", "") or str(error))
 
 
 def _answered(error: GRPCError) -> FlameError:

@@ -2,23 +2,40 @@
 
 A key update has 27 bytes and takes the event loop 25 microseconds, as does a record with a single byte of data. So the records
 are counted before any of them is decrypted, also while the connection ends.
+
+A handshake takes the event loop a millisecond. But the author of the FlameCluster chooses the certificates and authorities,
+and a chain of 70 with long exponents takes half a second. So a handshake is limited in its bytes and in its time.
 """
 
 from __future__ import annotations
 
 import ssl
+from time import thread_time
 from typing import Any
 
 from flamectl_operator.flame.frames import FrameLimit
 
 #: Bytes that a server may send for each call beside its data: certificates, tickets, and what has arrived and is not read yet.
 MAX_BESIDE_DATA = 512 * 2**10
+#: The same until the handshake has ended. A chain of four certificates has 8 KiB.
+MAX_HANDSHAKE = 16 * 2**10
+#: Seconds of the processor that a handshake may take. One of four certificates takes a millisecond, or five on a slow machine.
+MAX_HANDSHAKE_SECONDS = 0.02
+
+
+class TooMuchError(ssl.SSLError):
+    """The TLS of a server takes more than an answer of Flame needs."""
 
 
 class RecordLimit(FrameLimit):
     """Counts the records in the bytes of a connection, and the bytes that were no data."""
 
     _HEAD = 5
+
+    def __init__(self) -> None:
+        super().__init__()
+        #: Whether the handshake has ended.
+        self.established = False
 
     def read(self, size: int) -> None:
         """Note that so many bytes were data."""
@@ -29,7 +46,7 @@ class RecordLimit(FrameLimit):
         self._other += len(head) + self._rest
 
     def _most_other(self) -> int:
-        return MAX_BESIDE_DATA
+        return MAX_BESIDE_DATA if self.established else MAX_HANDSHAKE
 
 
 class LimitedTLS(ssl.SSLObject):
@@ -39,15 +56,23 @@ class LimitedTLS(ssl.SSLObject):
     limit: RecordLimit
     _incoming: ssl.MemoryBIO
     _admitted: ssl.MemoryBIO
+    _spent: float  # seconds of the handshake
 
     def begin(self, incoming: ssl.MemoryBIO, admitted: ssl.MemoryBIO) -> None:
         """Read what arrives only where it is admitted."""
-        self.limit, self._incoming, self._admitted = RecordLimit(), incoming, admitted
+        self.limit, self._incoming, self._admitted, self._spent = RecordLimit(), incoming, admitted, 0.0
 
     def do_handshake(self) -> None:
         """See `ssl.SSLObject`."""
         self._admit()
-        super().do_handshake()
+        begun = thread_time()
+        try:
+            super().do_handshake()
+            self.limit.established = True
+        finally:
+            self._spent += thread_time() - begun
+            if self._spent > MAX_HANDSHAKE_SECONDS:
+                raise TooMuchError("its certificates take long to verify")
 
     def read(self, size: int = 1024, buffer: Any = None) -> Any:
         """See `ssl.SSLObject`."""
@@ -64,7 +89,7 @@ class LimitedTLS(ssl.SSLObject):
     def _admit(self) -> None:
         if arrived := self._incoming.read():
             if not self.limit.admits(arrived):
-                raise ssl.SSLError("it sends more than an answer needs")
+                raise TooMuchError("it sends more than an answer needs")
             self._admitted.write(arrived)
 
 

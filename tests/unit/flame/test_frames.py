@@ -17,7 +17,7 @@ from flamectl_operator.flame import records as records_of_tls
 from flamectl_operator.flame.client import GrpcSessionManager, verified_by
 from flamectl_operator.flame.frames import BYTES_FOR_EACH_FRAME, FREE_FRAMES, MAX_OTHER_BYTES, FrameLimit
 from flamectl_operator.flame.messages import message_class
-from flamectl_operator.flame.session_manager import MAX_ERROR_LENGTH, FlameError
+from flamectl_operator.flame.session_manager import MAX_ERROR_LENGTH, TOO_LARGE, FlameError
 from tests.flame.certified import served_as_localhost
 from tests.flame.server import LOOPBACK, two_free_ports
 from tests.unit.kube.certificates import AUTHORITY
@@ -210,6 +210,48 @@ def test_records_of_tls_are_not_decrypted_beyond_the_limit(
     arrived.write(records)
     with pytest.raises(ssl.SSLError, match="more than an answer needs"):
         getattr(connection, act)()
+
+
+#: The reasons of a handshake that fails: the server ends it with an alert, which may be lost with the connection.
+_NO_CONNECTION = {"NotTrusted", "Unreachable"}
+
+
+async def _error_of_tls(tls: ssl.SSLContext) -> FlameError:
+    """Return the error of a call to a server with this TLS, which answers as Flame does."""
+    async with _session_manager(_whole(), tls) as port:
+        client = GrpcSessionManager(LOOPBACK, port, verified_by(AUTHORITY), certified_name="localhost", deadline=60)
+        try:
+            with pytest.raises(FlameError) as raised:
+                await client.snapshot()
+            return raised.value
+        finally:
+            client.close()
+
+
+async def test_certificates_of_more_than_some_kib_are_not_verified(tmp_path: Path) -> None:
+    error = await _error_of_tls(served_as_localhost(tmp_path, further=AUTHORITY * 50))
+    assert (error.reason, str(error)) == (TOO_LARGE, "it sends more than an answer needs")
+
+
+async def test_server_whose_certificates_take_long_to_verify_is_told_as_one_that_answers_too_much(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(records_of_tls, "MAX_HANDSHAKE_SECONDS", 0.0)
+    error = await _error_of_tls(served_as_localhost(tmp_path))
+    assert (error.reason, str(error)) == (TOO_LARGE, "its certificates take long to verify")
+
+
+async def test_server_may_not_choose_diffie_hellman_over_large_numbers(tmp_path: Path) -> None:
+    tls = served_as_localhost(tmp_path)
+    tls.maximum_version = ssl.TLSVersion.TLSv1_2
+    tls.set_ciphers("DHE")
+    assert (await _error_of_tls(tls)).reason in _NO_CONNECTION
+
+
+async def test_client_offers_the_one_curve_that_each_server_knows(tmp_path: Path) -> None:
+    tls = served_as_localhost(tmp_path)
+    tls.set_ecdh_curve("secp521r1")
+    assert (await _error_of_tls(tls)).reason in _NO_CONNECTION
 
 
 #: Answers of servers that are no session managers, or whose gRPC goes beyond what the client knows.
