@@ -117,6 +117,23 @@ def test_victim_scales_while_a_tenant_writes_large_and_deep_specs(
         _is_fine(world, elected, transitions)
 
 
+def test_victim_scales_beside_specs_that_are_nested_deeper_than_can_be_decoded(
+    world: E2ENamespace, elected: OperatorProcess
+) -> None:
+    world.apply(flame_cluster("victim", replicas=1))
+    world.wait_running("victim", executors=1)
+    names = set()
+    for depth in (*range(800, 1000, 20), 2000, 9000):
+        names.add(f"deep-{depth}")
+        manifest = json.dumps(flame_cluster(f"deep-{depth}", configOverrides={"x": "DEEP"}))
+        world.kubectl("create", "-f", "-", stdin=manifest.replace('"DEEP"', "[" * depth + "]" * depth))
+    for executors in range(2, 5):
+        _scale(world, executors)
+    world.wait("all of them to be refused", lambda: in_state(world, "Failed") == names)
+    _is_fine(world, elected)
+    assert "the operator lists all objects again" not in elected.log.read_text(encoding="utf-8")
+
+
 def test_victim_scales_and_the_operator_stops_in_time_beside_fifty_specs_of_the_largest_accepted_size(
     world: E2ENamespace, elected: OperatorProcess
 ) -> None:

@@ -8,6 +8,7 @@ the spec refuse what is nested so deep.
 from __future__ import annotations
 
 import re
+from itertools import accumulate
 from typing import TypeVar
 
 import msgspec
@@ -17,8 +18,14 @@ T = TypeVar("T")
 #: The levels that are kept. A spec may have 64 levels below a field, and a list adds four above it.
 MAX_DEPTH = 256
 
+_STRING = rb'"[^"\\]*(?:\\.[^"\\]*)*"'
 #: A bracket, or a whole string, because brackets in a string do not count.
-_TOKEN = re.compile(rb'[\[\]{}]|"[^"\\]*(?:\\.[^"\\]*)*"')
+_TOKEN = re.compile(rb"[\[\]{}]|" + _STRING)
+_STRINGS = re.compile(_STRING)
+_BRACKETS = b"{}[]"
+_NO_BRACKETS = bytes(set(range(256)) - set(_BRACKETS))
+#: What a bracket adds to the depth, as a signed byte.
+_STEPS = bytes(1 if byte in b"{[" else 255 for byte in range(256))
 
 
 def decode(decoder: msgspec.json.Decoder[T], data: bytes | msgspec.Raw) -> T:
@@ -56,3 +63,16 @@ def without_deep_values(data: bytes, deepest: int = MAX_DEPTH) -> bytes:
     if depth <= deepest:
         kept.append(data[begin:])
     return b"".join(kept)
+
+
+def brackets(data: bytes) -> int:
+    """Return how many objects and lists JSON has at most, which is also its largest depth."""
+    return data.count(b"{") + data.count(b"[")
+
+
+def is_within(data: bytes, deepest: int) -> bool:
+    """Return whether JSON has no object and no list below `deepest` levels."""
+    if brackets(data) <= deepest:
+        return True
+    steps = _STRINGS.sub(b"", data).translate(None, _NO_BRACKETS).translate(_STEPS)
+    return max(accumulate(memoryview(steps).cast("b")), default=0) <= deepest

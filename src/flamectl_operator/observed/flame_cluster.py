@@ -19,6 +19,12 @@ from flamectl_operator.kube.views import KubernetesObject, View
 _EMPTY = msgspec.Raw(b"{}")
 #: Bytes of a spec that the store holds. The largest sample has 4 KiB.
 MAX_KEPT_SPEC_SIZE = 8 * 1024
+#: Levels of a field of a spec that is kept; a field may have 64. How deep an answer can be decoded depends on the caller and on
+#: whether it is a list, and a spec that differs between two answers would contradict the store.
+MAX_FIELD_DEPTH = 128
+#: Stands for a deeper field. Its own depth is more than a field may have.
+_TOO_DEEP = msgspec.Raw(b"[" * MAX_FIELD_DEPTH + b"]" * MAX_FIELD_DEPTH)
+_FIELDS_DECODER = msgspec.json.Decoder(dict[str, msgspec.Raw])
 #: Bytes of `autoscaling` that are held of a larger spec, for metrics.
 _MAX_SUMMARY_SIZE = 1024
 _DECODER: msgspec.json.Decoder[Any] = msgspec.json.Decoder()
@@ -59,7 +65,7 @@ class FlameClusterView(KubernetesObject, frozen=True):
     #: The encoded spec; if it has more than `largest_spec` bytes, only the fields that metrics show.
     raw_spec: msgspec.Raw = msgspec.field(default=_EMPTY, name="spec")
     raw_status: msgspec.Raw = msgspec.field(default=_EMPTY, name="status")
-    #: The size of the spec as JSON, in bytes, and its digest. No object can have these two fields.
+    #: The size of the spec as JSON, in bytes, as far as it is read, and its digest. No object can have these two fields.
     spec_size: int = msgspec.field(default=0, name="")
     spec_digest: bytes = msgspec.field(default=b"", name=" ")
 
@@ -71,10 +77,11 @@ class FlameClusterView(KubernetesObject, frozen=True):
         msgspec.structs.force_setattr(self, "raw_status", _kept_status(self.raw_status))
         if self.spec_digest:  # a copy with other metadata
             return
-        encoded = memoryview(self.raw_spec)
+        encoded = _without_deep_fields(bytes(memoryview(self.raw_spec)))
         msgspec.structs.force_setattr(self, "spec_size", len(encoded))
         msgspec.structs.force_setattr(self, "spec_digest", sha256(encoded).digest())
-        kept = self.raw_spec.copy() if len(encoded) <= self.largest_spec else _kept_summary(self.raw_spec)
+        spec = msgspec.Raw(encoded)
+        kept = spec if len(encoded) <= self.largest_spec else _kept_summary(spec)
         msgspec.structs.force_setattr(self, "raw_spec", kept)
 
     @property
@@ -106,6 +113,18 @@ class WholeFlameClusterView(FlameClusterView, frozen=True):
     """A FlameCluster with its spec, unless that is over `MAX_SPEC_SIZE`. No store holds it."""
 
     largest_spec: ClassVar[int] = MAX_SPEC_SIZE
+
+
+def _without_deep_fields(spec: bytes) -> bytes:
+    """Return a spec with `_TOO_DEEP` for each field that is nested too deeply; the spec itself where there is none."""
+    if nesting.brackets(spec) <= MAX_FIELD_DEPTH:
+        return spec
+    try:
+        fields = nesting.decode(_FIELDS_DECODER, spec)
+    except msgspec.MsgspecError:  # no object, which the CRD refuses
+        return spec
+    deep = [name for name, value in fields.items() if not nesting.is_within(bytes(value), MAX_FIELD_DEPTH)]
+    return msgspec.json.encode(fields | dict.fromkeys(deep, _TOO_DEEP)) if deep else spec
 
 
 def _kept_summary(spec: msgspec.Raw) -> msgspec.Raw:

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from flamectl_operator.kube.nesting import MAX_DEPTH, decode, without_deep_values
+from flamectl_operator.kube.nesting import MAX_DEPTH, decode, is_within, without_deep_values
 
 #: The levels that the API server accepts.
 DEEP = b'{"a":' * 10_000 + b"1" + b"}" * 10_000
@@ -35,6 +35,11 @@ def _cut(value: Any, levels: int) -> Any:
 @given(_VALUES, st.integers(min_value=1, max_value=4))
 def test_values_below_the_deepest_level_are_null_and_all_others_stay(value: Any, deepest: int) -> None:
     assert json.loads(without_deep_values(json.dumps(value).encode(), deepest)) == _cut(value, deepest)
+
+
+@given(_VALUES, st.integers(min_value=0, max_value=4))
+def test_json_is_within_levels_exactly_when_nothing_is_cut_there(value: Any, deepest: int) -> None:
+    assert is_within(json.dumps(value).encode(), deepest) == (_cut(value, deepest) == value)
 
 
 @pytest.mark.parametrize("answer", [b'{"deep":%s,"after":2}', b'{"deep":[%s,%s],"after":2}'])
