@@ -26,8 +26,7 @@ from flamectl_operator.reconcile.objects.claim_reads import ClaimReads
 from flamectl_operator.reconcile.objects.detached_executors import DetachedExecutors
 from flamectl_operator.reconcile.refusals.error import REFUSALS, RefusedError
 from flamectl_operator.reconcile.refusals.quota import QuotaRefusals
-from flamectl_operator.reconcile.stores.stores import FLAME_CLUSTERS, WHOLE_FLAME_CLUSTERS
-from flamectl_operator.reconcile.stores.transform import bounded
+from flamectl_operator.reconcile.stores.stores import FLAME_CLUSTERS, WHOLE_FLAME_CLUSTERS, kept
 from flamectl_operator.runtime.slow_start import in_parallel
 
 T = TypeVar("T", bound=KubernetesObject)
@@ -128,7 +127,7 @@ class ClusterReads:
     async def read(self, resource: Resource[T], name: str) -> T | None:
         """Read an object and return what is kept of it; None when it does not exist."""
         try:
-            return bounded(await self.client.get(resource, self.owner.namespace, name))
+            return kept(resource, await self.client.get(resource, self.owner.namespace, name))
         except NotFoundError as error:
             if not error.of_object:
                 raise

@@ -46,6 +46,12 @@ _BOUNDED: dict[Resource[Any], Callable[[Any], Any]] = {
 }
 
 
+def kept(resource: Resource[T], obj: T) -> T:
+    """Return what a store keeps of an object, so that an answer equals what the watch brought of the same state."""
+    transform: Callable[[T], T] = _BOUNDED.get(resource, bounded)
+    return transform(obj)
+
+
 @dataclass(frozen=True)
 class Stores:
     """The stores, which watches and the responses to the operator's own writes keep current."""

@@ -113,7 +113,9 @@ def cost(part: Any) -> int:
 
 
 def bounded(obj: T) -> T:
-    """Return an object within the budgets; the same object when it is not unusually large."""
+    """Return an object within the budgets; the same object when it is not unusually large, or has been bounded before."""
+    if obj.too_large:
+        return obj
     measured, limit = _MEASURED.get(type(obj), _METADATA), _limit(obj)
     if cost(measured(obj)) <= limit:
         return obj

@@ -159,6 +159,18 @@ async def test_pod_without_its_label_that_was_not_watched_raises_no_doubts() -> 
     assert doubts == []
 
 
+async def test_large_pod_that_is_read_again_stays_as_it_was_and_raises_no_doubts() -> None:
+    world, doubts = await doubting()
+    resources = {kind: {f"example.com/{number}": "1" for number in range(4)} for kind in ("limits", "requests")}
+    sidecars = [{"name": f"sidecar-{number}", "image": "x" * 50, "resources": resources} for number in range(16)]
+    world.change("pods", executor_name(0), {"status": {"containerStatuses": sidecars}})
+    world.sync()
+    before = world.stores.pods.get(OWNER.namespace, executor_name(0))
+    assert await ClusterReads(OWNER, world.context).refresh(PODS, executor_name(0)) == before
+    assert world.stores.pods.get(OWNER.namespace, executor_name(0)) == before
+    assert doubts == []
+
+
 async def test_pod_that_goes_while_it_is_listed_raises_no_doubts() -> None:
     world, doubts = await doubting()
 

@@ -334,6 +334,15 @@ def _just_below_the_limits(number: int) -> dict[str, Any]:
     }
 
 
+@pytest.mark.parametrize("owner", ["x" * 10, LONG], ids=["a small owner", "a large owner"])
+@pytest.mark.parametrize("kind", KEEP, ids=lambda kind: kind.__name__)
+def test_what_is_kept_of_an_object_stays_when_it_is_read_again(kind: type[KubernetesObject], owner: str) -> None:
+    labels = LABEL | {f"{each}": "" for each in range(60)}
+    metadata = {"labels": labels, "ownerReferences": [OWNER, {"kind": "A", "name": owner}]}
+    kept = KEEP[kind](_decoded(kind, {"metadata": _metadata(**metadata)}))
+    assert KEEP[kind](kept) == kept
+
+
 @pytest.mark.parametrize("owners", [True, False], ids=["owners", "no owners"])
 @pytest.mark.parametrize("texts", [8, 60, 100])
 @pytest.mark.parametrize("kind", KEEP, ids=lambda kind: kind.__name__)
