@@ -65,14 +65,9 @@ def without_deep_values(data: bytes, deepest: int = MAX_DEPTH) -> bytes:
     return b"".join(kept)
 
 
-def brackets(data: bytes) -> int:
-    """Return how many objects and lists JSON has at most, which is also its largest depth."""
-    return data.count(b"{") + data.count(b"[")
-
-
 def is_within(data: bytes, deepest: int) -> bool:
     """Return whether JSON has no object and no list below `deepest` levels."""
-    if brackets(data) <= deepest:
+    if data.count(b"{") + data.count(b"[") <= deepest:
         return True
     steps = _STRINGS.sub(b"", data).translate(None, _NO_BRACKETS).translate(_STEPS)
     return max(accumulate(memoryview(steps).cast("b")), default=0) <= deepest

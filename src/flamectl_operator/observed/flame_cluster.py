@@ -77,7 +77,9 @@ class FlameClusterView(KubernetesObject, frozen=True):
         msgspec.structs.force_setattr(self, "raw_status", _kept_status(self.raw_status))
         if self.spec_digest:  # a copy with other metadata
             return
-        encoded = _without_deep_fields(bytes(memoryview(self.raw_spec)))
+        encoded = bytes(self.raw_spec)
+        if encoded.count(b"{") + encoded.count(b"[") > MAX_FIELD_DEPTH:
+            encoded = _without_deep_fields(encoded)
         msgspec.structs.force_setattr(self, "spec_size", len(encoded))
         msgspec.structs.force_setattr(self, "spec_digest", sha256(encoded).digest())
         spec = msgspec.Raw(encoded)
@@ -117,8 +119,6 @@ class WholeFlameClusterView(FlameClusterView, frozen=True):
 
 def _without_deep_fields(spec: bytes) -> bytes:
     """Return a spec with `_TOO_DEEP` for each field that is nested too deeply; the spec itself where there is none."""
-    if nesting.brackets(spec) <= MAX_FIELD_DEPTH:
-        return spec
     try:
         fields = nesting.decode(_FIELDS_DECODER, spec)
     except msgspec.MsgspecError:  # no object, which the CRD refuses

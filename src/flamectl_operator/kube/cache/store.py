@@ -47,6 +47,7 @@ class Store(Generic[T]):
 
     Args:
         index: Returns the value under which `by_index` finds an object, or None.
+        uses: Returns the value under which `users` finds an object, or None; None where nobody looks for users.
         selects: Returns whether the reflector's label selector matches an object.
         transform: Returns the part of an object to keep, with the same identity and index value, as an informer's transform.
     """
@@ -57,12 +58,14 @@ class Store(Generic[T]):
         selects: Callable[[T], bool] = lambda _obj: True,
         transform: Callable[[T], T] = lambda obj: obj,
         changes: ChangeCount | None = None,
+        uses: Callable[[T], Hashable | None] | None = None,
     ) -> None:
         self._selects = selects
         self._transform = transform
         self._objects: dict[Key, T] = {}
         self._change_count = changes or ChangeCount()
         self._by_index: Index[T] = Index(index)
+        self._by_use: Index[T] | None = None if uses is None else Index(uses)
         self._past: OutdatedStates[T] = OutdatedStates(index)
         self._synced_versions: dict[str | None, int] = {}  # by the namespace of the reflector, None for all namespaces
         self._newest = 0  # of all versions, also of responses
@@ -84,6 +87,10 @@ class Store(Generic[T]):
     def by_index(self, value: Hashable) -> tuple[T, ...]:
         """Return the objects with this value of the index, sorted by name."""
         return self._by_index.get(value)
+
+    def users(self, value: Hashable) -> tuple[T, ...]:
+        """Return the objects that use this value, sorted by name."""
+        return () if self._by_use is None else self._by_use.get(value)
 
     def synced_version(self, namespace: str | None = None) -> int:
         """Return the synced version of a namespace's reflector; 0 before its first list."""
@@ -289,6 +296,8 @@ class Store(Generic[T]):
         self._objects[key] = obj
         self._change_count.total += 1
         self._by_index.update(key, old, obj)
+        if self._by_use is not None:
+            self._by_use.update(key, old, obj)
         return obj
 
     def _remove(self, obj: T) -> None:
@@ -296,6 +305,8 @@ class Store(Generic[T]):
         del self._objects[key]
         self._change_count.total += 1
         self._by_index.update(key, obj, None)
+        if self._by_use is not None:
+            self._by_use.update(key, obj, None)
 
 
 def _key(obj: KubernetesObject) -> Key:

@@ -13,7 +13,7 @@ from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
-from flamectl_operator.api.constants import CLAIM_ANNOTATION, CLUSTER_LABEL
+from flamectl_operator.api.constants import CLUSTER_LABEL
 from flamectl_operator.api.fields.persistence import Persistence
 from flamectl_operator.desired.claims import DesiredClaim
 from flamectl_operator.desired.pod_template import ComponentTemplate
@@ -180,9 +180,7 @@ def in_use(io: ClusterIO, claim: PersistentVolumeClaimView) -> Outcome | None:
 
 
 def _in_use(io: ClusterIO, claim: PersistentVolumeClaimView, mount: _Mount) -> Outcome | None:
-    for pod in io.stores.pods.all():
-        if pod.annotations.get(CLAIM_ANNOTATION) != claim.uid or pod.namespace != io.owner.namespace:
-            continue
+    for pod in io.stores.pods.users((io.owner.namespace, claim.uid)):
         if not pod.controlled_by(io.owner.uid) and pod.status.phase not in TERMINAL_PHASES:
             use = f'is used by Pod "{pod.name}" of FlameCluster "{pod.labels[CLUSTER_LABEL]}"{mount.consequence}'
             return _used(mount, use)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, TypeVar
 
-from flamectl_operator.api.constants import API_VERSION, CLUSTER_LABEL, KIND, PLURAL
+from flamectl_operator.api.constants import API_VERSION, CLAIM_ANNOTATION, CLUSTER_LABEL, KIND, PLURAL
 from flamectl_operator.flame.watcher import Flame
 from flamectl_operator.kube.cache.changes import ChangeCount
 from flamectl_operator.kube.cache.contradictions import Doubts
@@ -68,7 +68,7 @@ class Stores:
 
     @classmethod
     def empty(cls, flame: Flame | None = None) -> Stores:
-        """Return empty stores. Pods and claims are indexed by the FlameCluster in their label.
+        """Return empty stores. Pods and claims are indexed by the FlameCluster in their label, and Pods by their claim.
 
         Args:
             flame: The knowledge about the session managers; None when they are not polled.
@@ -82,6 +82,7 @@ class Stores:
                     selects=lambda child: CLUSTER_LABEL in child.labels,  # as the watches do
                     transform=_BOUNDED.get(each, bounded),
                     changes=changes,
+                    uses=_claim_of if each is PODS else None,
                 )
                 for each in CHILDREN
             },
@@ -112,3 +113,9 @@ def _cluster_of(child: KubernetesObject) -> Key | None:
     """Return the key of the FlameCluster whose label an object carries."""
     name = child.labels.get(CLUSTER_LABEL)
     return None if name is None else (child.namespace, name)
+
+
+def _claim_of(child: KubernetesObject) -> Key | None:
+    """Return the namespace and the uid of the claim that a Pod mounts for the data of its component."""
+    uid = child.annotations.get(CLAIM_ANNOTATION)
+    return None if uid is None else (child.namespace, uid)

@@ -114,7 +114,7 @@ def cost(part: Any) -> int:
 
 def bounded(obj: T) -> T:
     """Return an object within the budgets; the same object when it is not unusually large, or has been bounded before."""
-    if obj.too_large:
+    if obj.metadata.owner_references is TOO_LARGE_OWNER:
         return obj
     measured, limit = _MEASURED.get(type(obj), _METADATA), _limit(obj)
     if cost(measured(obj)) <= limit:
