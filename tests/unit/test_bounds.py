@@ -125,7 +125,7 @@ def forks() -> Iterator[subprocess.Popen[str]]:
             "tests/unit/flame/test_frames.py"
             "::test_server_that_sends_a_record_of_tls_for_each_byte_is_told_as_one_that_sends_too_much",
             id="records of TLS of an answer"),
-        pytest.param(f"{_FLAME}.records:MAX_HANDSHAKE", "2**19",
+        pytest.param(f"{_FLAME}.records:MAX_HANDSHAKE_BYTES", "2**19",
             "tests/unit/flame/test_frames.py::test_certificates_of_more_than_some_kib_are_not_verified",
             id="the certificates of a session manager"),
         pytest.param(

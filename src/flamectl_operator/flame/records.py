@@ -18,7 +18,7 @@ from flamectl_operator.flame.frames import FrameLimit
 #: Bytes that a server may send for each call beside its data: certificates, tickets, and what has arrived and is not read yet.
 MAX_BESIDE_DATA = 512 * 2**10
 #: The same until the handshake has ended. A chain of four certificates has 8 KiB.
-MAX_HANDSHAKE = 16 * 2**10
+MAX_HANDSHAKE_BYTES = 16 * 2**10
 #: Seconds of the processor that a handshake may take. One of four certificates takes a millisecond, or five on a slow machine.
 MAX_HANDSHAKE_SECONDS = 0.02
 
@@ -46,7 +46,7 @@ class RecordLimit(FrameLimit):
         self._other += len(head) + self._rest
 
     def _most_other(self) -> int:
-        return MAX_BESIDE_DATA if self.established else MAX_HANDSHAKE
+        return MAX_BESIDE_DATA if self.established else MAX_HANDSHAKE_BYTES
 
 
 class LimitedTLS(ssl.SSLObject):

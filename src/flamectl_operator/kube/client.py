@@ -94,7 +94,7 @@ class WatchOptions(TypedDict, total=False):
         label_selector: Empty selects all objects. An object that stops matching is reported as deleted.
         resource_version: The start of the watch; a GoneError, also later, means that it is too old.
         timeout_seconds: Seconds after which the server ends the watch.
-        read_timeout: Seconds of silence that raise a ConnectionLostError.
+        read_timeout: Seconds without an event or a bookmark that raise a ConnectionLostError.
     """
 
     label_selector: str

@@ -6,6 +6,7 @@ encode and decode everything twice. Requests go through the aiohttp session of i
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Iterator, Mapping
 from contextlib import AbstractAsyncContextManager, aclosing, asynccontextmanager
@@ -21,7 +22,7 @@ from flamectl_operator.kube.errors import (
     UnauthorizedError,
     UntrustedServerError,
 )
-from flamectl_operator.kube.http.request import Request
+from flamectl_operator.kube.http.request import MAX_ANSWER_SIZE, Request
 from flamectl_operator.kube.http.session import Connection, RenewedConnection
 from flamectl_operator.kube.http.status import error_from_response, parse_date, parse_retry_after
 from flamectl_operator.runtime.clock import Clock
@@ -60,7 +61,7 @@ class Transport(Protocol):
         Args:
             path: The path below the server's address.
             query: Parameters, not yet quoted.
-            read_timeout: Seconds without a byte after which the connection counts as lost.
+            read_timeout: Seconds without a line that has something in it, after which the connection counts as lost.
 
         Raises:
             ConnectionFailedError: As for `send`.
@@ -135,8 +136,9 @@ class AiohttpTransport:
         async with (
             await self._open(request, limits) as response,
             aclosing(split_lines(_chunks(response, request))) as lines,
+            aclosing(_in_time(lines, read_timeout, request)) as timely,
         ):
-            yield lines
+            yield timely
 
     async def close(self) -> None:
         """Close all connections, also those of streams that are still open."""
@@ -280,21 +282,42 @@ async def _chunks(response: aiohttp.ClientResponse, request: Request) -> AsyncGe
             yield chunk
 
 
+async def _in_time(lines: AsyncGenerator[bytes, None], seconds: float, request: Request) -> AsyncGenerator[bytes, None]:
+    """Yield lines as long as each of them comes in time: something on the way may send bytes that are none of the server's."""
+    while True:
+        try:
+            async with asyncio.timeout(seconds):
+                line = await anext(lines)
+        except StopAsyncIteration:
+            return
+        except TimeoutError as error:
+            raise ConnectionLostError(f"{request}: connection lost: {_reason(error)}") from error
+        yield line
+
+
 async def split_lines(chunks: AsyncIterable[bytes]) -> AsyncGenerator[bytes, None]:
-    """Split a stream of chunks into lines of any length, without empty lines.
+    """Split a stream of chunks into lines, without empty lines.
 
     A line of a watch holds a whole object, which may have megabytes and arrives in many chunks. The chunks are joined once at the
     end of the line, not at each chunk.
+
+    Raises:
+        AnswerTooLargeError: A line is longer than any object.
     """
     pending: list[bytes] = []
+    size = 0
     async for chunk in chunks:
         *complete, rest = chunk.split(b"\n")
         for line in complete:
             whole = b"".join([*pending, line]).strip()
             pending.clear()
+            size = 0
             if whole:
                 yield whole
         pending.append(rest)
+        size += len(rest)
+        if size > MAX_ANSWER_SIZE:
+            raise AnswerTooLargeError(f"a line of a watch has more than {MAX_ANSWER_SIZE >> 20} MiB")
     whole = b"".join(pending).strip()
     if whole:
         yield whole

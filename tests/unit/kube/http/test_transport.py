@@ -462,6 +462,33 @@ async def test_silent_stream_is_lost(scene: Scene) -> None:
     assert seen == [b"one"]
 
 
+@pytest.mark.parametrize("piece", [b"\n", b" "], ids=["empty lines", "a line without an end"])
+async def test_stream_that_brings_no_whole_line_is_lost_though_bytes_arrive(scene: Scene, piece: bytes) -> None:
+    async def drip(request: web.Request) -> web.StreamResponse:
+        response = web.StreamResponse()
+        await response.prepare(request)
+        with suppress(ConnectionError):
+            while True:
+                await response.write(piece)
+                await asyncio.sleep(0.1)
+        return response
+
+    scene.handler = drip
+    async with scene.transport() as transport:
+        with pytest.raises(ConnectionLostError, match="timed out"):
+            await read(transport, read_timeout=1)
+
+
+async def test_stream_whose_line_is_longer_than_any_object_is_aborted(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(transport_module, "MAX_ANSWER_SIZE", 1000)
+    scene.handler = stream_of(b"x" * 900 + b"\n", b"x" * 900, b"x" * 900, then_wait=True)
+    async with scene.transport() as transport:
+        with pytest.raises(AnswerTooLargeError):
+            await read(transport)
+
+
 async def test_error_of_the_reader_of_a_stream_is_not_translated(scene: Scene) -> None:
     scene.handler = stream_of(b"one\n", then_wait=True)
     async with scene.transport() as transport:
