@@ -115,8 +115,9 @@ _STARTS = (
 #: Words about the program of a container, by the reasons that may be about it.
 _PROGRAM = re.compile(r"\bexec|no such file|permission denied|no command")
 _OF_PROGRAM = frozenset({"CreateContainerError", "RunContainerError", "StartError", "ContainerCannotRun"})
-#: Exit codes of containers that somebody ended, such as the kubelet after a probe failed, which only events tell.
-_KILLED = frozenset({137, 143})
+#: More advice by the exit code. Only events tell that the kubelet ended a container after a probe failed.
+_PROBE = ", and kubectl describe pod {pod} for a probe that failed"
+_MORE = {137: _PROBE, 143: _PROBE, 132: "; its image may need a processor that node {node} does not have"}
 #: Remedies by the reason of a container that waits or has ended, or of a Pod that its kubelet refused.
 _REMEDIES = {
     "ErrImageNeverPull": "load the image on the node, or change {container}.imagePullPolicy",
@@ -199,8 +200,7 @@ def log_remedy(exit_code: int | None, earlier: str = " --previous") -> str:
         exit_code: None where it is not known.
         earlier: The option for the log of a container that was started again.
     """
-    log = f"see kubectl logs {{pod}}{{of}}{earlier}"
-    return f"{log}, and kubectl describe pod {{pod}} for a probe that failed" if exit_code in _KILLED else log
+    return f"see kubectl logs {{pod}}{{of}}{earlier}{_MORE.get(exit_code or 0, '')}"
 
 
 def refusal_remedy(said: str) -> str:

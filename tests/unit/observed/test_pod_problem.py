@@ -393,7 +393,12 @@ def test_image_that_cannot_be_pulled_for_another_reason_than_its_name_is_told_as
 
 @pytest.mark.parametrize(
     ("exit_code", "more"),
-    [(1, ""), (137, ", and kubectl describe pod {pod} for a probe that failed"), (143, ", and kubectl describe pod")],
+    [
+        (1, ""),
+        (137, ", and kubectl describe pod {pod} for a probe that failed"),
+        (143, ", and kubectl describe pod"),
+        (132, "; its image may need a processor that node {node} does not have"),
+    ],
 )
 def test_container_that_somebody_ended_is_told_with_the_events(exit_code: int, more: str) -> None:
     """The kubelet ends a container whose liveness probe fails, and only its events say so."""

@@ -34,7 +34,8 @@ from flamectl_operator.reconcile.controller_context import ControllerContext
 from flamectl_operator.reconcile.objects.cluster_events import ClusterEvents
 from flamectl_operator.reconcile.objects.cluster_reads import ClusterReads
 from flamectl_operator.reconcile.objects.delete_guard import NotSentError, delete_guard
-from flamectl_operator.reconcile.objects.outcomes import undone
+from flamectl_operator.reconcile.objects.dropped_fields import MAY_BE_DROPPED, dropped_fields
+from flamectl_operator.reconcile.objects.outcomes import CHANGES_UNDONE, undone
 from flamectl_operator.reconcile.objects.renaming import Renaming
 from flamectl_operator.reconcile.objects.repairs import Repairs
 from flamectl_operator.reconcile.objects.write_count import WRITES
@@ -65,6 +66,8 @@ class ClusterIO(ClusterReads):
         self._begun_at, self._creations, self._creation_seconds = 0.0, 0, 0.0
         #: The labels and annotations that all children have in common.
         self.common = CommonMetadata()
+        #: The last message about fields that new Pods lack.
+        self._dropped = ""
 
     def begin(self, generation: int, writes_in_flight: Callable[[], int]) -> None:
         """Begin a pass; see `ClusterReads.begin`."""
@@ -106,12 +109,20 @@ class ClusterIO(ClusterReads):
         else:
             self.check_age(resource, before, created, created=True)
         self._creations += 1
+        if template is not None and isinstance(created, PodView) and not MAY_BE_DROPPED.isdisjoint(manifest["spec"]):
+            self._tell_dropped(dropped_fields(manifest["spec"], created, f"{template.field}.podTemplate.spec"))
         store.absorb(created)
         if resource is PODS:
             self.repairs.churn.note_created(name)
             if names.executor_id(self.owner.name, name) is not None:
                 self.detached.note_created(name)
         return created
+
+    def _tell_dropped(self, message: str) -> None:
+        """Tell once that new Pods lack fields: nothing failed, and later Pods may have them."""
+        if message and message != self._dropped:
+            self.events.record_warning(CHANGES_UNDONE, message)
+        self._dropped = message
 
     async def patch(self, resource: Resource[T], name: str, changes: Mapping[str, Any]) -> T | None:
         """Repair a child with a merge patch.

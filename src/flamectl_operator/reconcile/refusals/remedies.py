@@ -108,6 +108,8 @@ def _rejected(words: str, template: ComponentTemplate | None) -> str:
         return "correct the field"
     if names_added_container(words, template.manifest["spec"]):
         return "a webhook added this container, so correct it there"
+    if "unknown field" in words:
+        return "correct the field, or take it out if this version of Kubernetes does not know it"
     return defaults_remedy(words, template) or f"correct {undecodable_fields(words, template) or 'the field'}"
 
 

@@ -422,9 +422,9 @@ def test_remedy_stays_whole_when_the_server_says_much() -> None:
 def test_server_text_is_translated_to_fields_of_the_flame_cluster() -> None:
     error = BadRequestError(400, "BadRequest", 'unknown field "spec.nodeSelectr"')
 
-    assert str(RefusedError.of(error, desired().group.template)).startswith(
-        'executor manager: unknown field "spec.executorManager.podTemplate.spec.nodeSelectr"'
-    )
+    refusal = str(RefusedError.of(error, desired().group.template))
+    assert refusal.startswith('executor manager: unknown field "spec.executorManager.podTemplate.spec.nodeSelectr"')
+    assert refusal.endswith("(correct the field, or take it out if this version of Kubernetes does not know it)")
 
 
 DECODING = 'Pod in version "v1" cannot be handled as a Pod: '
