@@ -42,11 +42,17 @@ class Known(Generic[T]):
     deleted: frozenset[str] = frozenset()
 
 
+#: The most states of objects of which it is remembered that they were read differently.
+MAX_DIFFERENCES = 1000
+
+
 @dataclass
 class Doubts:
     """Reports contradictions of the cache to subscribers, which list everything again."""
 
     _handlers: list[Callable[[str], None]] = field(default_factory=list)
+    #: uid and resourceVersion of what was read differently.
+    _different: set[tuple[str, str]] = field(default_factory=set)
 
     def subscribe(self, handler: Callable[[str], None]) -> None:
         """Call a function with each contradiction."""
@@ -56,6 +62,20 @@ class Doubts:
         """Report a contradiction."""
         for handler in self._handlers:
             handler(what)
+
+    def report_difference(self, what: str, obj: KubernetesObject) -> None:
+        """Report that an object differs from the cache at the same resourceVersion, once for this resourceVersion.
+
+        A list shows whether etcd was set back. If the object differs again afterwards, two answers show one state in two ways,
+        and lists without an end would keep all passes from beginning.
+        """
+        state = (obj.uid, obj.metadata.resource_version)
+        if state in self._different:
+            return
+        if len(self._different) >= MAX_DIFFERENCES:
+            self._different.clear()
+        self._different.add(state)
+        self.report(what)
 
 
 def outdated(known: Known[T], answer: T, *, created: bool = False) -> str:

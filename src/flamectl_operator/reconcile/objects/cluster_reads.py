@@ -166,7 +166,8 @@ class ClusterReads:
         if how := outdated(before, answer, created=created) or store.overlooked(before, [answer]):
             self._reject(resource, how)
         if before.obj is not None and store.differs_at_its_version(before.obj, answer):
-            self.stores.doubts.report(f'{resource.kind} "{answer.name}" changed without a new resourceVersion')
+            what = f'{resource.kind} "{answer.name}" changed without a new resourceVersion'
+            self.stores.doubts.report_difference(what, answer)
 
     def _reject(self, resource: Resource[T], how: str) -> NoReturn:
         what = f"an answer contradicts the cache: {resource.kind} {how}"

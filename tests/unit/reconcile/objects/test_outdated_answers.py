@@ -96,6 +96,26 @@ async def test_object_that_changed_without_a_new_version_raises_doubts_and_is_ta
     assert cluster.spec["paused"]
 
 
+async def test_object_that_two_answers_show_in_two_ways_raises_doubts_once_for_each_version() -> None:
+    world, doubts = await doubting()
+    name = executor_name(0)
+
+    async def read_differently() -> None:
+        world.sync()
+        status = world.pod(name)["status"]
+        set_back(world, "pods", name, 0, status={**status, "message": "in another way"})
+        await ClusterReads(OWNER, world.context).refresh(PODS, name)
+        set_back(world, "pods", name, 0, status=status)
+
+    await read_differently()
+    await read_differently()
+    assert len(doubts) == 1
+
+    world.change("pods", name, {"metadata": {"annotations": {"a": "b"}}})
+    await read_differently()
+    assert len(doubts) == 2
+
+
 async def test_created_object_with_a_used_version_raises_doubts() -> None:
     world, doubts = await doubting()
     world.api.remove("configmaps", CM_NAME)
