@@ -174,6 +174,6 @@ def _missing(words: str, template: ComponentTemplate) -> dict[str, None]:
 def _policy(words: str) -> str:
     judge = next((name for name in ("webhook", "policy") if name in words.lower()), "admission plugin")
     for noun, field in (("annotation", "spec.commonAnnotations"), ("label", "spec.commonLabels")):
-        if noun in words.lower():
+        if re.search(rf"\b{noun}s?\b", words.lower()):  # a labelSelector is no label
             return f"set the {noun} in {field}, or ask the administrator of the {judge}"
     return f"change what the {judge} refuses, or ask its administrator"

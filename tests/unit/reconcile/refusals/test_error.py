@@ -52,6 +52,16 @@ def _forbidden(message: str) -> ForbiddenError:
         ),
         (_forbidden("ValidatingAdmissionPolicy 'a' denied request: no label"), "AdmissionDenied", "spec.commonLabels"),
         (
+            _forbidden("ValidatingAdmissionPolicy 'a' denied request: 'team' not in object.metadata.labels"),
+            "AdmissionDenied",
+            "set the label in spec.commonLabels",
+        ),
+        (
+            _forbidden("ValidatingAdmissionPolicy 'a' denied request: topologySpreadConstraints need a labelSelector"),
+            "AdmissionDenied",
+            "change what the policy refuses, or ask its administrator",
+        ),
+        (
             _forbidden("ValidatingAdmissionPolicy 'a' denied request: annotation a/b needs a label"),
             "AdmissionDenied",
             "spec.commonAnnotations",
