@@ -53,7 +53,8 @@ def paused_sessions(observed: ObservedCluster) -> Notice | None:
     if snapshot is None or not snapshot.paused:
         return None
     [first, *others] = snapshot.paused
-    names = [f'"{one_line(each.name, LONGEST_SESSION_NAME)}"' for each in snapshot.paused]
+    # Only the first is named, and an answer may have thousands, whose names take long to make safe.
+    names = [f'"{one_line(first.name, LONGEST_SESSION_NAME)}"', *(each.name for each in others)]
     verb, them = ("are", "them") if others else ("is", "it")
     advice = f"correct what keeps executors from binding, close {them} and open another; the log of an executor has the cause"
     return Notice(SESSION_PAUSED, f"session {listing(names, 1)} {verb} paused: {first.paused.rstrip('.')} ({advice})")

@@ -6,6 +6,7 @@ import pytest
 
 from flamectl_operator.flame.knowledge import Knowledge, Phase
 from flamectl_operator.flame.snapshot import Session, SessionManagerSnapshot
+from flamectl_operator.status import notices
 from flamectl_operator.status.notices import paused_sessions
 from tests.unit.builders import INCARNATION, observed, session_manager, told
 
@@ -33,6 +34,18 @@ def test_name_of_a_session_is_cut_and_safe_to_print() -> None:
     said = _told(Session("\x1b[2J" + "x" * 300, paused="y"))
     assert "\x1b" not in said
     assert len(said) < 300
+
+
+def test_only_the_name_that_is_told_is_made_safe(monkeypatch: pytest.MonkeyPatch) -> None:
+    made_safe: list[str] = []
+
+    def one_line(text: str, _limit: int) -> str:
+        made_safe.append(text)
+        return text
+
+    monkeypatch.setattr(notices, "one_line", one_line)
+    assert '"000" and 499 more' in _told(*(Session(f"{number:03}", paused="y") for number in range(500)))
+    assert made_safe == ["000"]
 
 
 def test_sessions_that_run_are_not_told() -> None:
