@@ -15,7 +15,7 @@ from ipaddress import IPv4Address
 from typing import TYPE_CHECKING
 from zlib import crc32
 
-from flamectl_operator.api.constants import FIRST_CONTAINER_ANNOTATION, GRACE_ANNOTATION
+from flamectl_operator.api.constants import CLUSTER_LABEL, FIRST_CONTAINER_ANNOTATION, GRACE_ANNOTATION
 from flamectl_operator.kube import errors
 from tests.simulation.objects import (
     CLAIMS,
@@ -237,13 +237,8 @@ class Machines:
                 self._loop.call_later(1.0, self._return, uid, key)  # its container has not ended yet
             return
         node = next(each for each in self.nodes if each.name == pod["spec"]["nodeName"])
-        container, owner = pod["spec"]["containers"][0], controller_of(pod)
-        in_place = pod["spec"].get("restartPolicy", "Always") == "Always"
-        name = owner["name"] if owner else ""
-        run = Run(uid, key, node, container["name"], name, container.get("image", ""), in_place)
         # A kubelet counts from zero where it has neither a container of the Pod nor its logs any more.
-        self._give_address(run)
-        self.runs[uid] = run
+        run = self._take(pod, key, node)
         if node.removed:
             self._collect_later(run)
         elif node.silent:
@@ -252,6 +247,16 @@ class Machines:
             self._stop_pod(uid, pod, "")
         else:
             self._on_node(node, 0.2, 1.0, lambda: self._pull(run))
+
+    def _take(self, pod: Obj, key: Key, node: Node) -> Run:
+        """A node takes a Pod. A Pod that lost its owner, as after `kubectl delete --cascade=orphan`, has its name in a label."""
+        container, owner = pod["spec"]["containers"][0], controller_of(pod)
+        name = owner["name"] if owner else labels_of(pod).get(CLUSTER_LABEL, "")
+        in_place = pod["spec"].get("restartPolicy", "Always") == "Always"
+        run = Run(uid_of(pod), key, node, container["name"], name, container.get("image", ""), in_place)
+        self._give_address(run)
+        self.runs[run.uid] = run
+        return run
 
     def _give_address(self, run: Run) -> None:
         self._addresses += 1
@@ -275,13 +280,7 @@ class Machines:
             self._loop.call_later(SCHEDULE_RETRY, self._schedule, uid, key)
             return
         del self._unscheduled[uid]
-        container = pod["spec"]["containers"][0]
-        owner = controller_of(pod)
-        name = owner["name"] if owner else ""
-        in_place = pod["spec"].get("restartPolicy", "Always") == "Always"
-        run = Run(uid, key, node, container["name"], name, container.get("image", ""), in_place)
-        self._give_address(run)
-        self.runs[uid] = run
+        run = self._take(pod, key, node)
         bound = {**pod, "spec": {**pod["spec"], "nodeName": node.name}}
         conditions = [{"type": "PodScheduled", "status": "True", "lastTransitionTime": self._server.now()}]
         self._server.replace(PODS, key, {**bound, "status": {**pod["status"], "conditions": conditions}}, "scheduler")
