@@ -98,8 +98,7 @@ class Operator:
         )
         self.passes: UnderWay[Key] = UnderWay()
         #: Asks the session managers.
-        changed = partial(self._enqueue, trigger="SessionManager", priority=Priority.NORMAL)
-        connect = environment.connect
+        changed, connect = partial(self._enqueue, trigger="SessionManager", priority=Priority.NORMAL), environment.connect
         self.watcher = None if connect is None else Watcher(connect, clock, random, changed)
         self.stores = Stores.empty(self.watcher)
         self._by_namespace = {

@@ -16,6 +16,7 @@ from random import Random
 
 import structlog
 
+from flamectl_operator.flame import pace
 from flamectl_operator.flame.kept_answers import Key, to_give_up
 from flamectl_operator.flame.knowledge import (
     NOT_ASKED,
@@ -28,14 +29,7 @@ from flamectl_operator.flame.knowledge import (
     forgotten,
     unanswered,
 )
-from flamectl_operator.flame.pace import (
-    FIRST_PAUSE,
-    JITTER,
-    KEPT_OFFENCES,
-    LONGEST_PAUSE,
-    LONGEST_PAUSE_OF_OFFENDERS,
-    Record,
-)
+from flamectl_operator.flame.pace import JITTER, KEPT_OFFENCES, Record
 from flamectl_operator.flame.session_manager import TOO_LARGE, FlameError, SessionManager
 from flamectl_operator.flame.snapshot import SessionManagerSnapshot
 from flamectl_operator.runtime.backoff import ExponentialBackoff
@@ -143,8 +137,8 @@ class Watcher(Flame):
         #: The offences of session managers that are no longer asked.
         self._offences: dict[Key, int] = {}
         self._slots = Slots(MAX_ASKED_AT_ONCE, MAX_ASKED_OF_NAMESPACE)
-        self._after_failures = ExponentialBackoff(FIRST_PAUSE, LONGEST_PAUSE, JITTER, random)
-        self._after_offences = ExponentialBackoff(FIRST_PAUSE, LONGEST_PAUSE_OF_OFFENDERS, JITTER, random)
+        self._after_failures = ExponentialBackoff(pace.FIRST_PAUSE, pace.LONGEST_PAUSE, JITTER, random)
+        self._after_offences = ExponentialBackoff(pace.FIRST_PAUSE, pace.LONGEST_PAUSE_OF_OFFENDERS, JITTER, random)
         self._log = structlog.get_logger(component="flame")
 
     async def run(self) -> None:
