@@ -98,8 +98,8 @@ class Operator:
         )
         self.passes: UnderWay[Key] = UnderWay()
         #: Asks the session managers.
-        changed, connect = partial(self._enqueue, trigger="SessionManager", priority=Priority.NORMAL), environment.connect
-        self.watcher = None if connect is None else Watcher(connect, clock, random, changed)
+        changed = partial(self._enqueue, trigger="SessionManager", priority=Priority.NORMAL)
+        self.watcher = environment.connect and Watcher(environment.connect, clock, random, changed)
         self.stores = Stores.empty(self.watcher)
         self._by_namespace = {
             namespace: tuple(self._reflectors(namespace)) for namespace in config.controller.namespaces or (None,)

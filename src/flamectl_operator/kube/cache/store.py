@@ -125,10 +125,13 @@ class Store(Generic[T]):
         return ""
 
     def contradicts_event(self, event: WatchEvent[T]) -> str:
-        """Return why the change of an event cannot follow what is known; empty if it can."""
+        """Return why the change of an event cannot follow what is known; empty if it can.
+
+        A deletion shows the object as it was before, so it says nothing.
+        """
         current = self._objects.get(_key(event.object))
-        later = version_of(event.object) > version_of(current)
-        return cannot_follow(current, event.object) if later and event.type is not EventType.BOOKMARK else ""
+        later = event.type in {EventType.ADDED, EventType.MODIFIED} and version_of(event.object) > version_of(current)
+        return cannot_follow(current, event.object) if later else ""
 
     def contradicts_list(self, known: Known[T], items: Iterable[T], resource_version: str) -> str:
         """Return how a list contradicts what was known before it was requested; empty if it does not."""
