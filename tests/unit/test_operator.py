@@ -495,7 +495,8 @@ async def test_postponed_replacement_causes_no_busy_loop() -> None:
             failed = asyncio.get_running_loop().time()
             await asyncio.sleep(delay + 1)
             series.append([time - failed for time in passes])
-            await asyncio.sleep(60)
+            # A pass a minute after its grace period looks whether the executor has ended.
+            await asyncio.sleep(120)
 
     await _during(operator, script)
     # A pass deletes what failed, another makes the replacement when it is time, and after each one finds nothing more to do.
