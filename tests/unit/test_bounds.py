@@ -166,7 +166,7 @@ def forks() -> Iterator[subprocess.Popen[str]]:
             id="turns of namespaces with large answers",
         ),
         pytest.param(
-            f"{_FLAME}.watcher:LONGEST_PAUSE_OF_OFFENDERS",
+            f"{_FLAME}.pace:LONGEST_PAUSE_OF_OFFENDERS",
             "30.0",
             "tests/unit/flame/test_watcher.py"
             "::test_session_manager_whose_answers_are_too_large_is_asked_every_ten_minutes_in_the_end",

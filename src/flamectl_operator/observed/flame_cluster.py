@@ -117,14 +117,24 @@ class WholeFlameClusterView(FlameClusterView, frozen=True):
     largest_spec: ClassVar[int] = MAX_SPEC_SIZE
 
 
-def _without_deep_fields(spec: bytes) -> bytes:
-    """Return a spec with `_TOO_DEEP` for each field that is nested too deeply; the spec itself where there is none."""
+def _without_deep_fields(part: bytes, levels: int = 2) -> bytes:
+    """Return a spec with `_TOO_DEEP` for each field that is nested too deeply; the spec itself where there is none.
+
+    Args:
+        levels: How far below the spec a field is left out by itself: 2 for `executorManager.podTemplate`, because the author is
+            told of that field.
+    """
     try:
-        fields = nesting.decode(_FIELDS_DECODER, spec)
-    except msgspec.MsgspecError:  # no object, which the CRD refuses
-        return spec
-    deep = [name for name, value in fields.items() if not nesting.is_within(bytes(value), MAX_FIELD_DEPTH)]
-    return msgspec.json.encode(fields | dict.fromkeys(deep, _TOO_DEEP)) if deep else spec
+        fields = nesting.decode(_FIELDS_DECODER, part)
+    except msgspec.MsgspecError:  # no object
+        return bytes(_TOO_DEEP)
+    encoded = {name: bytes(value) for name, value in fields.items()}
+    deep = {name: value for name, value in encoded.items() if not nesting.is_within(value, MAX_FIELD_DEPTH)}
+    shorter = {
+        name: msgspec.Raw(_without_deep_fields(value, levels - 1)) if levels > 1 else _TOO_DEEP
+        for name, value in deep.items()
+    }
+    return msgspec.json.encode(fields | shorter) if deep else part
 
 
 def _kept_summary(spec: msgspec.Raw) -> msgspec.Raw:

@@ -38,9 +38,18 @@ def _nested(levels: int) -> bytes:
     return b'{"a":' * levels + b"1" + b"}" * levels
 
 
-@pytest.mark.parametrize("levels", [MAX_DEPTH + 1, 300, *range(800, 1000, 10), 1000, 2000, 9000])
-def test_spec_of_any_depth_is_the_same_in_each_answer(levels: int) -> None:
-    found = _with_spec(b'{"configOverrides":%s,"suspend":true}' % _nested(levels))
+@pytest.mark.parametrize(
+    "spec",
+    [
+        b'{"configOverrides":%s,"suspend":true}',
+        b'{"executorManager":{"podTemplate":%s},"suspend":true}',
+        b'{"executorManager":{"podTemplate":[%s]},"suspend":true}',
+    ],
+    ids=["field", "field of a component", "list"],
+)
+@pytest.mark.parametrize("levels", [MAX_DEPTH + 1, 127, 128, 129, 300, *range(800, 1000, 10), 1000, 2000, 9000])
+def test_spec_of_any_depth_is_the_same_in_each_answer(spec: bytes, levels: int) -> None:
+    found = _with_spec(spec % _nested(levels))
     views = [_read(found), _listed(found), _watched(found), _below(50, found), _below(100, found)]
     assert all(view == views[0] for view in views)
     assert views[0].spec_summary.suspend
