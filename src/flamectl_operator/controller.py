@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
 from functools import partial
 
 import structlog
 from structlog.typing import FilteringBoundLogger
 
-from flamectl_operator.api.constants import CLUSTER_LABEL
 from flamectl_operator.api.status import FlameClusterStatus
 from flamectl_operator.desired.metadata import Identity
 from flamectl_operator.kube.cache.changes import Change
@@ -18,25 +16,17 @@ from flamectl_operator.kube.pod_views import PodView
 from flamectl_operator.observed.flame_cluster import FlameClusterView
 from flamectl_operator.reconcile.cluster_state import ClusterState
 from flamectl_operator.reconcile.controller_context import ControllerContext
-from flamectl_operator.reconcile.objects.cluster_events import ClusterEvents
 from flamectl_operator.reconcile.objects.outcomes import changed
 from flamectl_operator.reconcile.objects.write_count import WRITES, WriteCount
 from flamectl_operator.reconcile.reconcile_pass import Pass
 from flamectl_operator.reconcile.refusals.error import RefusedError
 from flamectl_operator.reconcile.steps.step_hooks import StepHooks
 from flamectl_operator.runtime.logs import STEP
-from flamectl_operator.runtime.outcome import NOTHING, Result, wait_until
+from flamectl_operator.runtime.outcome import NOTHING, Result
 from flamectl_operator.runtime.share import Shares
-from flamectl_operator.runtime.text import date_and_time
 from flamectl_operator.settings.model import OperatorConfig
 from flamectl_operator.status.events import first_ready
 from flamectl_operator.subreconcilers import OBSERVE, PIPELINE
-
-#: Seconds after which an event tells that finalizers keep a FlameCluster that is being deleted.
-_DELETION_SECONDS = 60.0
-
-#: Kubernetes' finalizer of `kubectl delete --cascade=foreground`.
-_FOREGROUND = "foregroundDeletion"
 
 
 class Controller:
@@ -61,7 +51,7 @@ class Controller:
             if (gone := self._states.pop(key, None)) is not None:
                 self._context.renderer.forget(gone.owner.uid)
             self._context.stores.flame.forget(key)
-            return NOTHING if cluster is None else self._held_deletion(cluster)
+            return NOTHING
         WRITES.set(WriteCount())
         state = self._state(key, cluster)
         try:
@@ -87,24 +77,6 @@ class Controller:
             result = result.join(Result(outcomes=(changed(0),)))
         state.end(pass_, result)
         return result
-
-    def _held_deletion(self, cluster: FlameClusterView) -> Result:
-        """Tell by an event which finalizers keep a FlameCluster that is being deleted, because its status is from before."""
-        since, finalizers = cluster.metadata.deletion_timestamp, ", ".join(cluster.metadata.finalizers)
-        if since is None or not finalizers:
-            return NOTHING
-        told_at, now = since + timedelta(seconds=_DELETION_SECONDS), self._context.clock.now()
-        if now < told_at:
-            return Result(outcomes=(wait_until("Terminating", told_at, now),))
-        advice = "remove the cause of the finalizer"
-        if _FOREGROUND in cluster.metadata.finalizers:
-            advice = f"Kubernetes waits for its children, see kubectl get pods,pvc,services -l {CLUSTER_LABEL}={cluster.name}"
-        ClusterEvents(Identity(cluster.name, cluster.namespace, cluster.uid), self._context).record_warning(
-            "Terminating",
-            f"This FlameCluster is being deleted since {date_and_time(since)}, and held by finalizer {finalizers}. The operator"
-            f" changes nothing, and the status is from before ({advice})",
-        )
-        return NOTHING
 
     def pass_delay(self, key: Key, change: Change[PodView]) -> float:
         """Return the seconds that the pass over a change of a Pod may wait; 0 when it must not."""
