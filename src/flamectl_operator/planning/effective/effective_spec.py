@@ -23,7 +23,7 @@ from flamectl_operator.observed.cluster import ObservedCluster
 from flamectl_operator.observed.component import Component
 from flamectl_operator.planning.effective.autoscaling import plan_scaling
 from flamectl_operator.planning.effective.effective_group import EffectiveGroup
-from flamectl_operator.planning.effective.endpoint import address_to_ask, lacks_address
+from flamectl_operator.planning.effective.endpoint import lacks_address
 from flamectl_operator.planning.effective.failure_counts import (
     count_executors,
     count_object_caches,
@@ -91,7 +91,7 @@ class EffectiveSpec:
         """Return whether the next pass lets the session manager be asked, because it has become ready since this one began."""
         flame = observed.flame
         off = flame.phase is Phase.OFF and flame.asked
-        return off and self.flame_can_be_asked and address_to_ask(observed, self.settings) is not None
+        return off and self.flame_can_be_asked and self.awaits_answer(observed)
 
     def cache_stale(self, cache: Component) -> bool:
         """Return whether an object cache is no longer what its author asks for."""
