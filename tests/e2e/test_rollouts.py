@@ -163,6 +163,32 @@ def test_change_of_the_session_manager_replaces_it_before_its_executors(
     assert revisions(world.live_executors()) == revision, "nothing that they read has changed"
 
 
+def test_session_manager_stays_while_a_config_map_of_its_successor_lacks_a_key(
+    world: E2ENamespace, operator: OperatorProcess
+) -> None:
+    world.apply(flame_cluster(replicas=1))
+    world.wait_running(executors=1)
+    before = uids(world.all("pod"))
+    reference = {"name": "A", "valueFrom": {"configMapKeyRef": {"name": "mine", "key": "level"}}}
+
+    world.change(sessionManager={"env": [reference]})
+    world.wait("the ConfigMap to be missed", lambda: _degraded(world, 'ConfigMap "mine", ', "does not exist"))
+    mine: Object = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "mine"}, "data": {"other": "a"}}
+    world.apply(mine)
+    provoke_a_pass(world, operator)
+    world.wait("the key to be missed", lambda: _degraded(world, 'ConfigMap "mine", ', 'has no key "level"'))
+    assert uids(world.all("pod")) == before
+
+    world.apply(mine | {"data": {"level": "debug"}})
+    provoke_a_pass(world, operator)
+    world.wait("another session manager", lambda: all_replaced(before, world.all("pod")))
+
+
+def _degraded(world: E2ENamespace, *texts: str) -> bool:
+    found = condition(world.status(), "Degraded")
+    return found.get("reason") == "ConfigMapNotFound" and all(text in found["message"] for text in texts)
+
+
 def test_unready_session_manager_holds_back_the_executors(world: E2ENamespace, operator: OperatorProcess) -> None:
     world.apply(flame_cluster(replicas=3))
     world.wait_running(executors=3)
