@@ -43,21 +43,14 @@ _INDENT = 2
 
 
 def render(text: str) -> str:
-    """Return the README.
-
-    Args:
-        text: values.yaml.
-    """
+    """Return the README."""
     return _INTRO + "".join(
         f"| `{path}` | {_default(value)} | {meaning} |\n" for path, value, meaning in documented(text)
     )
 
 
 def documented(text: str) -> Iterator[tuple[str, Any, str]]:
-    """Yield path, default and comment of each value, in the order of the file.
-
-    Args:
-        text: values.yaml.
+    """Yield path, default and comment of each value of a values.yaml, in the order of the file.
 
     Raises:
         ValueError: A value has no comment.

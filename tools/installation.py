@@ -37,11 +37,7 @@ WITH_FREE_PORTS = ("--metrics-bind-address=127.0.0.1:0", "--health-probe-bind-ad
 
 
 def install(plane: Plane) -> None:
-    """Install the CRD and the cluster-wide permissions. Doing it again, or at the same time elsewhere, changes nothing.
-
-    Args:
-        plane: Where to.
-    """
+    """Install the CRD and the cluster-wide permissions. Doing it again, or at the same time elsewhere, changes nothing."""
     new = not plane.kubectl("get", "crd", CRD_NAME, "--ignore-not-found").stdout
     namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}}
     for arguments in (["-f", "-"], ["-f", str(CRD)], ["-f", str(RBAC)]):
@@ -67,13 +63,7 @@ def allow_in(plane: Plane, namespace: str, name: str = SERVICE_ACCOUNT, *, home:
     """Give a ServiceAccount the operator's permissions in one namespace alone, and in its own those for itself.
 
     Args:
-        plane: Where.
-        namespace: The namespace that the operator is to serve.
-        name: Of the ServiceAccount, and of the objects that bind it.
         home: The ServiceAccount's namespace; the same one if empty.
-
-    Returns:
-        A kubeconfig for it.
     """
     home = home or namespace
     account = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": name, "namespace": home}}
@@ -227,11 +217,7 @@ class OperatorProcess:
         return address_served(self.log, what)
 
     def stop(self) -> int:
-        """Ask it to stop, and wait for it.
-
-        Returns:
-            Its exit code; 0 for one that was not running.
-        """
+        """Ask it to stop, wait for it, and return its exit code; 0 for one that was not running."""
         if self._process is None:
             return 0
         process, self._process = self._process, None

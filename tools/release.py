@@ -37,10 +37,7 @@ class Release:
     """A release.
 
     Attributes:
-        version: Of the project.
-        registry: Where image and chart go, for example `registry.example/flame`.
         source: URL of the repository, for the label of that name; empty if it has none.
-        revision: The commit.
         committed: Its time, in seconds since 1970: the image gets no later one, so that it can be built again.
         rehearsal: Whether to print the commands instead of running them.
     """
@@ -138,11 +135,6 @@ class Release:
 def prepare(registry: str, source: str, *, rehearsal: bool) -> Release:
     """Return the release of the checked out commit.
 
-    Args:
-        registry: Where image and chart go.
-        source: URL of the repository.
-        rehearsal: Whether to print the commands instead of running them; any commit will do then.
-
     Raises:
         ReleaseError: The commit has no tag of the project's version, or files differ from it.
     """
@@ -165,11 +157,7 @@ def _git(*arguments: str) -> str:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command line, and return the exit code.
-
-    Args:
-        arguments: Without the name of the program; by default those of this process.
-    """
+    """Run the command line, and return the exit code."""
     parser = argparse.ArgumentParser(
         prog="python -m tools.release", description="Builds, signs and publishes a release."
     )

@@ -30,7 +30,6 @@ class Package:
 
     Attributes:
         hashes: SHA-256 of each file that may be installed, in hex.
-        needed_by: Names of the packages that need it.
     """
 
     name: str
@@ -46,9 +45,6 @@ class Package:
 
 def packages(lock: str) -> tuple[Package, ...]:
     """Return the packages that a lock file has for Linux.
-
-    Args:
-        lock: The text of the lock file.
 
     Raises:
         ValueError: A line is neither a package nor a part of one.
@@ -69,12 +65,7 @@ def packages(lock: str) -> tuple[Package, ...]:
 
 
 def render(lock: str, project: dict[str, Any]) -> str:
-    """Return the bill of materials.
-
-    Args:
-        lock: The text of the lock file.
-        project: The table `project` of pyproject.toml.
-    """
+    """Return the bill of materials, by the text of the lock file and the table `project` of pyproject.toml."""
     locked = packages(lock)
     root = f"pkg:pypi/{project['name']}@{project['version']}"
     bill = {

@@ -15,14 +15,7 @@ from tools.controlplane.controlplane import ControlPlane
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command line.
-
-    Args:
-        arguments: Without the name of the program; by default those of this process.
-
-    Returns:
-        The exit code.
-    """
+    """Run the command line and return the exit code."""
     return exit_code(_parser().parse_args(arguments))
 
 

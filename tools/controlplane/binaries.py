@@ -28,35 +28,19 @@ _LOCK_INTERVAL = 0.2
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """The binaries that are there and those that are missing.
-
-    Attributes:
-        paths: The ones that are there, by name.
-        missing: Names of those that have to be built.
-    """
+    """The paths of the binaries that are there, and the names of those that have to be built."""
 
     paths: Mapping[str, Path]
     missing: tuple[str, ...]
 
 
 def cache_directory(versions: Versions, environment: Mapping[str, str] = os.environ) -> Path:
-    """Return the directory that keeps the binaries of these versions; it need not exist.
-
-    Args:
-        versions: What go.mod requires.
-        environment: Where XDG_CACHE_HOME and HOME are looked up.
-    """
+    """Return the directory that keeps the binaries of these versions; it need not exist."""
     return cache_root(environment) / "controlplane" / cache_key(versions)
 
 
 def choose(assets: Path | None, cache: Path, names: Sequence[str] = NAMES) -> Choice:
-    """Pick each binary from the first place that has it.
-
-    Args:
-        assets: The directory that KUBEBUILDER_ASSETS names, if any.
-        cache: From `cache_directory`.
-        names: The wanted ones.
-    """
+    """Pick each binary from the first place that has it."""
     places = [cache] if assets is None else [assets, cache]
     paths: dict[str, Path] = {}
     for name in names:
@@ -77,10 +61,6 @@ def ensure_binaries(
 
     Args:
         environment: Where KUBERNETES_VERSION, KUBEBUILDER_ASSETS, XDG_CACHE_HOME and HOME are looked up.
-        report: Gets lines of progress.
-
-    Returns:
-        Paths by name, for all of `NAMES`.
 
     Raises:
         BinariesError: KUBERNETES_VERSION names no version that there is, or KUBEBUILDER_ASSETS no directory.

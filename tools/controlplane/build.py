@@ -32,7 +32,6 @@ class Target:
     """One binary to build.
 
     Attributes:
-        package: Its main package.
         seconds: How long it takes with empty caches on two cores, in the order of `TARGETS`, for it shares much with
             those before it. For the progress line only.
     """
@@ -61,11 +60,7 @@ def build(
     """Build some of the binaries, one after the other.
 
     Args:
-        names: Keys of `TARGETS`.
         directory: Where they go; it is there. An interrupted build leaves in it the ones that are complete.
-        versions: What go.mod requires.
-        report: Gets lines of progress.
-        environment: Where XDG_CACHE_HOME and HOME are looked up.
 
     Raises:
         ToolchainError: No Go that is new enough, and none to be had.
@@ -85,14 +80,7 @@ def build(
 
 
 def build_command(go: str, name: str, output: Path, versions: Versions) -> list[str]:
-    """Return the command line that builds one binary, to be run in the directory of the Go module.
-
-    Args:
-        go: Path of the Go command.
-        name: Key of `TARGETS`.
-        output: The file to write.
-        versions: What go.mod requires.
-    """
+    """Return the command line that builds one binary, to be run in the directory of the Go module."""
     target = TARGETS[name]
     major, minor, *_ = versions.kubernetes.removeprefix("v").split(".")
     stamps = {"gitVersion": versions.kubernetes, "gitMajor": major, "gitMinor": minor}
@@ -105,14 +93,8 @@ class _Build:
     """A build of some binaries.
 
     Attributes:
-        go: Path of the Go command.
-        names: Keys of `TARGETS`.
         workshop: Where unfinished files are.
-        directory: Where finished ones go.
-        versions: What go.mod requires.
-        report: Gets lines of progress.
         total: Seconds that it takes with empty caches on two cores.
-        begin: When it began, by the monotonic clock.
     """
 
     go: str
@@ -158,13 +140,7 @@ class _Build:
 
 
 def news(log: Path, passed: float, total: float) -> str:
-    """Return what Go has done so far, by its output, and how long it took.
-
-    Args:
-        log: The output of `go build -v`.
-        passed: Seconds since the begin of the build.
-        total: Seconds that were estimated for all of it.
-    """
+    """Return what Go has done so far, by the output of `go build -v`, and how many seconds passed of how many."""
     if passed > total:
         # Both do not fit into a line.
         return f"{clock(passed)}, longer than estimated"

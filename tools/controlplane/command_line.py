@@ -22,11 +22,7 @@ class _TerminatedError(BaseException):
 
 
 def exit_code(options: Namespace) -> int:
-    """Run what the options say and return the exit code of the process; everything that was started ends before.
-
-    Args:
-        options: `run` is called with them.
-    """
+    """Run what the options say and return the exit code of the process; everything that was started ends before."""
     # A supervisor of ours (make, CI) ends us by TERM: take the same way out as after Ctrl-C.
     signal.signal(signal.SIGTERM, _terminate)
     # A shell starts what it puts into the background with INT ignored, and Python leaves it at that.
@@ -49,7 +45,6 @@ def call(
 
     Args:
         command: Program and arguments; it must not outlive this process, whose state it uses.
-        environment: By default this process's.
         ending: The signal that it gets when this process gets TERM or dies.
     """
     with subprocess.Popen(bound_to_this_process(command, ending), env=environment) as process:

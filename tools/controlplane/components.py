@@ -46,8 +46,6 @@ class Probe:
     """Where a component answers 200 once it is ready.
 
     Attributes:
-        port: On the loopback address.
-        path: Of the URL.
         ca: Certificates to verify it by, once it has made them; None for plain HTTP.
     """
 
@@ -59,14 +57,7 @@ class Probe:
 def command_lines(
     binaries: Mapping[str, Path], files: StateFiles, ports: Ports, kwok_config: Path | None = None
 ) -> dict[str, list[str]]:
-    """Return the command line of each component, by name and in the order of their start.
-
-    Args:
-        binaries: Paths by name.
-        files: The state directory.
-        ports: Where they listen.
-        kwok_config: More of kwok's configuration.
-    """
+    """Return the command line of each component, by name and in the order of their start."""
     arguments = {
         ETCD: _etcd(files, ports),
         APISERVER: _apiserver(files, ports),
@@ -78,12 +69,7 @@ def command_lines(
 
 
 def probes(files: StateFiles, ports: Ports) -> dict[str, Probe]:
-    """Return the readiness probe of each component, by name.
-
-    Args:
-        files: The state directory.
-        ports: Where they listen.
-    """
+    """Return the readiness probe of each component, by name."""
     return {
         ETCD: Probe(ports.etcd, "/health"),
         APISERVER: Probe(ports.apiserver, "/readyz", files.ca),

@@ -48,10 +48,7 @@ class ControlPlane(Plane):
         Args:
             state_dir: Where logs, credentials and data go; what an earlier control plane left there is removed. By
                 default a temporary directory, which is removed by `stop` and stays when the start fails.
-            nodes: How many Nodes it has, named node-0 and up.
             binaries: Paths by name; by default what `ensure_binaries` finds or builds.
-            report: Gets lines of progress.
-            kwok_config: More of kwok's configuration.
         """
         self._temporary = state_dir is None
         # Resolved, because components run in another directory.

@@ -50,7 +50,6 @@ class StartError(ControlPlaneError):
     """
 
     def __init__(self, component: str, log_file: Path) -> None:
-        """Describe the death of a component."""
         self.component = component
         self.log_file = log_file
         self.log_tail = tail(log_file)
@@ -81,16 +80,10 @@ class KubectlError(ControlPlaneError):
     """A kubectl command failed.
 
     Attributes:
-        result: The finished command with its exit code and output.
         transient: Whether it failed because the API server could not answer.
     """
 
     def __init__(self, result: subprocess.CompletedProcess[str]) -> None:
-        """Describe a failed command.
-
-        Args:
-            result: What `subprocess.run` returned for it.
-        """
         self.result = result
         command = shlex.join(["kubectl", *result.args[1:]])
         output = result.stderr.strip() or result.stdout.strip()
@@ -102,8 +95,6 @@ def tail(file: Path, lines: int = 20, *, without: str | None = None) -> str:
     """Return the last lines of a log file, or a note that there is none.
 
     Args:
-        file: The log.
-        lines: How many lines at most.
         without: A regular expression; lines whose beginning it matches are left out.
     """
     try:

@@ -29,23 +29,14 @@ _KEPT: dict[object, http.client.HTTPConnection] = {}
 
 @dataclass(frozen=True, slots=True)
 class Response:
-    """An answer of the API server.
-
-    Attributes:
-        status: HTTP status.
-        body: The decoded JSON, or the text if it is none.
-    """
+    """An answer of the API server: the status, and the decoded JSON, or the text if it is none."""
 
     status: int
     body: Any
 
 
 def probe(target: Probe) -> bool:
-    """Whether a component says that it is ready. One that can't be reached isn't.
-
-    Args:
-        target: Where to ask.
-    """
+    """Whether a component says that it is ready. One that can't be reached isn't."""
     if target.ca is not None and not target.ca.exists():
         return False
     try:
@@ -67,15 +58,6 @@ def request(
 ) -> Response:
     """Send one request to the API server.
 
-    Args:
-        method: HTTP method.
-        path: Path and query.
-        port: The API server's.
-        ca: Certificates to verify it by.
-        token: Bearer token.
-        body: An object to send as JSON, if any.
-        content_type: What a patch is.
-
     Raises:
         OSError: It can't be reached.
         HTTPException: It went away in the middle of an answer.
@@ -91,13 +73,6 @@ def request(
 
 def post_all(creates: Sequence[tuple[str, object]], *, port: int, ca: Path, token: str, connections: int = 6) -> None:
     """Create many objects over a few connections, because a handshake costs more than an object.
-
-    Args:
-        creates: Path and object of each request.
-        port: The API server's.
-        ca: Certificates to verify it by.
-        token: Bearer token.
-        connections: How many requests are under way at once.
 
     Raises:
         OSError: It can't be reached, or refuses an object.

@@ -9,11 +9,7 @@ _RESOURCES = {"cpu": "1000", "memory": "4Ti", "ephemeral-storage": "100Ti", "pod
 
 
 def node(number: int) -> dict[str, Any]:
-    """Return a Node object.
-
-    Args:
-        number: Its name is "node-<number>".
-    """
+    """Return a Node object."""
     name = f"node-{number}"
     # Apart from the addresses of Services (10.0.0.0/12) and of Pods (10.64.0.0/10).
     address = f"10.128.{number // 250}.{number % 250 + 1}"
@@ -40,11 +36,7 @@ def node(number: int) -> dict[str, Any]:
 
 
 def is_schedulable(node_object: dict[str, Any]) -> bool:
-    """Whether Pods can be scheduled to a Node: it is ready, and the taint that says otherwise is gone.
-
-    Args:
-        node_object: As the API server returns it.
-    """
+    """Whether Pods can be scheduled to a Node: it is ready, and the taint that says otherwise is gone."""
     conditions = node_object["status"].get("conditions", [])
     ready = any(condition["type"] == "Ready" and condition["status"] == "True" for condition in conditions)
     return ready and not node_object["spec"].get("taints")

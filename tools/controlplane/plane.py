@@ -27,14 +27,7 @@ _READY_TIMEOUT = 120.0
 
 @dataclass(frozen=True, slots=True)
 class Connection:
-    """The data to use a control plane, which other processes read from the state directory.
-
-    Attributes:
-        ports: Where the components listen.
-        supervisor: Who starts and stops them.
-        token: The administrator's.
-        kubectl: Path of kubectl.
-    """
+    """The data to use a control plane, which other processes read from the state directory."""
 
     ports: Ports
     supervisor: Address
@@ -42,11 +35,7 @@ class Connection:
     kubectl: Path
 
     def save(self, file: Path) -> None:
-        """Write it for others, readable by this user only and never half-written.
-
-        Args:
-            file: Where to.
-        """
+        """Write it for others, readable by this user only and never half-written."""
         content = asdict(self) | {"kubectl": str(self.kubectl)}
         draft = file.with_suffix(".tmp")
         draft.touch(mode=0o600)
@@ -56,9 +45,6 @@ class Connection:
     @classmethod
     def load(cls, file: Path) -> Self:
         """Read what `save` has written.
-
-        Args:
-            file: Where from.
 
         Raises:
             FileNotFoundError: Nothing was saved.
@@ -76,24 +62,20 @@ class Plane:
     """A handle on a control plane that runs.
 
     Components are named as their binaries: etcd, kube-apiserver, kube-controller-manager, kube-scheduler, kwok.
+
+    Raises:
+        ComponentError: A component runs already, or does not run.
+        NotRunningError: The control plane is gone.
     """
 
     def __init__(self, files: StateFiles, connection: Connection | None) -> None:
-        """Use `attach`, or `ControlPlane` to start one.
-
-        Args:
-            files: The state directory.
-            connection: How to reach it; None as long as it does not run.
-        """
+        """Use `attach`, or `ControlPlane` to start one."""
         self._files = files
         self._connection = connection
 
     @classmethod
     def attach(cls, state_dir: Path | str) -> Plane:
         """Return a handle on a control plane that another process has started.
-
-        Args:
-            state_dir: Its state directory.
 
         Raises:
             NotRunningError: None runs there.
@@ -144,11 +126,7 @@ class Plane:
         return self._files.log(component)
 
     def pid(self, component: str) -> int | None:
-        """Return the process id of a component, None if it does not run.
-
-        Raises:
-            NotRunningError: The control plane is gone.
-        """
+        """Return the process id of a component, None if it does not run."""
         return self._orders.pid(component)
 
     def start_component(self, component: str) -> None:
@@ -156,10 +134,8 @@ class Plane:
 
         Raises:
             ControlPlaneError: It is kwok, and the API server does not run.
-            ComponentError: It runs already.
             StartError: It died before it was ready.
             WaitTimeoutError: It did not become ready in time.
-            NotRunningError: The control plane is gone.
         """
         if component == "kwok":
             self._release_node_leases()
@@ -167,38 +143,20 @@ class Plane:
         self._wait_ready(component)
 
     def stop_component(self, component: str) -> None:
-        """End a component (TERM, and KILL if it takes too long) and wait until it has ended.
-
-        Raises:
-            NotRunningError: The control plane is gone.
-        """
+        """End a component (TERM, and KILL if it takes too long) and wait until it has ended."""
         self._orders.stop(component)
 
     def restart(self, component: str) -> None:
-        """Stop a component and start it again, on the same port and with what it has stored.
-
-        Raises:
-            ControlPlaneError: As `start_component`.
-        """
+        """Stop a component and start it again, on the same port and with what it has stored."""
         self.stop_component(component)
         self.start_component(component)
 
     def pause(self, component: str) -> None:
-        """Freeze a component (SIGSTOP): its connections stay open, and nobody answers on them.
-
-        Raises:
-            ComponentError: It does not run.
-            NotRunningError: The control plane is gone.
-        """
+        """Freeze a component (SIGSTOP): its connections stay open, and nobody answers on them."""
         self._orders.pause(component)
 
     def resume(self, component: str) -> None:
-        """Let a paused component go on.
-
-        Raises:
-            ComponentError: It does not run.
-            NotRunningError: The control plane is gone.
-        """
+        """Let a paused component go on."""
         self._orders.resume(component)
 
     def kubectl(
@@ -211,13 +169,8 @@ class Plane:
         """Run kubectl as the administrator.
 
         Args:
-            *args: Its arguments.
-            input: What it reads from standard input.
             check: Whether a failure is an error.
             timeout: Seconds until it is killed; more than any `--timeout` among the arguments.
-
-        Returns:
-            The finished command with its output.
 
         Raises:
             KubectlError: It failed, and `check` is set.
@@ -244,15 +197,10 @@ class Plane:
         return result
 
     def patch(self, path: str, body: object, *, apply: bool = False) -> bool:
-        """Send a merge patch, or a server-side apply, without the cost of a kubectl.
+        """Send a merge patch or a server-side apply, without the cost of a kubectl; return whether it was accepted.
 
         Args:
-            path: Path and query.
-            body: The patch, or the whole object.
             apply: Whether it is applied, under the name of kubectl, as by `kubectl apply --server-side --force-conflicts`.
-
-        Returns:
-            Whether the API server accepted it.
         """
         kind = "apply-patch+yaml" if apply else "merge-patch+json"
         query = "?fieldManager=kubectl&force=true" if apply else ""
@@ -261,9 +209,6 @@ class Plane:
 
     def create_all(self, creates: Sequence[tuple[str, object]]) -> None:
         """Create many objects at once.
-
-        Args:
-            creates: Where to post each of them.
 
         Raises:
             OSError: The API server can't be reached, or refuses one of them.
@@ -274,9 +219,6 @@ class Plane:
     def delete_all(self, path: str) -> None:
         """Delete all objects of a collection by one request.
 
-        Args:
-            path: Path and query, which may select some of them.
-
         Raises:
             ControlPlaneError: The API server refuses it.
         """
@@ -284,9 +226,6 @@ class Plane:
 
     def create_namespace(self, name: str, labels: Mapping[str, str] | None = None) -> None:
         """Create a namespace in which Pods can be created when this returns, and nothing else appears by itself.
-
-        Args:
-            labels: Its labels, as {"pod-security.kubernetes.io/enforce": "restricted"}.
 
         Raises:
             ControlPlaneError: The API server refuses it.

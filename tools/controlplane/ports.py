@@ -20,12 +20,7 @@ class Ports:
     """One port a listener.
 
     Attributes:
-        etcd: Clients of etcd.
         etcd_peer: Other members, of which there are none; etcd insists on it.
-        apiserver: HTTPS of the API server.
-        controller_manager: HTTPS, health and metrics.
-        scheduler: HTTPS, health and metrics.
-        kwok: HTTP, health and metrics.
     """
 
     etcd: int
@@ -49,12 +44,7 @@ def is_free(port: int) -> bool:
 
 
 def pick_ports(*, free: Callable[[int], bool] = is_free, source: random.Random | None = None) -> Ports:
-    """Pick free ports at random. Somebody may still take one before it is used: then pick others.
-
-    Args:
-        free: Whether a port is free.
-        source: Of randomness; by default one that two concurrent runs don't share.
-    """
+    """Pick free ports at random. Somebody may still take one before it is used: then pick others."""
     order = (source or random.SystemRandom()).sample(range(_FIRST, _LAST), k=_LAST - _FIRST)
     candidates = (port for port in order if free(port))
     return Ports(**{field.name: next(candidates) for field in fields(Ports)})

@@ -29,11 +29,7 @@ class Reporter:
     _unfinished: bool = field(default=False, init=False)
 
     def __call__(self, line: str) -> None:
-        """Print a line that stays.
-
-        Args:
-            line: The text, without a line end.
-        """
+        """Print a line that stays."""
         self._write(f"{_PREFIX}{line}\n")
         self._unfinished = False
 
@@ -41,7 +37,6 @@ class Reporter:
         """Print a line that the next one replaces on a terminal.
 
         Args:
-            line: The text, without a line end.
             done: How much of the work is done, between 0 and 1; a terminal gets a bar for it.
         """
         if not self._terminal:
@@ -86,11 +81,7 @@ def run_with_progress(
     """Run a command to its end and return its exit code.
 
     Args:
-        command: The command line.
-        log: The file that gets its output.
         tick: Called after each interval, with the seconds since the start.
-        interval: Seconds.
-        directory: Where the command runs.
     """
     begin = time.monotonic()
     with (

@@ -25,11 +25,7 @@ _P256_ORDER = 0xFFFFFFFF00000000FFFFFFFFFFFFFFFFBCE6FAADA7179E84F3B9CAC2FC632551
 
 @dataclass(frozen=True, slots=True)
 class StateFiles:
-    """Paths in a state directory.
-
-    Attributes:
-        root: The directory, absolute.
-    """
+    """Paths in a state directory."""
 
     root: Path
 
@@ -93,20 +89,12 @@ class StateFiles:
         return self.logs / f"{component}.log"
 
     def component_kubeconfig(self, user: str) -> Path:
-        """Return the kubeconfig file of a component.
-
-        Args:
-            user: Name of its user, as `KWOK`.
-        """
+        """Return the kubeconfig file of a component."""
         return self.kubeconfigs / f"{user.removeprefix('system:')}.kubeconfig"
 
 
 def prepare(files: StateFiles) -> dict[str, str]:
-    """Make a state directory ready for a new control plane, and remove what an earlier one left in it.
-
-    Returns:
-        The tokens by user.
-    """
+    """Make a state directory ready for a new control plane, without an earlier one's files; return the tokens by user."""
     for directory in (files.etcd, files.logs, files.pids, files.pki, files.kubeconfigs):
         shutil.rmtree(directory, ignore_errors=True)
         directory.mkdir(parents=True, mode=0o700)
@@ -120,14 +108,7 @@ def prepare(files: StateFiles) -> dict[str, str]:
 
 
 def write_kubeconfig(path: Path, *, port: int, ca: Path, user: str, token: str) -> None:
-    """Write a kubeconfig file for one user of the control plane.
-
-    Args:
-        port: The API server's.
-        ca: Its certificates; embedded, so that the file can be used from anywhere.
-        user: A name for people; the token alone says who it is.
-        token: The bearer token.
-    """
+    """Write a kubeconfig file for one user of the control plane."""
     name = "local"
     authority = base64.b64encode(ca.read_bytes()).decode("ascii")
     content = {

@@ -36,89 +36,53 @@ _LAUNCHER = Path(__file__).with_name("launch.py")
 
 
 def bound_to_this_process(command: Sequence[str], death_signal: signal.Signals = signal.SIGKILL) -> list[str]:
-    """Return the command line of a command that gets a signal when the calling thread's life ends.
-
-    Args:
-        command: Program and arguments.
-    """
+    """Return the command line of a command that gets a signal when the calling thread's life ends."""
     launcher = [sys.executable, "-I", "-S", str(_LAUNCHER), str(os.getpid()), str(int(death_signal))]
     return [*launcher, *command]
 
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """Where orders are taken.
-
-    Attributes:
-        port: On the loopback address.
-        key: Shared secret, in hex.
-    """
+    """Where orders are taken."""
 
     port: int
     key: str
 
 
 class Orders:
-    """Gives orders to a supervisor, in this process or in another."""
+    """Gives orders to a supervisor, in this process or in another.
+
+    Raises:
+        ComponentError: A component runs already, or does not run.
+        NotRunningError: There is no supervisor.
+    """
 
     def __init__(self, address: Address) -> None:
-        """Remember where to; nothing is sent yet.
-
-        Args:
-            address: Where the supervisor listens.
-        """
         self._address = address
 
     def start(self, component: str) -> None:
-        """Start a component; this returns before it is ready.
-
-        Raises:
-            ComponentError: It runs already.
-            NotRunningError: There is no supervisor.
-        """
+        """Start a component; this returns before it is ready."""
         self._send("start", component)
 
     def stop(self, component: str) -> None:
-        """End a component and wait until it has; a component that does not run is left alone.
-
-        Raises:
-            NotRunningError: There is no supervisor.
-        """
+        """End a component and wait until it has; a component that does not run is left alone."""
         self._send("stop", component)
 
     def pause(self, component: str) -> None:
-        """Stop a component's process where it is: its connections stay open and nobody answers.
-
-        Raises:
-            ComponentError: It does not run.
-            NotRunningError: There is no supervisor.
-        """
+        """Stop a component's process where it is: its connections stay open and nobody answers."""
         self._send("pause", component)
 
     def resume(self, component: str) -> None:
-        """Let a paused component go on.
-
-        Raises:
-            ComponentError: It does not run.
-            NotRunningError: There is no supervisor.
-        """
+        """Let a paused component go on."""
         self._send("resume", component)
 
     def pid(self, component: str) -> int | None:
-        """Return the process id of a component, None if it does not run.
-
-        Raises:
-            NotRunningError: There is no supervisor.
-        """
+        """Return the process id of a component, None if it does not run."""
         pid: int | None = self._send("pid", component)["pid"]
         return pid
 
     def shut_down(self) -> None:
-        """End all components, the last started first, and then the supervisor.
-
-        Raises:
-            NotRunningError: There is no supervisor.
-        """
+        """End all components, the last started first, and then the supervisor."""
         self._send("shut down", "")
 
     def _send(self, order: str, component: str) -> dict[str, Any]:
@@ -137,12 +101,6 @@ class Supervisor:
     """Owns the processes of the components."""
 
     def __init__(self, commands: Mapping[str, Sequence[str]], files: StateFiles) -> None:
-        """Begin to take orders.
-
-        Args:
-            commands: Command lines by component, in the order of their start.
-            files: The state directory, where logs and process ids go.
-        """
         self._commands = commands
         self._files = files
         self._processes: dict[str, subprocess.Popen[bytes]] = {}

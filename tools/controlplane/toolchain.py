@@ -23,11 +23,7 @@ _MEGABYTES = 75
 
 
 def cache_root(environment: Mapping[str, str] = os.environ) -> Path:
-    """Return the directory that keeps what this project builds and downloads; it need not exist.
-
-    Args:
-        environment: Where XDG_CACHE_HOME and HOME are looked up.
-    """
+    """Return the directory that keeps what this project builds and downloads; it need not exist."""
     # The XDG specification: an empty value counts as none.
     configured = environment.get("XDG_CACHE_HOME")
     base = Path(configured) if configured else Path(environment.get("HOME") or Path.home()) / ".cache"
@@ -45,12 +41,6 @@ def find_go(
 
     The version is checked here, because with `GOTOOLCHAIN=local` an old Go only says that it can't read go.mod, and
     without that setting it would download another Go without a word.
-
-    Args:
-        minimum: The lowest version, as (1, 26).
-        report: Gets lines of progress.
-        environment: Where XDG_CACHE_HOME and HOME are looked up.
-        lock: The lock file that names the Go to download.
 
     Raises:
         ToolchainError: The PATH has no Go that is new enough, and the download failed.

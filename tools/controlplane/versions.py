@@ -29,12 +29,8 @@ class Versions:
     """Versions, as their modules write them.
 
     Attributes:
-        kubernetes: For example "v1.37.2".
         etcd: For example "v3.7.0"; None if the module does not build it.
-        kwok: For example "v0.8.0"; None if the module does not build it.
         go: The lowest Go that builds all of them, for example (1, 26).
-        packages: The main packages that the module builds.
-        module: The directory of the Go module that says so.
     """
 
     kubernetes: str
@@ -48,9 +44,6 @@ class Versions:
 def chosen_module(environment: Mapping[str, str] = os.environ) -> Path:
     """Return the directory of the Go module that KUBERNETES_VERSION names, by default the newest one.
 
-    Args:
-        environment: Where KUBERNETES_VERSION is looked up.
-
     Raises:
         BinariesError: There is no Go module for that version.
     """
@@ -62,9 +55,6 @@ def chosen_module(environment: Mapping[str, str] = os.environ) -> Path:
 
 def read_versions(module: Path = MODULE) -> Versions:
     """Read the versions from a go.mod.
-
-    Args:
-        module: The directory of the Go module.
 
     Raises:
         ValueError: The go.mod doesn't name the version it is there for.
@@ -87,11 +77,7 @@ def host_platform() -> tuple[str, str]:
 
 
 def cache_key(versions: Versions) -> str:
-    """Return a directory name that changes with everything that goes into the binaries.
-
-    Args:
-        versions: They make the name readable; the hash of their Go module makes it right.
-    """
+    """Return a directory name that changes with everything that goes into the binaries."""
     digest = hashlib.sha256()
     for name in ("go.mod", "go.sum"):
         digest.update(f"{name}\0".encode())

@@ -25,7 +25,6 @@ def wait_until(condition: Callable[[], T], what: str, *, timeout: float = PATIEN
         condition: Asked at once and then after every interval. What it raises ends the wait, unless it may be over in a
             moment: an API server that has too much to do is asked again.
         what: What is waited for; completes "timed out after 30 s waiting for ...".
-        timeout: Seconds.
         interval: Seconds until the second question; later intervals grow up to `LONGEST`.
 
     Raises:

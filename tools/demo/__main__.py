@@ -47,14 +47,7 @@ class _EndedError(BaseException):
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the demo.
-
-    Args:
-        arguments: The arguments without the name of the program; by default those of this process.
-
-    Returns:
-        The exit code.
-    """
+    """Run the demo and return the exit code."""
     options = _parser().parse_args(arguments)
     for number in _SIGNALS:
         # A signal that nohup ignores stays ignored. A script's background processes ignore Ctrl-C, but this one hears it.

@@ -15,12 +15,7 @@ _COLUMNS = 80
 
 
 def timed(seconds: float, text: str) -> str:
-    """Return a line with its time, and more lines below it where it is too long for a terminal.
-
-    Args:
-        seconds: Since the start.
-        text: The rest of it.
-    """
+    """Return a line with its time, and more lines below it where it is too long for a terminal."""
     time = f"{seconds:6.1f}s  "
     words = text.lstrip()
     indent = " " * (len(text) - len(words))
@@ -37,33 +32,20 @@ def timed(seconds: float, text: str) -> str:
 
 @dataclass(slots=True)
 class Lines:
-    """An audience that reads.
-
-    Attributes:
-        write: Prints one line.
-    """
+    """An audience that reads."""
 
     write: Callable[[str], None]
     _last: Scene | None = field(default=None, init=False)
 
     def show(self, scene: Scene) -> None:
-        """Print the lines that are new.
-
-        Args:
-            scene: How things are now.
-        """
+        """Print the lines that are new."""
         for line in news(self._last, scene):
             self.write(timed(scene.clock, line))
         self._last = scene
 
 
 def news(last: Scene | None, now: Scene) -> Iterator[str]:
-    """Return the lines that tell one scene from the one before.
-
-    Args:
-        last: The one before, None at the start.
-        now: How things are now.
-    """
+    """Return the lines that tell one scene from the one before."""
     another = last is None or last.number != now.number
     if another:
         yield from now.notes or [f"Chapter {now.number} of {now.chapters}: {now.title}"]
@@ -100,11 +82,7 @@ def _pods(snapshot: Snapshot) -> str:
 
 
 def others(snapshot: Snapshot) -> str:
-    """How many objects there are besides Pods: `2 Services, 1 ConfigMap`.
-
-    Args:
-        snapshot: Where to look.
-    """
+    """How many objects there are besides Pods: `2 Services, 1 ConfigMap`."""
     kinds = Counter(name.partition("/")[0] for name in snapshot.others)
     return ", ".join(f"{count} {kind}{'' if count == 1 else 's'}" for kind, count in kinds.items()) or "none"
 

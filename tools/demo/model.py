@@ -29,17 +29,8 @@ class Cluster:
 
     Attributes:
         settled: Whether the status speaks of the present spec.
-        state: Pending, Running or Failed; empty as long as there is no status.
-        message: One line.
-        healthy: Whether its Ready condition holds.
-        suspended: Whether its Suspended condition holds.
-        session_managers: How many are ready.
-        wanted: Executors that the spec asks for.
-        ready: Executors that are ready.
-        current: Executors that exist.
         updated: Executors of the newest revision.
         config_generation: Counts changes of flame-cluster.yaml.
-        revisions: The newest revision by component.
         status: All of it, for whoever looks for what went wrong.
     """
 
@@ -65,12 +56,7 @@ class Pod:
 
     Attributes:
         uid: Tells it from another one of that name.
-        component: What it runs.
         phase: As kubectl shows it: the phase, or what speaks louder.
-        ready: Whether it serves.
-        terminating: Whether it is on its way out.
-        age: Seconds since its creation.
-        revision: Hash of the spec it was made from.
         stale: Whether its component has a newer revision.
     """
 
@@ -95,11 +81,6 @@ class Event:
     """An action that the operator reports.
 
     Attributes:
-        uid: Tells it from others.
-        count: How many times.
-        warning: Whether somebody should look at it.
-        reason: One word.
-        message: A sentence.
         age: Seconds since it came last.
     """
 
@@ -121,7 +102,6 @@ class Snapshot:
     """Everything that is shown.
 
     Attributes:
-        cluster: The FlameCluster, None if there is none.
         pods: The session manager's first, then the executors by id.
         events: About the FlameCluster, the newest last.
         others: Other objects of the namespace, as `Service/name`.
@@ -154,11 +134,8 @@ def snapshot(
     """Make a snapshot of the objects of a namespace.
 
     Args:
-        now: The time, with a time zone; ages are counted from it.
         clusters: Its FlameClusters; at most one is expected, and the first one is shown.
-        pods: Its Pods.
         events: Its Events; those about other objects than FlameClusters are left out.
-        others: All other objects: kind and object.
     """
     cluster = next((_cluster(item) for item in clusters), None)
     revisions = {} if cluster is None else cluster.revisions

@@ -27,11 +27,7 @@ _INTERVAL = 0.2
 
 
 def kubelet_config(log: Path) -> str:
-    """Return what tells kwok where the log of the Pod is.
-
-    Args:
-        log: The file that `copied` writes.
-    """
+    """Return what tells kwok where the log of the Pod is."""
     logs = {
         "apiVersion": "kwok.x-k8s.io/v1alpha1",
         "kind": "Logs",
@@ -42,11 +38,7 @@ def kubelet_config(log: Path) -> str:
 
 
 def create(plane: Plane) -> None:
-    """Create the Pod and its Node.
-
-    Args:
-        plane: Where.
-    """
+    """Create the Pod and its Node."""
     addresses = [{"type": kind, "address": _LOOPBACK} for kind in ("Hostname", "InternalIP")]
     resources = {"cpu": "1", "memory": "1Gi", "pods": "1"}
     node: dict[str, Any] = {
@@ -81,12 +73,7 @@ def create(plane: Plane) -> None:
 
 @contextmanager
 def copied(source: Path, target: Path) -> Iterator[None]:
-    """Copy each line of a log, as it comes, into a file in the format of container runtimes.
-
-    Args:
-        source: The log.
-        target: The copy.
-    """
+    """Copy each line of a log, as it comes, into a file in the format of container runtimes."""
     ended = threading.Event()
     source.touch()
     thread = threading.Thread(target=_copy, args=(source, target, ended), name="operator-log", daemon=True)

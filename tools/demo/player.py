@@ -30,22 +30,9 @@ class Theatre(Protocol):
 
 
 class ChapterFailedError(Exception):
-    """A promise of a chapter did not come true.
-
-    Attributes:
-        chapter: Which one.
-        reason: Why it ended.
-        last: How things were then.
-    """
+    """A promise of a chapter did not come true."""
 
     def __init__(self, chapter: Chapter, reason: str, last: Snapshot) -> None:
-        """Describe it.
-
-        Args:
-            chapter: Which one.
-            reason: Why it ended.
-            last: How things were then.
-        """
         self.chapter = chapter
         self.reason = reason
         self.last = last
@@ -57,11 +44,7 @@ class Player:
     """Plays a story.
 
     Attributes:
-        theatre: Where.
-        audience: To whom.
         pace: Seconds to read a command before it is run, and to look at what came of it.
-        clock: Seconds since the demo was started.
-        wait: Lets seconds pass.
     """
 
     theatre: Theatre
@@ -71,13 +54,7 @@ class Player:
     wait: Callable[[float], None]
 
     def play(self, chapters: Sequence[Chapter]) -> tuple[float, ...]:
-        """Play chapters one after the other.
-
-        Args:
-            chapters: The story.
-
-        Returns:
-            The seconds that each of them took.
+        """Play chapters one after the other; return the seconds that each of them took.
 
         Raises:
             ChapterFailedError: A chapter failed; the rest is not played.
@@ -85,11 +62,7 @@ class Player:
         return tuple(self._play(chapter, number, len(chapters)) for number, chapter in enumerate(chapters, start=1))
 
     def stay(self, notes: Sequence[str]) -> None:
-        """Show the cluster until something ends this from outside, or the operator ends.
-
-        Args:
-            notes: What to say meanwhile.
-        """
+        """Show the cluster until something ends this from outside, or the operator ends."""
         scene = Scene(0, 0, 0, "", "", "", Act.DONE, 0, self.theatre.observe(), tuple(notes))
         while self.theatre.trouble() is None:
             self._show(replace(scene, snapshot=self.theatre.observe()))

@@ -23,12 +23,6 @@ class Scene:
 
     Attributes:
         clock: Seconds since the demo was started.
-        number: The number of the chapter, from 1.
-        chapters: How many there are.
-        title: Of the chapter.
-        command: The command that the user types.
-        expected: What is waited for.
-        act: How far it is.
         took: Seconds since the command was typed.
         notes: Said instead of a chapter, when all are through and the cluster stays.
     """

@@ -27,9 +27,7 @@ class Stage:
     """The demo's namespace on a control plane that runs.
 
     Attributes:
-        plane: The control plane.
         typist: Runs kubectl, so that the audience sees what happens meanwhile.
-        kubectl_path: Where kubectl is.
     """
 
     plane: Plane
@@ -51,15 +49,7 @@ class Stage:
         return model.snapshot(now=datetime.now(UTC), clusters=clusters, pods=pods, events=events, others=others)
 
     def kubectl(self, arguments: Sequence[str], timeout: float) -> Future[object]:
-        """Start kubectl.
-
-        Args:
-            arguments: What comes after `kubectl`.
-            timeout: Seconds until it is killed.
-
-        Returns:
-            Its end; a failure is a KubectlError.
-        """
+        """Start kubectl, and kill it after some seconds; its failure is a KubectlError."""
         return self.typist.submit(lambda: self.plane.kubectl(*arguments, timeout=timeout))
 
     def trouble(self) -> str | None:
@@ -94,11 +84,7 @@ class Stage:
 
 @contextmanager
 def stage(tell: Callable[[str], None]) -> Iterator[Stage]:
-    """Build the stage, and take everything down again: no process and no file stays.
-
-    Args:
-        tell: Gets a line before each step that takes a while.
-    """
+    """Build the stage, and take everything down again: no process and no file stays."""
     binaries = ensure_binaries()
     with ExitStack() as stack:
         # Outside the control plane's own temporary directory, which stays when somebody interrupts the start.

@@ -22,8 +22,6 @@ class Chapter:
     """A command of the user and the reaction of the operator.
 
     Attributes:
-        title: The expected view.
-        arguments: The arguments of `kubectl`, given the state before.
         expected: Completes "waiting until ...".
         reached: Whether that has come true, given how things were before and how they are now.
         deadline: Seconds until it must have come true.
@@ -38,21 +36,12 @@ class Chapter:
     ends: bool = False
 
     def command(self, before: Snapshot) -> str:
-        """Return the command line as a user would type it.
-
-        Args:
-            before: How things are before.
-        """
+        """Return the command line as a user would type it."""
         return shlex.join(("kubectl", *self.arguments(before)))
 
 
 def healthy(now: Snapshot, executors: int) -> bool:
-    """Whether a cluster is up, with so many executors, all of them current, and nothing on its way out.
-
-    Args:
-        now: How things are.
-        executors: How many there should be.
-    """
+    """Whether a cluster is up, with so many executors, all of them current, and nothing on its way out."""
     cluster = now.cluster
     return (
         cluster is not None
@@ -173,11 +162,7 @@ _CHAPTERS = (
 
 
 def chapters(*, keep: bool = False) -> tuple[Chapter, ...]:
-    """Return the story, in its order.
-
-    Args:
-        keep: Whether the cluster should exist at the end.
-    """
+    """Return the story, in its order."""
     return tuple(chapter for chapter in _CHAPTERS if not (keep and chapter.ends))
 
 

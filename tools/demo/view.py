@@ -62,22 +62,13 @@ class Screen:
         self._live.stop()
 
     def show(self, scene: Scene) -> None:
-        """Paint a scene.
-
-        Args:
-            scene: How things are now.
-        """
+        """Paint a scene."""
         width, height = self.console.size
         self._live.update(paint(scene, width, height), refresh=True)
 
 
 def paint(scene: Scene, width: int, height: int) -> Group:
-    """Everything, on exactly as many lines as there are.
-
-    Args:
-        scene: How things are.
-        width: Columns of the terminal.
-    """
+    """Everything, on exactly as many lines as there are."""
     above: list[RenderableType] = [
         _header(scene, width),
         *([Text()] if height >= _ROOMY else []),
@@ -98,11 +89,7 @@ def paint(scene: Scene, width: int, height: int) -> Group:
 
 
 def age(seconds: float) -> str:
-    """Return an age as kubectl shows it.
-
-    Args:
-        seconds: How old.
-    """
+    """Return an age as kubectl shows it."""
     minutes, rest = divmod(int(seconds), _MINUTE)
     return f"{minutes}m{rest}s" if minutes else f"{rest}s"
 

@@ -12,9 +12,6 @@ _V2_CONTROLLERS = "+cpu +cpuset +memory +pids"
 def make(name: str) -> None:
     """Make the cgroup.
 
-    Args:
-        name: A single name.
-
     Raises:
         OSError: The machine does not allow it.
     """
@@ -28,11 +25,7 @@ def make(name: str) -> None:
 
 
 def remove(name: str) -> bool:
-    """Remove the cgroup and all below it, as far as no process is in there, and return whether all of it is gone.
-
-    Args:
-        name: A single name.
-    """
+    """Remove the cgroup and all below it, as far as no process is in there, and return whether all of it is gone."""
     for hierarchy in _hierarchies():
         top = hierarchy / name
         # The deepest first: only an empty cgroup can be removed, and its files don't count.
@@ -44,11 +37,7 @@ def remove(name: str) -> bool:
 
 
 def names(prefix: str) -> set[str]:
-    """Return the names of cgroups at the top of any hierarchy.
-
-    Args:
-        prefix: What they begin with.
-    """
+    """Return the names of cgroups with a prefix at the top of any hierarchy."""
     return {path.name for hierarchy in _hierarchies() for path in hierarchy.glob(f"{prefix}*") if path.is_dir()}
 
 

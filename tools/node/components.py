@@ -48,13 +48,7 @@ def controller_manager_arguments() -> list[str]:
 
 
 def command_lines(binaries: Mapping[str, Path], files: NodeFiles, plane: StateFiles) -> dict[str, list[str]]:
-    """Return the command line of each component of the node, by name and in the order of their start.
-
-    Args:
-        binaries: Paths by name.
-        files: The state directory of the node.
-        plane: The state directory of its control plane.
-    """
+    """Return the command line of each component of the node, by name and in the order of their start."""
     return {
         "containerd": ["containerd", f"--config={files.settings / 'containerd.toml'}"],
         "kubelet": [
@@ -82,12 +76,7 @@ def command_lines(binaries: Mapping[str, Path], files: NodeFiles, plane: StateFi
 
 
 def write_settings(files: NodeFiles, plane: StateFiles) -> None:
-    """Write the configuration files of all components.
-
-    Args:
-        files: The state directory of the node.
-        plane: The state directory of its control plane.
-    """
+    """Write the configuration files of all components."""
     files.cni.mkdir(parents=True, exist_ok=True)
     (files.settings / "containerd.toml").write_text(_containerd(files), encoding="utf-8")
     (files.settings / "kubelet.yaml").write_text(yaml.safe_dump(_kubelet(files)), encoding="utf-8")

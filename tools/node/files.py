@@ -19,11 +19,7 @@ CONTAINERD_NAMESPACE = "k8s.io"
 
 @dataclass(frozen=True, slots=True)
 class NodeFiles:
-    """Paths below the state directory.
-
-    Attributes:
-        root: The directory, absolute.
-    """
+    """Paths below the state directory."""
 
     root: Path
 

@@ -63,7 +63,6 @@ class Images:
     """Archives that containerd can import.
 
     Attributes:
-        pause: The container that holds a Pod's network.
         operator: The operator, and the same of another revision.
         flame: Stand-ins for Flame's binaries, and Flame's own where there are any.
     """
@@ -98,9 +97,6 @@ def disrupted_images() -> dict[str, str]:
 
 def ensure_images(report: Callable[[str], None]) -> Images:
     """Return the archives of all images, and build those that are not in the cache.
-
-    Args:
-        report: Gets lines of progress.
 
     Raises:
         ImageError: A build failed.
@@ -258,11 +254,7 @@ class _Workshop:
 
 
 def _unmount(directory: Path) -> None:
-    """Take away the mounts that buildah leaves below its storage.
-
-    Args:
-        directory: Where the storage is.
-    """
+    """Take away the mounts that buildah leaves below its storage."""
     mounts = [line.split()[1] for line in Path("/proc/mounts").read_text(encoding="utf-8").splitlines()]
     for mount in reversed([mount for mount in mounts if mount.startswith(f"{directory}/")]):
         subprocess.run(["umount", "--lazy", mount], capture_output=True, check=False)

@@ -16,14 +16,7 @@ _SIGNALLED = 128  # what shells add to the number of the signal that ended a com
 
 
 def main(command: list[str]) -> int:
-    """Run the command to its end.
-
-    Args:
-        command: Program and arguments.
-
-    Returns:
-        Its exit code, as a shell would give it.
-    """
+    """Run the command to its end, and return its exit code, as a shell would give it."""
     child = os.posix_spawnp(command[0], command, os.environ)
     # The kernel drops signals to the first process of a namespace that it has no handler for.
     for number in (signal.SIGTERM, signal.SIGHUP):

@@ -23,9 +23,6 @@ _TUNABLES = {
 def furnish(files: NodeFiles) -> None:
     """Set up the namespaces that this process is in. They must be new: everything else would be changed by it.
 
-    Args:
-        files: The state directory.
-
     Raises:
         CommandError: The machine does not allow it.
     """

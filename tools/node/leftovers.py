@@ -34,12 +34,7 @@ def owned(root: Path) -> Iterator[None]:
 
 
 def remove(directory: Path, prefix: str) -> None:
-    """Remove the state directories and the cgroups of nodes whose owners are dead.
-
-    Args:
-        directory: It has the state directories.
-        prefix: What the names of state directories and cgroups begin with.
-    """
+    """Remove the state directories and the cgroups of nodes whose owners are dead."""
     living: set[str] = set()
     for root in directory.glob(f"{prefix}*"):
         # A node that starts has a directory before it has a lock.

@@ -51,11 +51,7 @@ def plugin_directory() -> Path | None:
 
 
 def missing_packages(which: Callable[[str], str | None] = shutil.which) -> list[str]:
-    """Return the Debian packages that have to be installed, sorted.
-
-    Args:
-        which: Return the path of a command, None if there is no such command.
-    """
+    """Return the Debian packages that have to be installed, sorted."""
     missing = {package for command, package in PACKAGES.items() if which(command) is None}
     if plugin_directory() is None:
         missing.add(_PLUGINS_PACKAGE)

@@ -37,12 +37,7 @@ class RealNode(Plane):
     """
 
     def __init__(self, files: NodeFiles, binaries: Mapping[str, Path]) -> None:
-        """Prepare; entering the context does the work.
-
-        Args:
-            files: The state directory.
-            binaries: Paths by name, those of the control plane and those of the node.
-        """
+        """Prepare; entering the context does the work."""
         super().__init__(StateFiles(files.plane), None)
         self.files = files
         self._binaries = binaries
@@ -91,9 +86,6 @@ class RealNode(Plane):
 
     def import_images(self, archives: Iterable[Path]) -> None:
         """Import images, of which Pods may then be made.
-
-        Args:
-            archives: As `buildah push` makes them.
 
         Raises:
             CommandError: containerd refuses one.
@@ -149,9 +141,6 @@ class RealNode(Plane):
 
 def ctr(*arguments: str) -> str:
     """Run containerd's client on the node and return its output.
-
-    Args:
-        *arguments: Its arguments.
 
     Raises:
         CommandError: It failed.
