@@ -119,11 +119,7 @@ class Operator:
         self._subscribe()
 
     def reconfigure(self, config: OperatorConfig) -> None:
-        """Apply other settings. Running passes end with the settings that they began with.
-
-        Args:
-            config: The settings. Settings marked `AtStart` must be unchanged.
-        """
+        """Apply settings that differ in none marked `AtStart`. Running passes end with the settings that they began with."""
         before, self._config = self._config, config
         self._controller.reconfigure(config)
         if config.controller.resync_seconds != before.controller.resync_seconds:

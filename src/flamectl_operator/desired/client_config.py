@@ -13,11 +13,7 @@ from flamectl_operator.desired.unvalidated import as_object
 
 
 def client_config_map(owner: Identity, wanted: ClientConfigSpec, config: dict[str, Any]) -> dict[str, Any]:
-    """Return the desired ConfigMap.
-
-    Args:
-        config: The content of flame-cluster.yaml. Clients get its endpoints and certificates.
-    """
+    """Return the desired ConfigMap, with endpoints and certificates of `config`, the content of flame-cluster.yaml."""
     return {
         "apiVersion": "v1",
         "kind": "ConfigMap",

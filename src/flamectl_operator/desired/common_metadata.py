@@ -50,12 +50,9 @@ class CommonMetadata:
         return {**manifest, "metadata": {**metadata, "labels": labels, "annotations": annotations}}
 
     def patch(self, child: KubernetesObject) -> dict[str, Any] | None:
-        """Return the merge patch that a child needs, or None.
+        """Return the merge patch that a child needs, or None, by the metadata that is left beside its more specific ones.
 
         A child whose labels or annotations a store has reduced stays as it is, because nobody knows what it lacks.
-
-        Args:
-            child: The child. The common metadata is what is left beside the child's more specific metadata.
         """
         listed = child.annotations.get(COMMON_KEYS_ANNOTATION, "")
         if not listed and not self.labels and not self.annotations:

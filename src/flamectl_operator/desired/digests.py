@@ -28,11 +28,7 @@ NO_POLICY: Final = msgspec.Raw(b"null")
 
 
 def digested_data(data: dict[str, str]) -> dict[str, str]:
-    """Return the data of a ConfigMap with digests of large values in their keys, where no user can write a slash.
-
-    Args:
-        data: The data, in which some values may be digested already.
-    """
+    """Return the data of a ConfigMap with digests of large values, old ones too, in keys, where no user can write a slash."""
     return {key if _short(value) else f"{key}/{_digest(value.encode())}": _kept(value) for key, value in data.items()}
 
 

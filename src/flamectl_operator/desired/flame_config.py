@@ -75,7 +75,6 @@ def config_map(owner: Identity, text: str, generation: int) -> dict[str, Any]:
     """Return the ConfigMap with flame-cluster.yaml, which is mounted into every Pod.
 
     Args:
-        text: The content of flame-cluster.yaml.
         generation: `configGeneration` of this text. The ConfigMap and the status both hold it with the hash, so that neither a
             crash between the two writes nor a deleted ConfigMap loses the count.
     """

@@ -41,11 +41,7 @@ _WATCH, _WATCHED = message_class("WatchNodeRequest"), message_class("WatchNodeRe
 
 
 def verified_by(authority: str) -> ssl.SSLContext | None:
-    """Return how a server is verified; None where it serves no TLS.
-
-    Args:
-        authority: Certificate authorities in PEM; empty where it serves no TLS.
-    """
+    """Return how a server is verified, by authorities in PEM; None without any, because it serves no TLS."""
     if not authority:
         return None
     context = LimitedContext(ssl.PROTOCOL_TLS_CLIENT)

@@ -53,12 +53,7 @@ class Load(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class FlameExecutor:
-    """A process that runs the tasks of a session on a node.
-
-    Args:
-        node: Name of the node, which is the name of an executor manager's Pod.
-        session: The session it works for; empty when there is none.
-    """
+    """A process for the tasks of a session, if any, on a node, which has the name of an executor manager's Pod."""
 
     node: str
     state: ExecutorState
@@ -76,12 +71,7 @@ class FlameExecutor:
 
 
 class Resources(NamedTuple):
-    """The resources of one executor of a session.
-
-    Args:
-        cpu: Cores.
-        memory: Bytes.
-    """
+    """The resources of one executor of a session, in cores, bytes and pieces."""
 
     cpu: int
     memory: int

@@ -66,7 +66,6 @@ class Target:
         authority: Certificate authorities in PEM by which it is verified; empty when it serves no TLS.
         server: Which server it is. Another one ends the connection, even if it continues the incarnation of this one.
         certified_name: The name in its certificate; empty for the host.
-        namespace: The namespace of its FlameCluster.
         began: When its container began, in seconds since 1970 by the clock of its node.
     """
 
@@ -89,12 +88,7 @@ class Flame:
         return NOT_ASKED
 
     def follow(self, key: Key, target: Target | None, *, busy: bool) -> None:
-        """Ask this session manager from now on, or stop asking.
-
-        Args:
-            target: Its session manager; None to stop asking.
-            busy: Whether something is going on, so that answers are needed soon.
-        """
+        """Ask this session manager from now on, or none; `busy` when something is going on, so that answers are needed soon."""
 
     def ask_now(self, key: Key) -> None:
         """Ask at once, because something was changed."""

@@ -130,11 +130,7 @@ class Client(Protocol):
     async def delete(
         self, resource: Resource[T], namespace: str, name: str, **options: Unpack[DeleteOptions]
     ) -> T | None:
-        """Delete the object with this uid.
-
-        Returns:
-            The object if the response holds it, None if the response is a Status.
-        """
+        """Delete the object with this uid; return it if the response holds it, None if the response is a Status."""
 
     async def list_page(self, resource: Resource[T], namespace: str | None, **options: Unpack[ListOptions]) -> Page[T]:
         """Read a page of a list of a namespace, or of all of them, with a consistent read, never from a cache."""

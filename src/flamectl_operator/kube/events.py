@@ -98,7 +98,6 @@ class EventRecorder:
     """Records Events and writes them from a separate task.
 
     Args:
-        component: The reporting component, such as `flamectl-operator`.
         clock: The time of an Event, and the source of its name.
         calm: Waits until no more urgent request waits.
     """

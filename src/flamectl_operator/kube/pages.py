@@ -26,11 +26,7 @@ USUAL_SIZE = 2 * 1024 * 1024
 async def list_pages(
     client: Client, resource: Resource[T], namespace: str | None, *, label_selector: str = ""
 ) -> AsyncGenerator[Page[T], None]:
-    """Iterate over the pages of a list.
-
-    Args:
-        namespace: The namespace, or None for all of them.
-        label_selector: The label selector; empty selects all objects.
+    """Iterate over the pages of a list, of one namespace or of all with None.
 
     Raises:
         KubernetesError: The list cannot be read.

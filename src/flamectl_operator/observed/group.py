@@ -14,11 +14,7 @@ from flamectl_operator.observed.executor_mark import Marks
 
 @dataclass(frozen=True)
 class ObservedGroup:
-    """The executors of a group that exist.
-
-    Args:
-        snapshot: The last answer of the session manager; None while it is not believed.
-    """
+    """The executors of a group that exist, and the last answer of the session manager; None while it is not believed."""
 
     executors: tuple[Executor, ...]
     marks: Marks

@@ -49,9 +49,6 @@ def is_terminal(pod: PodView, main: str) -> bool:
 
     An executor is also terminal when its main container ended while a sidecar still runs, and when it was started again in place:
     Flame has lost the node then. A main container that may restart in place (restartPolicy Always) is up to the kubelet.
-
-    Args:
-        main: The container whose end ends the Pod; empty where the kubelet restarts containers in place.
     """
     if pod.status.phase in TERMINAL_PHASES:
         return True
@@ -63,9 +60,6 @@ def restarted_in_place(pod: PodView, main: str) -> PodProblem | None:
     """Return that the main container started more than once, or will; None when it has not, or when it may.
 
     A kubelet restarts the containers of a Pod with restartPolicy Never when a restart rule says so, or after it lost them.
-
-    Args:
-        main: The container that may start only once; empty where the kubelet restarts containers in place.
     """
     status = container(pod, main)
     if status is None:

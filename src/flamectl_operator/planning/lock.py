@@ -107,11 +107,7 @@ class Waiting:
     why: str = ""
 
     def after(self, pods: frozenset[str], why: str, now: float, *, at_once: bool = False) -> Waiting:
-        """Return the wait after another look at the lock.
-
-        Args:
-            at_once: Whether the obstacle is no operator, so that the status reports it without a wait.
-        """
+        """Return the wait after another look at the lock; `at_once` when the obstacle is no operator, so that it is reported."""
         if not self.pods <= pods:
             return Waiting(now, pods)
         reported = self.why or (why if at_once or now >= self.since + REPORT_AFTER else "")
@@ -121,14 +117,11 @@ class Waiting:
 def observe_lease(
     lease: LeaseView | None, before: ObservedLease | None, now: float, duration: float
 ) -> ObservedLease | None:
-    """Record since when a Lease has had its present content.
+    """Record since when a Lease has had its content; `duration` seconds count if it gives none that makes sense.
 
     A deleted Lease changes nothing, because its holder may not have noticed the deletion yet.
 
     Everybody who may write Leases in the namespace can write this one, so it lasts no longer than an operator would let it last.
-
-    Args:
-        duration: Seconds that a lock lasts if its Lease gives no duration that makes sense.
     """
     if lease is None or (before is not None and before.version == lease.metadata.resource_version):
         return before

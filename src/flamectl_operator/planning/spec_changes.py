@@ -53,12 +53,7 @@ def because(why: str, paths: tuple[str, ...]) -> str:
 
 
 def why_replaced(pods: Sequence[Component], wanted: str, paths: tuple[str, ...]) -> str:
-    """Return why stale Pods are replaced: the fields that changed, or the annotation that somebody changed or took off.
-
-    Args:
-        wanted: The revision that the Pods should have.
-        paths: The fields that changed, if they are known.
-    """
+    """Return why stale Pods are replaced: the fields that changed, or the annotation that somebody changed or took off."""
     found = {pod.revision for pod in pods}
     # An executor that is replaced in its present revision does not tell its session manager.
     if found == {wanted}:

@@ -47,12 +47,7 @@ def _place() -> tuple[str, str]:
 
 
 class Rehearsal:
-    """Passes of a controller whose writes are recorded.
-
-    Args:
-        client: The API server, which is only read.
-        flame: The knowledge about the session managers; None when they are not polled.
-    """
+    """Passes of a controller that only reads, and records its writes; without `flame` no session manager is polled."""
 
     def __init__(self, client: Client, key: tuple[str, str], clock: Clock, flame: Flame | None = None) -> None:
         self._client = client

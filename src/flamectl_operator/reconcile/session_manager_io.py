@@ -91,22 +91,14 @@ class SessionManagerIO:
         return may
 
     async def release(self, nodes: Iterable[str]) -> Outcome | None:
-        """Take nodes out of the table.
-
-        Returns:
-            Why the pass must be repeated; None when all calls succeeded.
-        """
+        """Take nodes out of the table; return why the pass must be repeated, or None."""
         deferral, self.released_at = await self._call_each(
             nodes, lambda manager, node: manager.release_node(node), self.released_at
         )
         return deferral
 
     async def report_lost(self, nodes: Iterable[str]) -> Outcome | None:
-        """Report nodes as lost.
-
-        Returns:
-            Why the pass must be repeated; None when all calls succeeded.
-        """
+        """Report nodes as lost; return why the pass must be repeated, or None."""
         deferral, self.reported_at = await self._call_each(
             nodes, lambda manager, node: manager.report_lost(node), self.reported_at
         )
@@ -115,11 +107,7 @@ class SessionManagerIO:
     async def _call_each(
         self, nodes: Iterable[str], call: Callable[[SessionManager, str], Awaitable[None]], before: Mapping[str, float]
     ) -> tuple[Outcome | None, Mapping[str, float]]:
-        """Call the session manager once for each node; return why the pass must be repeated, and when each call succeeded.
-
-        Args:
-            before: When earlier calls succeeded.
-        """
+        """Call the session manager once for each node; return why the pass must be repeated, and when each call succeeded."""
         manager, waiting = self._flame.session_manager(self._key), tuple(nodes)
         if manager is None or not waiting:
             return None, before

@@ -34,11 +34,7 @@ class Shares(Generic[K]):
         self._last = (key, asyncio.get_running_loop().time())
 
     def share(self, key: K, most: int) -> int:
-        """Return the share of a key.
-
-        Args:
-            most: Its share when it works alone.
-        """
+        """Return the share of a key."""
         _, seen = self._other if self._last[0] == key else self._last
         alone = asyncio.get_running_loop().time() - seen >= ACTIVE_SECONDS
         return most if alone else min(most, BESIDE_OTHERS)

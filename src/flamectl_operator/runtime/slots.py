@@ -13,12 +13,7 @@ OF_FREE = 3
 
 
 def leaves_room(held: int, free: int) -> bool:
-    """Return whether a group may have one more slot, because enough slots stay free for groups that come later.
-
-    Args:
-        held: The slots that the group has.
-        free: The slots that nobody has.
-    """
+    """Return whether a group with `held` slots may have one more of the free ones, so that enough stay for later groups."""
     return held + 1 <= OF_FREE * free
 
 

@@ -90,11 +90,7 @@ class ConditionWriter:
     now: datetime
 
     def make(self, kind: ConditionType, reason: str, message: str, *, status: bool | None) -> Condition:
-        """Return a condition.
-
-        Args:
-            status: Whether it holds; None when that is unknown.
-        """
+        """Return a condition; its status is None when it is unknown whether the condition holds."""
         known = next((condition for condition in self.before if condition.type == kind), None)
         text: Literal["True", "False", "Unknown"] = "Unknown" if status is None else "True" if status else "False"
         wanted = (text, reason, message, self.generation)

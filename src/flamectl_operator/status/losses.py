@@ -60,7 +60,6 @@ def loss_events(earlier: ObservedCluster, observed: ObservedCluster, deleted: Co
     """Yield an event for the Pods of each component that vanished, and one for those that terminate.
 
     Args:
-        earlier: The objects at the pass before.
         deleted: uids of Pods that this operator deleted.
     """
     # A snapshot keeps the components whose Pods have not changed.

@@ -17,11 +17,7 @@ _OF_PODS = ("cpu", "memory")
 
 
 class Limit(NamedTuple):
-    """A limit of an executor.
-
-    Args:
-        amount: In cores, bytes or pieces.
-    """
+    """A limit of an executor, in cores, bytes or pieces, and the path of its field."""
 
     amount: Decimal
     path: str

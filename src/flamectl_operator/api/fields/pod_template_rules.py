@@ -125,11 +125,7 @@ _CONFIG_PATH = "^(/|[.]/)*" + "(/+[.])*/+".join(CONFIG_DIRECTORY.strip("/").spli
 
 
 def own_container_rules(own: str, component: str) -> tuple[Rule, ...]:
-    """Return the rules of the entry of a component's main container.
-
-    Args:
-        component: The path of the component in the spec, which has the proper fields.
-    """
+    """Return the rules of the entry of a component's main container; the path `component` has the proper fields."""
     elsewhere = {
         "image": f"see {component}.image",
         "image_pull_policy": f"see {component}.imagePullPolicy",

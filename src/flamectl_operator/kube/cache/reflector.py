@@ -92,12 +92,7 @@ class SetBackError(Exception):
 
 
 class Reflector(Generic[T]):
-    """Feeds one store with the objects of one resource.
-
-    Args:
-        namespace: The namespace; None for all namespaces.
-        label_selector: The label selector; empty selects all objects.
-    """
+    """Feeds one store with the objects of one resource and label selector, of one namespace, or of all with None."""
 
     def __init__(
         self,

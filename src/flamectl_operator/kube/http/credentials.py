@@ -94,11 +94,7 @@ def in_cluster(kubeconfig: Path | None, context: str | None, environ: Mapping[st
 
 
 def own_namespace(path: Path = NAMESPACE_FILE) -> str | None:
-    """Return the namespace of this process's Pod, or None outside a cluster.
-
-    Args:
-        path: The file with the namespace, mounted with the service account's token.
-    """
+    """Return the namespace of this process's Pod, by the file beside the service account's token; None outside a cluster."""
     try:
         return path.read_text(encoding="utf-8").strip() or None
     except OSError:

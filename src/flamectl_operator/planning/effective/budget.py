@@ -9,12 +9,7 @@ from flamectl_operator.api.fields.update_strategy import UpdateStrategy
 
 @dataclass(frozen=True)
 class Budget:
-    """The limits of a rolling update, in Pods.
-
-    Args:
-        unavailable: The most wanted executors that may be unavailable because of the update.
-        surge: The most executors beyond the wanted number.
-    """
+    """The limits of an update: the most wanted executors that it may make unavailable, and the most that it may add."""
 
     unavailable: int
     surge: int

@@ -24,12 +24,9 @@ AT_MOST_EVERY = timedelta(seconds=60)
 
 
 def plan_protection(group: PlannedGroup, common_annotations: Collection[str]) -> ProtectionPlan:
-    """Decide which executors are protected from now on, and which no longer.
+    """Decide which executors are protected from now on, and which no longer; common annotations stay as their author says.
 
     Without an answer of the session manager each stays as it is.
-
-    Args:
-        common_annotations: The keys of annotations that the author gives to all objects.
     """
     desired, snapshot, now = group.effective.desired, group.cluster.flame.fresh, group.now
     wanted = desired.spec.drain.protect_busy

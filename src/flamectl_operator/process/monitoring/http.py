@@ -101,11 +101,7 @@ def health_routes(checks: HealthChecks) -> Routes:
 
 
 def metrics_routes(registry: CollectorRegistry, now: Callable[[], float] = time.monotonic) -> Routes:
-    """Return `/metrics`, in the text format of Prometheus or OpenMetrics, as the client accepts.
-
-    Args:
-        now: Returns the time, in seconds of a monotonic clock.
-    """
+    """Return `/metrics`, in the text format of Prometheus or OpenMetrics, as the client accepts; `now` is a monotonic clock."""
     formats = {each: _Exposition(registry, each, now) for each in ("", OPEN_METRICS)}
 
     async def metrics(request: web.Request) -> web.Response:

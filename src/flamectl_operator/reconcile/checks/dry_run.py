@@ -97,11 +97,7 @@ class DryRuns:
         check: Callable[[PodView, Mapping[str, Any]], None],
         replaced: str = "",
     ) -> None:
-        """Send a dry run. A quota's refusal that may end with the old Pod is inconclusive; so is a webhook without dry runs.
-
-        Args:
-            replaced: The name of the old Pod, if it serves.
-        """
+        """Send a dry run. A quota's refusal that may end with the old Pod is inconclusive; so is a webhook without dry runs."""
         try:
             # The API server checks the name last, after everything else that could be wrong with the Pod.
             with suppress(AlreadyExistsError):

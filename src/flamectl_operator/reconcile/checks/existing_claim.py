@@ -37,12 +37,7 @@ _NOT_DELETED = "; no Pod is deleted for one that could not start"
 
 @dataclass(frozen=True)
 class _Mount:
-    """A claim that a new Pod would mount, as messages name it.
-
-    Args:
-        label: The beginning of a message about the claim.
-        replaces: Whether a present Pod would be deleted for the new one.
-    """
+    """A claim that a new Pod would mount, the begin of messages about it, and whether a present Pod would be deleted for it."""
 
     claim: str
     label: str
@@ -62,11 +57,7 @@ class _Mount:
 async def reserve_existing_claim(
     io: ClusterIO, persistence: Persistence | None, component: str
 ) -> PersistentVolumeClaimView | Outcome | None:
-    """Reserve the `existingClaim` until `mount_reserved` ends; return it, or why no Pod can mount it. None without the field.
-
-    Args:
-        component: The field of the spec that describes the component.
-    """
+    """Reserve the `existingClaim`, if any, until `mount_reserved` ends; return it, or why no Pod can mount it."""
     if persistence is None or persistence.existing_claim is None:
         return None
     name = persistence.existing_claim
@@ -78,11 +69,7 @@ async def reserve_existing_claim(
 
 
 def reserve_own_claim(io: ClusterIO, claim: PersistentVolumeClaimView, component: str) -> Outcome | None:
-    """Reserve a claim that the operator made, as above; return why no Pod can mount it, or None.
-
-    Args:
-        component: The field of the spec that describes the component.
-    """
+    """Reserve a claim that the operator made for a field, as above; return why no Pod can mount it, or None."""
     mount = _Mount(claim.name, f'PersistentVolumeClaim "{claim.name}" of {component}.persistence')
     return _in_use(io, claim, mount) or _reserve(io, claim, mount)
 
@@ -90,11 +77,7 @@ def reserve_own_claim(io: ClusterIO, claim: PersistentVolumeClaimView, component
 async def replacement_wait(
     io: ClusterIO, template: ComponentTemplate, created: Collection[DesiredClaim]
 ) -> Outcome | None:
-    """Return why a new Pod could not start for want of a claim or a ConfigMap; None when it could.
-
-    Args:
-        created: The claims that the operator creates, which need not exist yet.
-    """
+    """Return why a new Pod could not start for want of a claim that is not `created`, or of a ConfigMap; None when it could."""
     for own in (each for each in created if each.component == template.component):
         claim = io.stores.claims.get(io.owner.namespace, own.name)
         if claim is None:

@@ -36,12 +36,7 @@ _MAX_CAUSE_LENGTH = 100
 
 
 async def volume_wait(io: ClusterIO, claim: PersistentVolumeClaimView, label: str, advice: str) -> Outcome | None:
-    """Return why a claim gets no volume; None when it has one, or may get one when a Pod mounts it.
-
-    Args:
-        label: The claim, as the message begins.
-        advice: What to do about it.
-    """
+    """Return, from label to advice, why a claim gets no volume; None when it has one, or may get one when a Pod mounts it."""
     if claim.status.phase != PHASE_PENDING:
         return None
     try:

@@ -42,11 +42,7 @@ class LockLease:
         self._acquired_for = 0
 
     def begin(self, generation: int, options: LockOptions, duration: float) -> None:
-        """Begin a pass.
-
-        Args:
-            duration: Seconds that the lock lasts unless it is extended.
-        """
+        """Begin a pass; the lock lasts for `duration` seconds unless it is extended."""
         self._generation, self.hold.options, self._duration = generation, options, duration
         if options.disabled:
             self.hold.held = self._seen = None

@@ -85,9 +85,6 @@ class ClusterIO(ClusterReads):
     ) -> T:
         """Create a child. When the response is lost, a read tells whether it was created.
 
-        Args:
-            template: The template of a Pod, which knows the fields of the FlameCluster.
-
         Raises:
             AlreadyExistsError: The name is taken.
             RefusedError: RBAC, admission, a quota or the schema rejects it.

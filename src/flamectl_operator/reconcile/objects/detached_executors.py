@@ -45,8 +45,6 @@ class DetachedExecutors:
 
         Args:
             deleted: uids of Pods that this operator deleted.
-            read: Reads a Pod by its name.
-            limit: Returns the most concurrent requests at the moment.
 
         Raises:
             KubernetesError: A Pod could not be read; the next pass reads it.

@@ -29,11 +29,7 @@ HELD_TIMEOUT = timedelta(seconds=60)
 
 
 def changed(delay: float | None = CHANGED_RECHECK_SECONDS) -> Outcome:
-    """Return the outcome for an object that changed after the step's decision, so that the next pass decides again.
-
-    Args:
-        delay: Seconds until that pass; None when an event will trigger it.
-    """
+    """Return the outcome for an object that changed after the step's decision, so that the next pass decides again."""
     return wait("Changed", "", delay)
 
 

@@ -91,11 +91,7 @@ class Repairs:
         return series.undone or wait(CONTENTION, "", max(series.bucket.delay(now), SHORTEST_WAIT))
 
     def undone(self, resource: Resource[Any], name: str, changes: Mapping[str, Any], part: str = "") -> Outcome:
-        """Return the outcome for a child that differs from the operator's write in the answer to that write.
-
-        Args:
-            changes: The patch that would bring it back.
-        """
+        """Return the outcome for a child that differs from the operator's write in the answer to that write."""
         outcome = undone(resource, name, changes)
         if (series := self._series.get((resource.kind, name, part))) is not None:
             series.undone = outcome

@@ -54,11 +54,7 @@ class Failing:
 
 
 def failing(before: Failing | None, errors: Iterable[Exception], now: float) -> Failing | None:
-    """Count the errors of another pass.
-
-    Returns:
-        None when no request failed in a way that may be over by itself.
-    """
+    """Count the errors of another pass; None when no request failed in a way that may be over by itself."""
     requests = [each for each in errors if isinstance(each, KubernetesError)]
     error = next((each for each in requests if not isinstance(each, _EXPECTED)), None)
     if error is None:

@@ -68,11 +68,7 @@ class Stores:
 
     @classmethod
     def empty(cls, flame: Flame | None = None) -> Stores:
-        """Return empty stores. Pods and claims are indexed by the FlameCluster in their label, and Pods by their claim.
-
-        Args:
-            flame: The knowledge about the session managers; None when they are not polled.
-        """
+        """Return empty stores. Pods and claims are indexed by the FlameCluster in their label, and Pods by their claim."""
         changes = ChangeCount()
         return cls(
             flame_clusters=Store(transform=bounded),
