@@ -207,14 +207,14 @@ PINNED = [
 
 @pytest.mark.parametrize(("changes", "pinned"), PINNED)
 def test_an_upgrade_of_the_operator_restarts_no_pod(changes: dict[str, Any], pinned: tuple[str, ...]) -> None:
-    """Each part of a spec keeps its hash from version to version; see docs/upgrades.md."""
+    """Each part of a spec keeps its hash from version to version; see docs/install.md."""
     found = desired(changes)
 
     hashes = (found.config_hash, found.spec_hash)
     assert (found.session_manager.revision, found.group.template.revision, *hashes) == pinned, (
         "Another revision replaces the Pods of every FlameCluster like this one when the operator is upgraded, another hash"
         " rewrites its ConfigMap, and another hash of the spec stops the operator."
-        " Adapt these values only if that is meant, and docs/upgrades.md and the changelog with them."
+        " Adapt these values only if that is meant, and docs/install.md and the changelog with them."
     )
 
 
