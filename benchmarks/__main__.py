@@ -81,6 +81,8 @@ def main() -> int:
         print(cost_table(comparisons))
     if arguments.docs:
         _write_page(rows, comparisons)
+    else:
+        _write_tables(folder, rows, comparisons)
     return int(arguments.strict and not all(row.reached for row in rows))
 
 
@@ -112,10 +114,9 @@ async def _measure(plane: Plane, folder: Path, arguments: argparse.Namespace) ->
 
 
 def _write(folder: Path, rows: list[Row]) -> None:
-    """Write the table, the figures as JSON, and a chart of each curve."""
+    """Write the figures as JSON, and a chart of each curve."""
     folder.mkdir(parents=True, exist_ok=True)
     machine = {"cores": os.cpu_count(), "python": platform.python_version(), "machine": platform.machine()}
-    (folder / "results.md").write_text(f"{table(rows)}\n", encoding="utf-8")
     (folder / "results.json").write_text(as_json(rows, machine), encoding="utf-8")
     (folder / "goals.svg").write_text(chart.goals(rows), encoding="utf-8")
     for row in rows:
@@ -125,11 +126,18 @@ def _write(folder: Path, rows: list[Row]) -> None:
 
 
 def _write_peers(folder: Path, comparisons: list[Comparison]) -> None:
-    """Write the comparison with peers as a table, as JSON and as a chart."""
+    """Write the comparison with peers as JSON and as a chart."""
     folder.mkdir(parents=True, exist_ok=True)
-    (folder / "peers.md").write_text(f"{cost_table(comparisons)}\n\n{kinds_table(comparisons)}\n", encoding="utf-8")
     (folder / "peers.json").write_text(as_data(comparisons), encoding="utf-8")
     (folder / "peers.svg").write_text(chart.ratios(comparisons), encoding="utf-8")
+
+
+def _write_tables(folder: Path, rows: list[Row], comparisons: list[Comparison]) -> None:
+    """Write the tables that docs/scaling.md has to files of their own."""
+    if rows:
+        (folder / "results.md").write_text(f"{table(rows)}\n", encoding="utf-8")
+    if comparisons:
+        (folder / "peers.md").write_text(f"{cost_table(comparisons)}\n\n{kinds_table(comparisons)}\n", encoding="utf-8")
 
 
 def _write_page(rows: list[Row], comparisons: list[Comparison]) -> None:
