@@ -17,11 +17,9 @@ INTRO = """\
 
 <!-- Written by `make generate` from the pipeline in src/flamectl_operator/subreconcilers/__init__.py. -->
 
-A pass over a FlameCluster takes a snapshot of its objects, resolves the effective spec, and then runs the pipeline below.
-`flamectl-operator graph` prints it. The pipeline has seven stages, and a stage has one or more parts. Each part is one file in
-`src/flamectl_operator/subreconcilers/`. A part is idempotent: it compares the objects that should exist with the objects that
-exist, does what its name says, and leaves early when there is nothing to do. The decisions are pure functions in `planning/` and
-`status/`; a part carries them out.
+A pass over a FlameCluster takes a snapshot of its objects, resolves the effective spec, and then runs the pipeline below, which
+`flamectl-operator graph` prints. It has seven stages, and a stage has one or more parts. Each part is one file in
+`src/flamectl_operator/subreconcilers/`. A part is idempotent, and leaves early when there is nothing to do.
 
 ## How a part ends
 
@@ -33,33 +31,15 @@ exist, does what its name says, and leaves early when there is nothing to do. Th
 | `error` | goes on; an error of the opening UpdateStatus ends it | with backoff, 0.5 s to a minute |
 
 The shortest delay of all parts wins. A refusal (quota, admission, RBAC) is an error that `Degraded` shows at once; so is a bug.
-Neither keeps the other parts from their work. Other failed requests show there after they have failed in every pass for 10 s
-(`RequestsFailing`). A conflict is no error: the view was old, and a read updates it.
+Neither keeps the other parts from their work. A conflict is no error: the view was old, and a read updates it.
 
 A batch of requests has ten seconds in a pass, so that the status is written in between; the next pass follows at once and does
 the rest (`NextBatch`, `Creating`).
 
-## What a pass logs
-
-Each change is a line of its own at `info`, in the words of the event, such as `Created 5 executors my-flame-executor-manager-3..7
-(3 -> 8)`. Besides, each part has a line with the event `subreconciler`: at `warning` when the part failed, at `info` when it
-waits for something new, and otherwise at `debug`. `writes` counts requests that change something. A stage or a part that does not
-run says so at `debug`, with the outcome `skipped` and `why`.
-
-Every line that a pass causes has these fields:
-
-| field | meaning |
-|---|---|
-| `subreconciler` | the stage |
-| `part` | the part; none when the part has the name of its stage. `Observe` is what a pass does before its first part |
-| `phase` | of UpdateStatus alone: `opening` or `closing` |
-| `namespace`, `cluster`, `generation` | the FlameCluster |
-| `reconcile_id`, `trigger` | one value per pass; the kinds of objects that changed, `settings`, `clock`, `resync` or `retry` |
-
-The metrics of parts have the labels `subreconciler`, `part` and `phase` as well.
-
-    {"subreconciler": "ScaleExecutors", "outcome": "error", "writes": 1, "reason": "QuotaExceeded", "error":
-    "pods \\"my-flame-executor-manager-20\\" is forbidden: exceeded quota: q, requested: pods=1, used: pods=9, limited: pods=5"}
+[Troubleshooting](troubleshooting.md#reading-the-log) explains the lines that a pass logs, and their fields. `part` is empty
+for the part that has the name of its stage; `Observe` is what a pass does before its first part. A stage or a part that does
+not run says so at `debug`, with the outcome `skipped` and `why`. The metrics of parts have the labels `subreconciler`, `part`
+and `phase`.
 
 ## The pipeline
 """
