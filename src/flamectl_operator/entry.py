@@ -8,12 +8,50 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
+from importlib.abc import MetaPathFinder
+from importlib.machinery import PathFinder
+from importlib.util import LazyLoader
 from typing import TYPE_CHECKING, NoReturn
 
-from flamectl_operator import lean_imports
-
 if TYPE_CHECKING:
-    from types import FrameType
+    from collections.abc import Sequence
+    from importlib.machinery import ModuleSpec
+    from types import FrameType, ModuleType
+
+#: Modules of the package `kubernetes` that are imported with its asynchronous client.
+_UNUSED = frozenset(
+    f"kubernetes.{name}"
+    for name in (
+        *("client", "config", "dynamic", "informer", "leaderelection", "stream", "utils", "watch"),
+        *("aio.client.models", "aio.dynamic", "aio.leaderelection", "aio.stream", "aio.watch"),
+    )
+)
+
+
+class _Lazily(MetaPathFinder):
+    """Finds unused modules as usual, and has them executed when an attribute is first read, if ever."""
+
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        """See `importlib.abc.MetaPathFinder`."""
+        if fullname not in _UNUSED:
+            return None
+        spec = PathFinder.find_spec(fullname, path, target)
+        if spec is not None and spec.loader is not None:
+            spec.loader = LazyLoader(spec.loader)
+        return spec
+
+
+def import_lazily() -> None:
+    """Keep out of memory what libraries import and the operator never uses; call it before anything is imported.
+
+    `import kubernetes.aio` runs `kubernetes/__init__.py`, which imports the synchronous client too, and with it `requests`,
+    `urllib3`, `websocket` and `oauthlib`. Together they are 9 MB, an eighth of the process.
+    """
+    sys.meta_path.insert(0, _Lazily())
+
 
 #: Shells add this to the number of the signal that ended a process.
 _SIGNALLED = 128
@@ -23,7 +61,7 @@ def main() -> None:
     """Run the command line."""
     signal.signal(signal.SIGTERM, _end)  # until the event loop sets its own handler
     interrupted = signal.signal(signal.SIGINT, _end)
-    lean_imports.install()
+    import_lazily()
     from flamectl_operator.process import cli  # noqa: PLC0415 - not before that
 
     # Python's own handler also works for PID 1, and lets commands clean up.

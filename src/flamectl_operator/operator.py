@@ -28,14 +28,12 @@ from flamectl_operator.kube.views import KubernetesObject
 from flamectl_operator.observed import pods
 from flamectl_operator.reconcile.controller_context import ControllerContext
 from flamectl_operator.reconcile.spec_renderer import SpecRenderer
-from flamectl_operator.reconcile.stores.affected_keys import keys_of, keys_of_child, own_key
-from flamectl_operator.reconcile.stores.stores import CHILDREN, FLAME_CLUSTERS, Stores
+from flamectl_operator.reconcile.stores.stores import CHILDREN, FLAME_CLUSTERS, Stores, keys_of, keys_of_child, own_key
 from flamectl_operator.runtime.backoff import ExponentialBackoff
-from flamectl_operator.runtime.clock import Clock
+from flamectl_operator.runtime.clock import Clock, notice_standstills
 from flamectl_operator.runtime.logs import PASS
 from flamectl_operator.runtime.outcome import Result
 from flamectl_operator.runtime.progress import UnderWay
-from flamectl_operator.runtime.standstill import notice_standstills
 from flamectl_operator.runtime.tasks import racing, run_forever, set_within
 from flamectl_operator.runtime.telemetry import UNMEASURED, Ended, Telemetry
 from flamectl_operator.runtime.workqueue import Priority, QueueShutDown, WorkQueue

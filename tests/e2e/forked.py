@@ -23,7 +23,7 @@ import sys
 from collections.abc import Sequence
 from typing import IO, Any
 
-from flamectl_operator import entry, lean_imports
+from flamectl_operator import entry
 from tools.controlplane.launch import PR_SET_PDEATHSIG
 from tools.controlplane.supervisor import bound_to_this_process
 from tools.installation import OperatorProcess
@@ -181,7 +181,7 @@ def _become(order: dict[str, Any], log: int) -> list[str]:
 
 
 def _main() -> None:
-    lean_imports.install()
+    entry.import_lazily()
     importlib.import_module("flamectl_operator.process.cli")
     gc.freeze()  # so that a garbage collection in a fork copies no pages
     sys.argv = ["flamectl-operator", *_serve(socket.socket(fileno=int(sys.argv[1])))]

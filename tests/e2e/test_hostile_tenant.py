@@ -18,12 +18,12 @@ import pytest
 import yaml
 
 from flamectl_operator.api.constants import CLUSTER_LABEL
-from flamectl_operator.process.descriptors import raise_descriptor_limit
+from flamectl_operator.process.memory import raise_descriptor_limit
 from tests.e2e.flood import flooded
 from tests.e2e.hostile import hostile_overrides, in_state, largest_objects, unwelcome_objects
 from tests.e2e.namespace import E2ENamespace, flame_cluster, supervised
 from tests.e2e.scraping import get, scrape, value
-from tools.controlplane.waiting import PATIENCE
+from tools.controlplane.errors import PATIENCE
 from tools.installation import WITH_FREE_PORTS, OperatorProcess, allow_in
 
 #: Bytes of memory that the operator may use; its container has 512 MiB.

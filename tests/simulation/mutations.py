@@ -34,29 +34,28 @@ from flamectl_operator.flame.snapshot import Load, SessionManagerSnapshot
 from flamectl_operator.kube import errors, views
 from flamectl_operator.kube import lease as leases
 from flamectl_operator.kube.cache import reflector, store
-from flamectl_operator.kube.fence import Fence
-from flamectl_operator.kube.leader_election import Candidate, LeaderElector
+from flamectl_operator.kube.leader_election import Candidate, Fence, LeaderElector
 from flamectl_operator.observed import cluster as observed
-from flamectl_operator.observed import component, executor_mark, incarnation
+from flamectl_operator.observed import component, incarnation
 from flamectl_operator.observed import pods as observed_pods
-from flamectl_operator.observed.executor import Executor
+from flamectl_operator.observed.executor import Executor, Marks
 from flamectl_operator.observed.flame_cluster import FlameClusterView
 from flamectl_operator.observed.group import ObservedGroup
 from flamectl_operator.planning import (
     children,
     cluster_plan,
+    comparison,
     deletion,
     outdated_crd,
     parts,
     patches,
-    planned_group,
     registration,
 )
 from flamectl_operator.planning.cluster_plan import ClusterPlan
-from flamectl_operator.planning.comparison import Comparison
+from flamectl_operator.planning.comparison import Comparison, GroupComparison
 from flamectl_operator.planning.effective import (
     autoscaling,
-    budget,
+    effective_group,
     failure_counts,
     failure_resets,
     session_manager_update,
@@ -65,7 +64,6 @@ from flamectl_operator.planning.effective import effective_spec as effective
 from flamectl_operator.planning.effective.effective_group import EffectiveGroup
 from flamectl_operator.planning.effective.effective_spec import EffectiveSpec, config_generation
 from flamectl_operator.planning.effective.replacement_backoff import ReplacementBackoff
-from flamectl_operator.planning.group_comparison import GroupComparison
 from flamectl_operator.planning.lock import HeldByOther
 from flamectl_operator.planning.parts import DrainReason
 from flamectl_operator.planning.planners import (
@@ -88,7 +86,7 @@ from flamectl_operator.reconcile.debounce import Debounce
 from flamectl_operator.reconcile.executor_ids import ExecutorIds
 from flamectl_operator.reconcile.lock import lease as lock_lease
 from flamectl_operator.reconcile.lock.deletion_lock import DeletionLock
-from flamectl_operator.reconcile.lock.hold import LockHold
+from flamectl_operator.reconcile.lock.lease import LockHold
 from flamectl_operator.reconcile.objects import cluster_io, cluster_reads
 from flamectl_operator.reconcile.objects.claim_reads import ClaimReads
 from flamectl_operator.reconcile.objects.cluster_io import ClusterIO
@@ -97,7 +95,7 @@ from flamectl_operator.reconcile.status_writes import stored_status, throttle
 from flamectl_operator.reconcile.status_writes.status_writer import StatusWriter
 from flamectl_operator.reconcile.steps import batch, executor_removal
 from flamectl_operator.reconcile.steps.named_pod import NamedPod
-from flamectl_operator.runtime import outcome, share, standstill, workqueue
+from flamectl_operator.runtime import clock, outcome, share, workqueue
 from flamectl_operator.runtime.clock_reading import ClockReading
 from flamectl_operator.runtime.outcome import DONE
 from flamectl_operator.runtime.server_clock import ServerClock
@@ -389,7 +387,7 @@ def terminal_pods_count() -> None:
 
 @_mutation
 def the_budget_is_ignored() -> None:
-    _set(budget.Budget, "of", classmethod(lambda cls, _strategy, replicas: cls(replicas, 0)))
+    _set(effective_group.Budget, "of", classmethod(lambda cls, _strategy, replicas: cls(replicas, 0)))
 
 
 @_mutation
@@ -400,13 +398,13 @@ def the_budget_is_ignored_and_no_sender_is_judged() -> None:
 
 @_mutation
 def the_budget_is_one_too_large() -> None:
-    original = budget.Budget.of.__func__  # type: ignore[attr-defined]
+    original = effective_group.Budget.of.__func__  # type: ignore[attr-defined]
 
     def of(cls: Any, strategy: Any, replicas: int) -> Any:
         right = original(cls, strategy, replicas)
         return cls(right.unavailable + 1, right.surge)
 
-    _set(budget.Budget, "of", classmethod(of))
+    _set(effective_group.Budget, "of", classmethod(of))
 
 
 @_mutation
@@ -1256,12 +1254,12 @@ def executors_that_flame_does_not_know_stay_in_a_scale_down() -> None:
 
 @_needing("flame")
 def executors_that_do_not_register_at_once_are_replaced() -> None:
-    original = vars(planned_group)["unregistered"]
+    original = vars(comparison)["unregistered"]
 
     def missing(*args: Any) -> Any:
         return tuple(replace(each, deadline=each.since) for each in original(*args))
 
-    for module in (planned_group, effective):
+    for module in (comparison, effective):
         _set(module, "unregistered", missing)
 
 
@@ -1364,7 +1362,7 @@ _REPLACEMENTS: dict[str, tuple[str, Any, str, Any]] = {
         property(lambda _self: False),
     ),
     "a plan ends after its first pass": ("", rehearsal, "MAX_PASSES", 1),
-    "a mark that cannot be read is believed": ("edits_marks", executor_mark.Marks, "is_invalid", lambda *_: False),
+    "a mark that cannot be read is believed": ("edits_marks", Marks, "is_invalid", lambda *_: False),
     "a stale session manager whose revision was edited counts as current": (
         "edits_marks",
         compute,
@@ -1380,7 +1378,7 @@ _REPLACEMENTS: dict[str, tuple[str, Any, str, Any]] = {
     "executors of an earlier session manager count as drained at once": ("stores", drain, "_back_by", lambda *_: 0.0),
     "drains that somebody else ordered go below the budget": (
         "edits_marks",
-        planned_group.PlannedGroup,
+        comparison.PlannedGroup,
         "serving_on",
         property(lambda _self: frozenset()),
     ),
@@ -1395,13 +1393,13 @@ _REPLACEMENTS: dict[str, tuple[str, Any, str, Any]] = {
     "own deletions are not taken into the store": ("", store.Store, "absorb_deletion", _nothing),
     "deleted events are ignored": ("", store.Store, "_take_deletion", lambda *_args, **_options: []),
     "a relist does not find what is gone": ("", store.Store, "_drop_missing", lambda *_args: []),
-    "watches go on after the process stood still": ("sets_back", standstill, "STOOD_STILL", math.inf),
+    "watches go on after the process stood still": ("sets_back", clock, "STOOD_STILL", math.inf),
     "objects without their label are not looked for": ("", ClusterIO, "read", _nothing_async),
     "failed passes are not repeated": ("", workqueue.WorkQueue, "add_rate_limited", _nothing),
     "delayed keys never come back": ("", workqueue.WorkQueue, "add_after", _nothing),
     "terminating pods count": ("", component.Component, "live", property(lambda self: not self.terminal)),
     "terminal executors are never removed": ("", scale, "_terminal_to_delete", lambda *_args: ((), ())),
-    "executors of a dead session manager are kept": ("", executor_mark.Marks, "follows", lambda *_args: True),
+    "executors of a dead session manager are kept": ("", Marks, "follows", lambda *_args: True),
     "a rebound executor is believed": ("", Executor, "rebound", property(lambda _self: False)),
     "a stale session manager is kept": ("", EffectiveSpec, "session_manager_stale", lambda *_args: False),
     "force is never used": (
@@ -1476,9 +1474,9 @@ _REPLACEMENTS: dict[str, tuple[str, Any, str, Any]] = {
     ),
     "marked executors serve on beyond the budget": (
         "flame",
-        planned_group,
+        comparison,
         "replacement_floor",
-        lambda *args: budget.replacement_floor(*args) + 1,
+        lambda *args: effective_group.replacement_floor(*args) + 1,
     ),
     "drains wait for an answer that brings no news": ("flame", drain, "CONFIRM_AFTER", 1e6),
     "marks of drains are forgotten": ("flame", Executor, "draining", property(lambda _self: False)),

@@ -16,8 +16,7 @@ import structlog
 from flamectl_operator.kube.cache.reflector import SetBackError
 from flamectl_operator.kube.leader_election import JITTER
 from flamectl_operator.operator import Environment
-from flamectl_operator.process.container import Host
-from flamectl_operator.process.replica import Replica
+from flamectl_operator.process.replica import Host, Replica
 from flamectl_operator.runtime.logs import add_context
 from flamectl_operator.runtime.server_clock import ServerClock
 from flamectl_operator.settings.model import OperatorConfig

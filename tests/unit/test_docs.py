@@ -27,7 +27,7 @@ from flamectl_operator.observed.kubelet_words import IMAGE_REASONS
 from flamectl_operator.observed.pod_problem import FAILING_REASONS
 from flamectl_operator.process import cli
 from flamectl_operator.process.monitoring import Monitor
-from flamectl_operator.process.monitoring.checks import WATCH_TIMEOUT_SECONDS
+from flamectl_operator.process.monitoring.monitor import WATCH_TIMEOUT_SECONDS
 from flamectl_operator.runtime.health import MAX_LAG
 from flamectl_operator.settings.catalogue import catalogue
 from flamectl_operator.settings.layers import environment_layer, merge

@@ -97,7 +97,7 @@ def test_entry_point_runs_the_command_line() -> None:
 
 def test_process_does_not_import_what_its_libraries_import_for_others() -> None:
     program = (
-        "import sys; from flamectl_operator import lean_imports; lean_imports.install(); import flamectl_operator.process.main; "
+        "import sys; from flamectl_operator import entry; entry.import_lazily(); import flamectl_operator.process.main; "
         "import flamectl_operator.process.cli; print(*{name.partition('.')[0] for name in sys.modules}); "
         "from kubernetes.aio.watch import Watch; print(Watch.__name__)"
     )

@@ -7,8 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
-from tools.demo.model import Pod, Snapshot
-from tools.demo.scene import Act, Scene
+from tools.demo.model import Act, Pod, Scene, Snapshot
 
 #: Of a terminal, which breaks a longer line in the middle of a word.
 _COLUMNS = 80

@@ -6,7 +6,8 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any
+from enum import Enum
+from typing import Any, Protocol
 
 from flamectl_operator.api.constants import (
     COMPONENT_LABEL,
@@ -227,3 +228,40 @@ def _resource_version(item: Object) -> int:
 def _by_component_and_id(pod: Pod) -> tuple[bool, int, str]:
     number = _TRAILING_NUMBER.search(pod.name)
     return (pod.is_executor, int(number.group()) if number else -1, pod.name)
+
+
+class Act(Enum):
+    """How far a chapter is."""
+
+    ANNOUNCED = "announced"
+    RUNNING = "running"
+    DONE = "done"
+
+
+@dataclass(frozen=True, slots=True)
+class Scene:
+    """The picture at one moment.
+
+    Attributes:
+        clock: Seconds since the demo was started.
+        took: Seconds since the command was typed.
+        notes: Said instead of a chapter, when all are through and the cluster stays.
+    """
+
+    clock: float
+    number: int
+    chapters: int
+    title: str
+    command: str
+    expected: str
+    act: Act
+    took: float
+    snapshot: Snapshot
+    notes: tuple[str, ...] = ()
+
+
+class Audience(Protocol):
+    """The receiver of the scenes."""
+
+    def show(self, scene: Scene) -> None:
+        """Show one scene; called several times a second."""

@@ -8,8 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Protocol
 
 from tools.controlplane import KubectlError
-from tools.demo.model import Snapshot
-from tools.demo.scene import Act, Audience, Scene
+from tools.demo.model import Act, Audience, Scene, Snapshot
 from tools.demo.story import Chapter
 
 #: Seconds between two looks at the cluster.

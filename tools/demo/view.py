@@ -18,8 +18,7 @@ from rich.rule import Rule
 from rich.text import Text
 
 from tools.demo.lines import others
-from tools.demo.model import Cluster, Event, Pod, Snapshot
-from tools.demo.scene import Act, Scene
+from tools.demo.model import Act, Cluster, Event, Pod, Scene, Snapshot
 
 #: Lines that a command may take; the longest one needs two on 80 columns.
 _COMMAND_LINES = 2

@@ -11,12 +11,11 @@ from flamectl_operator.api.checks.near_names import near_names
 from flamectl_operator.api.flamecluster import ExecutorManagerSpec, FlameClusterSpec
 from flamectl_operator.desired import flame_config, names
 from flamectl_operator.desired.claims import DesiredClaim, object_cache_claim, session_manager_claim
-from flamectl_operator.desired.client_config import client_config_map
+from flamectl_operator.desired.flame_config import client_config_map
 from flamectl_operator.desired.metadata import Identity
 from flamectl_operator.desired.network_policy import network_policy
-from flamectl_operator.desired.object_cache import object_cache_pod
 from flamectl_operator.desired.pod_template import ComponentTemplate
-from flamectl_operator.desired.pods import executor_pod, session_manager_pod
+from flamectl_operator.desired.pods import executor_pod, object_cache_pod, session_manager_pod
 from flamectl_operator.desired.revision import fingerprint, shared_revision
 from flamectl_operator.desired.services import object_cache_service, session_manager_service
 from flamectl_operator.settings.model import FlameSettings

@@ -1,4 +1,4 @@
-"""Renders flame-cluster.yaml, the configuration of Flame's processes, from the spec.
+"""Renders flame-cluster.yaml, the configuration of Flame's processes, and flame.yaml, that of its clients, from the spec.
 
 For Flame 0.6 the file has the documented keys (`cluster.slot`, top-level `executors`) and also the keys that 0.6 really reads
 (`cluster.resreq`, `cluster.executors`, `cluster.limits`), because every version ignores unknown keys. `policies` is left out
@@ -16,17 +16,20 @@ import yaml
 
 from flamectl_operator.api.checks.images import tagged_version
 from flamectl_operator.api.constants import (
+    CLIENT_CONFIG_FILE,
     CONFIG_FILE,
     CONFIG_GENERATION_ANNOTATION,
     CONFIG_HASH_ANNOTATION,
     FRONTEND_PORT,
     OBJECT_CACHE_PORT,
 )
+from flamectl_operator.api.fields.client_config import ClientConfigSpec
 from flamectl_operator.api.fields.object_cache import Eviction
 from flamectl_operator.api.flamecluster import FlameClusterSpec
 from flamectl_operator.api.problems import InvalidSpecError, Problem
 from flamectl_operator.desired import names, tls
 from flamectl_operator.desired.metadata import Identity
+from flamectl_operator.desired.unvalidated import as_object
 from flamectl_operator.runtime.merge_patch import merge
 
 #: The last release of Flame whose scheduler has the plugin `gang`.
@@ -206,3 +209,32 @@ def _represent_string(dumper: yaml.SafeDumper, value: str) -> yaml.ScalarNode:
 
 for each in (_QuotingDumper, _FastDumper):
     each.add_representer(str, _represent_string)
+
+
+def client_config_map(owner: Identity, wanted: ClientConfigSpec, config: dict[str, Any]) -> dict[str, Any]:
+    """Return the desired ConfigMap, with endpoints and certificates of `config`, the content of flame-cluster.yaml."""
+    return {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": owner.metadata(names.client_config(owner.name), "client"),
+        "data": {CLIENT_CONFIG_FILE: render(client_config(owner.name, wanted, config))},
+    }
+
+
+def client_config(name: str, wanted: ClientConfigSpec, config: dict[str, Any]) -> dict[str, Any]:
+    """Return the content of flame.yaml: one context, which is current."""
+    context: dict[str, Any] = {"name": name, "cluster": _service(config, "cluster")}
+    if cache := _service(config, "cache"):
+        context["cache"] = cache
+    if wanted.package.excludes:
+        context["package"] = {"excludes": list(wanted.package.excludes)}
+    return {"current-context": name, "contexts": [context]}
+
+
+def _service(config: dict[str, Any], section: str) -> dict[str, Any]:
+    """Return the client settings of a service; empty when flame-cluster.yaml does not have it."""
+    service = as_object(config.get(section))
+    known = {"endpoint": service["endpoint"]} if "endpoint" in service else {}
+    shared = as_object(as_object(config.get("security")).get("tls"))  # of Flame 0.7
+    authority = (as_object(service.get("tls")) or shared).get("ca_file")
+    return known | ({"tls": {"ca_file": authority}} if known and authority else {})

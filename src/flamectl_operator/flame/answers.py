@@ -18,7 +18,7 @@ from typing import Any, Self
 from google.protobuf.unknown_fields import UnknownFieldSet
 
 from flamectl_operator.flame.answer_memory import AnswerMemory, Share
-from flamectl_operator.flame.messages import message_class
+from flamectl_operator.flame.messages import TooLargeError, batches, message_class
 from flamectl_operator.flame.snapshot import (
     ExecutorState,
     FlameExecutor,
@@ -27,7 +27,6 @@ from flamectl_operator.flame.snapshot import (
     Session,
     SessionManagerSnapshot,
 )
-from flamectl_operator.flame.wire import TooLargeError, batches
 from flamectl_operator.runtime.text import one_line
 
 #: Bytes of one message. 50,000 executors of an honest session manager take 9 MiB.

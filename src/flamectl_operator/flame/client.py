@@ -21,11 +21,10 @@ from flamectl_operator.flame import answers
 from flamectl_operator.flame.answer_memory import Share
 from flamectl_operator.flame.answers import Encoded
 from flamectl_operator.flame.frames import LimitedChannel
-from flamectl_operator.flame.messages import BACKEND, FRONTEND, message_class
+from flamectl_operator.flame.messages import BACKEND, FRONTEND, TooLargeError, message_class
 from flamectl_operator.flame.records import LimitedContext, TooMuchError
 from flamectl_operator.flame.session_manager import TOO_LARGE, FlameError
 from flamectl_operator.flame.snapshot import NodeState, SessionManagerSnapshot
-from flamectl_operator.flame.wire import TooLargeError
 
 #: Seconds that a call may take, the connection included.
 DEADLINE = 5.0

@@ -17,7 +17,7 @@ from random import Random
 import structlog
 
 from flamectl_operator.flame import pace
-from flamectl_operator.flame.kept_answers import Key, to_give_up
+from flamectl_operator.flame.answer_memory import Key, to_give_up
 from flamectl_operator.flame.knowledge import (
     NOT_ASKED,
     OFF,

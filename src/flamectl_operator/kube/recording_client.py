@@ -12,10 +12,9 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, TypeVar, Unpack
 
-from flamectl_operator.kube.client import Client, DeleteOptions, JsonObject, ListOptions, Page, WatchEvent
+from flamectl_operator.kube.client import Client, DeleteOptions, JsonObject, ListOptions, Page, WatchEvent, list_pages
 from flamectl_operator.kube.errors import AlreadyExistsError, ApiError, ConflictError, ForbiddenError, NotFoundError
 from flamectl_operator.kube.http import wire
-from flamectl_operator.kube.pages import list_pages
 from flamectl_operator.kube.pod_views import PodView
 from flamectl_operator.kube.resources import PODS, READ_EVENTS, Resource
 from flamectl_operator.kube.views import KubernetesObject

@@ -18,14 +18,12 @@ from flamectl_operator.kube.pod_views import PodView
 from flamectl_operator.kube.views import KubernetesObject, PersistentVolumeClaimView
 from flamectl_operator.observed import pods
 from flamectl_operator.observed.claims import KnownClaims, users_of_claims
-from flamectl_operator.observed.component import Component
-from flamectl_operator.observed.detached import is_detached
-from flamectl_operator.observed.executor import Executor
-from flamectl_operator.observed.executor_mark import Marks
+from flamectl_operator.observed.component import Component, ObjectCaches
+from flamectl_operator.observed.executor import Executor, Marks
 from flamectl_operator.observed.first_seen import FirstSeen
 from flamectl_operator.observed.group import ObservedGroup
 from flamectl_operator.observed.incarnation import incarnation_of
-from flamectl_operator.observed.object_cache import ObjectCaches
+from flamectl_operator.observed.ownership import is_detached
 from flamectl_operator.observed.pod_problem import PodProblem
 from flamectl_operator.observed.sources import Sources
 

@@ -1,12 +1,15 @@
-"""A Pod that is ours, read as a component of Flame."""
+"""A Pod that is ours, read as a component of Flame, and the time for which it worked."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from functools import cached_property
 
 from flamectl_operator.api.constants import RENDERED_ANNOTATION, REVISION_ANNOTATION
+from flamectl_operator.desired import names
+from flamectl_operator.desired.metadata import Identity
 from flamectl_operator.kube.pod_views import PodView
 from flamectl_operator.observed import pods, scheduling
 from flamectl_operator.observed.pod_problem import PodProblem
@@ -104,3 +107,66 @@ class Component:
         born = self.pod.metadata.creation_timestamp
         patience = timedelta(seconds=READY_TIMEOUT_SECONDS)
         return self.live and pods.unreported(self.pod) and born is not None and born + patience <= now
+
+
+def worked_for(component: Component, main: str) -> timedelta | None:
+    """Return how long a terminal Pod had worked, as far as its status shows; None when it is unknown.
+
+    The times of its main container are best, because the Pod may have waited long for a node, an image or the session manager. If
+    they are lost, as after an eviction, the time since its creation counts.
+    """
+    born, over = component.pod.metadata.creation_timestamp, terminal_since(component)
+    status = pods.container(component.pod, main)
+    ended = (status.state.terminated or status.last_state.terminated) if status is not None else None
+    if ended is not None and ended.started_at is not None and ended.finished_at is not None:
+        # A container that could not be started has a start time in 1970.
+        return ended.finished_at - max(ended.started_at, born or ended.started_at)
+    if pods.init_container_failed(component.pod):
+        return timedelta()
+    return over - born if born is not None and over is not None else None
+
+
+def terminal_since(component: Component) -> datetime | None:
+    """Return when a terminal Pod ended: the end of its last container, else the last write to the Pod.
+
+    The first time is by the node's clock, which may be ahead of the API server's; the second is by the API server's clock.
+    """
+    finished, metadata = pods.finished_at(component.pod), component.pod.metadata
+    written = metadata.last_written
+    if finished is None or (metadata.managed_fields and written is not None and written < finished):
+        return written
+    return finished
+
+
+@dataclass(frozen=True)
+class ObjectCache(Component):
+    """An object cache's Pod, and the number in its name, under which it finds its data again."""
+
+    ordinal: int = -1
+
+
+@dataclass(frozen=True)
+class ObjectCaches:
+    """The Pods that have names of object caches, ours and foreign ones, by ordinal."""
+
+    ours: dict[int, ObjectCache]
+    foreign: dict[int, PodView]
+
+    def first(self, replicas: int) -> tuple[ObjectCache, ...]:
+        """Return those of ours that are wanted, by ordinal."""
+        return tuple(cache for ordinal, cache in self.ours.items() if ordinal < replicas)
+
+    @classmethod
+    def of(cls, owner: Identity, pods: Iterable[PodView]) -> ObjectCaches:
+        """Return the object caches among Pods with the FlameCluster's label."""
+        prefix = f"{names.object_cache(owner.name)}-"
+        ours: dict[int, ObjectCache] = {}
+        foreign: dict[int, PodView] = {}
+        for pod in pods:
+            if not pod.name.startswith(prefix) or (ordinal := names.object_cache_ordinal(owner.name, pod.name)) is None:
+                continue
+            if pod.controlled_by(owner.uid):
+                ours[ordinal] = ObjectCache(pod, ordinal=ordinal)
+            else:
+                foreign[ordinal] = pod
+        return cls(dict(sorted(ours.items())), foreign)

@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from flamectl_operator.flame.snapshot import SessionManagerSnapshot
-from flamectl_operator.observed.executor import Executor
-from flamectl_operator.observed.executor_mark import Marks
+from flamectl_operator.observed.executor import Executor, Marks
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from datetime import datetime
 from functools import cached_property
 
 from flamectl_operator.flame.knowledge import SNAPSHOT_RECHECK_SECONDS
-from flamectl_operator.planning.comparison import Comparison
+from flamectl_operator.planning.comparison import Comparison, PlannedGroup
 from flamectl_operator.planning.effective.failure_resets import (
     executors_reset_at,
     object_caches_reset_at,
@@ -32,7 +32,6 @@ from flamectl_operator.planning.parts import (
     SessionManagerAction,
     SessionManagerPlan,
 )
-from flamectl_operator.planning.planned_group import PlannedGroup
 from flamectl_operator.planning.planners.claims import plan_claims
 from flamectl_operator.planning.planners.drain import plan_drain
 from flamectl_operator.planning.planners.lost_nodes import lost_nodes, plan_lost_nodes

@@ -6,14 +6,48 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
+from flamectl_operator.observed import pods
 from flamectl_operator.observed.cluster import ObservedCluster
-from flamectl_operator.observed.object_cache import ObjectCache
+from flamectl_operator.observed.component import ObjectCache
+from flamectl_operator.observed.executor import Executor
+from flamectl_operator.observed.group import ObservedGroup
 from flamectl_operator.observed.scheduling import unschedulable
 from flamectl_operator.planning.children import CHILDREN, CONFIG_MAP, Child
 from flamectl_operator.planning.drift import changes_content
+from flamectl_operator.planning.effective.effective_group import EffectiveGroup, replacement_floor
 from flamectl_operator.planning.effective.effective_spec import EffectiveSpec
 from flamectl_operator.planning.effective.session_manager_update import stands_alone
-from flamectl_operator.planning.group_comparison import GroupComparison
+from flamectl_operator.planning.effective.unregistered import Unregistered, overdue, unregistered
+from flamectl_operator.planning.prerequisites import Prerequisites
+from flamectl_operator.runtime.clock_reading import ClockReading
+
+
+@dataclass(frozen=True)
+class GroupComparison:
+    """The executors of a group that exist, beside the group as it is wanted. Each answer is worked out once."""
+
+    observed: ObservedGroup
+    effective: EffectiveGroup
+
+    @cached_property
+    def stale(self) -> tuple[Executor, ...]:
+        """The live executors that differ from the wanted revision, by id."""
+        wanted, found = self.effective.desired.template.revision, self.observed.by_revision
+        stale = [executors for revision, executors in found.items() if revision != wanted]
+        if len(stale) < 2:  # noqa: PLR2004 - executors of one revision are in order
+            return stale[0] if stale else ()
+        return tuple(executor for executor in self.observed.live if executor.revision != wanted)
+
+    @cached_property
+    def to_replace(self) -> tuple[Executor, ...]:
+        """The live executors that are replaced within the budget: the stale ones, and those whose marks are not valid."""
+        stale, invalid = self.stale, self.observed.with_invalid_marks
+        return (*stale, *(each for each in invalid if each not in stale)) if invalid else stale
+
+    @property
+    def up_to_date(self) -> tuple[Executor, ...]:
+        """The live executors of the wanted revision, by id."""
+        return self.observed.by_revision.get(self.effective.desired.template.revision, ())
 
 
 @dataclass(frozen=True)
@@ -85,3 +119,39 @@ class Comparison:
     def has_stale_pods(self) -> bool:
         """Whether a Pod differs from what its author asks for."""
         return bool(self.session_manager_to_replace or self.stale_object_caches or self.group.stale)
+
+
+@dataclass(frozen=True)
+class PlannedGroup(GroupComparison):
+    """A group of executors with all else that planners decide by: the cluster around it, what comes before it, and the time."""
+
+    cluster: ObservedCluster
+    prerequisites: Prerequisites
+    now: ClockReading
+
+    @cached_property
+    def unregistered(self) -> tuple[Unregistered, ...]:
+        """The executors that run without being registered, by id."""
+        return unregistered(self.cluster, self.observed, self.effective.settings, self.now)
+
+    @cached_property
+    def overdue(self) -> tuple[Executor, ...]:
+        """The executors whose time to register is over."""
+        return overdue(self.unregistered, self.now)
+
+    @cached_property
+    def serving_on(self) -> frozenset[str]:
+        """The names of executors that keep serving although they are marked, because too few others are ready.
+
+        The operator marks no more than the budget allows. Somebody may have written marks by hand, and executors may have failed
+        since. An executor whose node was released serves no more.
+        """
+        strategy, snapshot = self.effective.update_strategy, self.cluster.flame.snapshot
+        if strategy.type == "Recreate":
+            return frozenset()
+        marked = [each for each in self.observed.draining if pods.is_ready(each.pod)]
+        serving = [each for each in marked if snapshot is None or each.name in snapshot.nodes]
+        ready = len(self.observed.serving) + len(serving)
+        return frozenset(
+            each.name for each in serving[max(0, ready - replacement_floor(strategy, self.effective.replicas)) :]
+        )

@@ -13,9 +13,8 @@ from flamectl_operator.desired.claims import DesiredClaim
 from flamectl_operator.desired.pod_template import ComponentTemplate
 from flamectl_operator.kube.pod_views import PodView
 from flamectl_operator.kube.views import PersistentVolumeClaimView
-from flamectl_operator.observed.component import Component
+from flamectl_operator.observed.component import Component, ObjectCache
 from flamectl_operator.observed.executor import Executor
-from flamectl_operator.observed.object_cache import ObjectCache
 from flamectl_operator.planning.part import Part, removing
 from flamectl_operator.runtime.outcome import Outcome
 

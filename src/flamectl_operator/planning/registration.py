@@ -12,12 +12,11 @@ from datetime import timedelta
 
 from flamectl_operator.flame.snapshot import Load
 from flamectl_operator.observed.executor import Executor
-from flamectl_operator.planning.effective.budget import Budget
+from flamectl_operator.planning.comparison import GroupComparison, PlannedGroup
+from flamectl_operator.planning.effective.effective_group import Budget
 from flamectl_operator.planning.effective.failure_counts import executor_uncounted
 from flamectl_operator.planning.effective.unregistered import Unregistered
-from flamectl_operator.planning.group_comparison import GroupComparison
 from flamectl_operator.planning.parts import DrainReason
-from flamectl_operator.planning.planned_group import PlannedGroup
 from flamectl_operator.runtime.outcome import DONE, Outcome, blocked, wait, wait_until
 
 #: How long an executor may take to register before the status reports it.

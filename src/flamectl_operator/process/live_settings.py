@@ -20,7 +20,7 @@ from flamectl_operator.kube.errors import (
 from flamectl_operator.kube.events import EventKind, ObjectReference
 from flamectl_operator.process.settings_sources import NothingThereError, Source
 from flamectl_operator.runtime.clock import Clock
-from flamectl_operator.settings.changes import changed, in_force, restart_needed
+from flamectl_operator.settings.catalogue import changed, in_force, restart_needed
 from flamectl_operator.settings.document import parse
 from flamectl_operator.settings.layers import Effective, Layer, SettingsError, merge
 from flamectl_operator.settings.model import OperatorConfig

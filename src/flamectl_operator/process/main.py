@@ -9,10 +9,12 @@ from __future__ import annotations
 import asyncio
 import os
 import random
+import signal
 import socket
 from collections.abc import Coroutine
 from contextlib import AsyncExitStack, suppress
-from typing import Any, TypeVar
+from types import FrameType
+from typing import Any, NoReturn, TypeVar
 
 import structlog
 
@@ -26,19 +28,21 @@ from flamectl_operator.kube.http.limiting import LimitedTransport
 from flamectl_operator.kube.http.retrying import RetryingTransport
 from flamectl_operator.kube.http.transport import Transport
 from flamectl_operator.operator import Environment
-from flamectl_operator.process.container import Host, restarted_pod_uid
-from flamectl_operator.process.descriptors import raise_descriptor_limit
 from flamectl_operator.process.live_settings import LiveConfig
-from flamectl_operator.process.memory import collect_rarely, return_large_blocks, shrink_tls_buffers
+from flamectl_operator.process.memory import (
+    collect_rarely,
+    raise_descriptor_limit,
+    return_large_blocks,
+    shrink_tls_buffers,
+)
 from flamectl_operator.process.monitoring import Monitor
 from flamectl_operator.process.options import ConfigLocations
-from flamectl_operator.process.replica import Replica
+from flamectl_operator.process.replica import Host, Replica, restarted_pod_uid
 from flamectl_operator.process.startup import StartUp, access_checks
 from flamectl_operator.runtime.clock import Clock, SystemClock
-from flamectl_operator.runtime.log_writer import LogWriter
+from flamectl_operator.runtime.log_writer import STDERR, LogWriter, can_write
 from flamectl_operator.runtime.logs import configure_logging, set_level
 from flamectl_operator.runtime.server_clock import ServerClock
-from flamectl_operator.runtime.signals import stop_on_signals
 from flamectl_operator.runtime.tasks import racing, while_running
 from flamectl_operator.runtime.telemetry import Telemetry
 from flamectl_operator.settings.layers import Effective, SettingsError, merge
@@ -184,3 +188,31 @@ async def _unless_stopped(work: Coroutine[Any, Any, T], stop: asyncio.Event) -> 
         if working not in ended:
             raise _StoppedError
         return await working
+
+
+#: Shells add this to the number of the signal that ended a process.
+_SIGNALLED = 128
+
+_SIGNALS = (signal.SIGTERM, signal.SIGINT)
+
+
+def stop_on_signals(stop: asyncio.Event) -> None:
+    """Set an event on the first SIGTERM or SIGINT; end the process at once on the next one."""
+    loop = asyncio.get_running_loop()
+
+    def ask() -> None:
+        stop.set()
+        for number in _SIGNALS:
+            loop.remove_signal_handler(number)
+            # The event loop may be stuck, so its signal handler may never run. The default action does nothing for a process
+            # that is PID 1 in its container.
+            signal.signal(number, _insist)
+
+    for number in _SIGNALS:
+        loop.add_signal_handler(number, ask)
+
+
+def _insist(number: int, _frame: FrameType | None) -> NoReturn:
+    if can_write(STDERR):
+        os.write(STDERR, b"flamectl-operator: received a second stop signal, exits now\n")
+    os._exit(_SIGNALLED + number)

@@ -1,11 +1,12 @@
-"""The use of memory: how often cycles are looked for, what a connection holds, and what goes back to the system."""
+"""What the process takes: how often it looks for cycles, its buffers, what goes back to the system, and open descriptors."""
 
 from __future__ import annotations
 
-import contextlib
 import ctypes
 import gc
+import resource
 from asyncio.sslproto import SSLProtocol
+from contextlib import suppress
 
 #: The youngest generation is examined when there are so many more objects than before, and the next generations after so many
 #: examinations of the one below. By default an examination of all objects comes every 70,000 objects, and with a thousand
@@ -37,5 +38,18 @@ def shrink_tls_buffers() -> None:
 
 def return_large_blocks() -> None:
     """Give freed blocks of `LARGE_BLOCK` bytes back to the system for as long as the process runs. musl does that by itself."""
-    with contextlib.suppress(AttributeError):
+    with suppress(AttributeError):
         ctypes.CDLL(None).mallopt(_M_MMAP_THRESHOLD, LARGE_BLOCK)
+
+
+#: The limit where the hard limit is unlimited; more than the operator ever needs.
+MAX_DESCRIPTORS = 65_536
+
+
+def raise_descriptor_limit() -> None:
+    """Raise the soft limit of open descriptors to the hard one; the usual soft limit protects programs that use `select`."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = MAX_DESCRIPTORS if hard == resource.RLIM_INFINITY else min(hard, MAX_DESCRIPTORS)
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        with suppress(OSError, ValueError):  # some sandboxes reject it, and the operator works with less
+            resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))

@@ -23,8 +23,7 @@ from flamectl_operator.observed.flame_cluster import FlameClusterView
 from flamectl_operator.process.live_settings import LiveConfig
 from flamectl_operator.process.main import CannotStartError
 from flamectl_operator.process.options import ConfigLocations
-from flamectl_operator.process.plan_result import PlanResult
-from flamectl_operator.process.rehearsal import MANAGER, Rehearsal
+from flamectl_operator.process.rehearsal import MANAGER, PlanResult, Rehearsal
 from flamectl_operator.process.startup import what_to_do
 from flamectl_operator.reconcile.controller_context import ControllerContext
 from flamectl_operator.reconcile.stores.stores import FLAME_CLUSTERS, WHOLE_FLAME_CLUSTERS

@@ -3,19 +3,44 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 
 from flamectl_operator.kube.client import Client
 from flamectl_operator.kube.errors import ConfigurationError
 from flamectl_operator.kube.events import EventKind, ObjectReference
-from flamectl_operator.kube.fence import Fence
 from flamectl_operator.kube.http.credentials import own_namespace
 from flamectl_operator.kube.http.request import Guard
-from flamectl_operator.kube.leader_election import Candidate, ContendedLease, LeaderElector
+from flamectl_operator.kube.leader_election import Candidate, ContendedLease, Fence, LeaderElector
 from flamectl_operator.operator import Environment, Operator
-from flamectl_operator.process.container import Host
 from flamectl_operator.reconcile.spec_renderer import SpecRenderer
 from flamectl_operator.settings.model import LeaderElectionSettings, OperatorConfig
+
+#: Set by the Deployment from the downward API.
+POD_UID = "POD_UID"
+#: The first process of a container. When it ends, the kernel ends all others, see pid_namespaces(7).
+_FIRST = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Host:
+    """The host of a process.
+
+    Args:
+        pod_uid: The uid of the Pod if every earlier process with this uid is dead; else empty.
+    """
+
+    name: str
+    pod_uid: str = ""
+
+
+def restarted_pod_uid(environment: Mapping[str, str], pid: int) -> str:
+    """Return the uid of the Pod if this is the first process of its container; else an empty string.
+
+    A kubelet never runs two containers of one name in one Pod at a time. So a first process that finds its Pod's uid in the name
+    of another process knows that the other process is dead. A process started with `kubectl exec` cannot know that.
+    """
+    return environment.get(POD_UID, "") if pid == _FIRST else ""
 
 
 class Replica:

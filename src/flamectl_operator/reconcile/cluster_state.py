@@ -21,8 +21,7 @@ from flamectl_operator.reconcile.controller_context import ControllerContext
 from flamectl_operator.reconcile.debounce import NOTHING_AWAITED, Debounce, awaited_executors
 from flamectl_operator.reconcile.executor_ids import ExecutorIds
 from flamectl_operator.reconcile.lock.deletion_lock import DeletionLock
-from flamectl_operator.reconcile.lock.hold import LockHold
-from flamectl_operator.reconcile.lock.lease import LockLease
+from flamectl_operator.reconcile.lock.lease import LockHold, LockLease
 from flamectl_operator.reconcile.objects.cluster_io import ClusterIO
 from flamectl_operator.reconcile.reconcile_pass import Pass
 from flamectl_operator.reconcile.refusals.error import RefusedError

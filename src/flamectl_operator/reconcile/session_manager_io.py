@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 
-from flamectl_operator.flame.kept_answers import Key
+from flamectl_operator.flame.answer_memory import Key
 from flamectl_operator.flame.session_manager import FlameError, SessionManager
 from flamectl_operator.flame.watcher import Flame, Target
 from flamectl_operator.reconcile.objects import outcomes

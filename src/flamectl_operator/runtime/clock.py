@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Protocol
 
@@ -54,3 +55,18 @@ class SystemClock:
     async def sleep(self, seconds: float) -> None:
         """Sleep for `seconds` on the event loop's clock."""
         await asyncio.sleep(max(0.0, seconds))
+
+
+#: Seconds between two looks at the clock, and the seconds that one may be late until the process counts as having stood still.
+LOOK_PERIOD = 10.0
+STOOD_STILL = 10.0
+
+
+async def notice_standstills(clock: Clock, report: Callable[[float], None]) -> None:
+    """Call a function with the seconds of each standstill, until cancelled."""
+    while True:
+        before = clock.boottime()
+        await clock.sleep(LOOK_PERIOD)
+        late = clock.boottime() - before - LOOK_PERIOD
+        if late > STOOD_STILL:
+            report(late)

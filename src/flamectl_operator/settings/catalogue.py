@@ -1,4 +1,4 @@
-"""All settings by their paths, such as `flame.podPolicy.privileged`: derived from the model, so that none is missing."""
+"""All settings by their paths, such as `flame.podPolicy.privileged`: derived from the model; and what changed."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
+from typing import TypeVar
 
 from pydantic.fields import FieldInfo
 
@@ -74,3 +75,29 @@ def outline(section: Section, prefix: str = "") -> Iterator[tuple[str, FieldInfo
 
 def _settings(config: OperatorConfig) -> Iterator[tuple[str, FieldInfo, object]]:
     return (each for each in outline(config) if not isinstance(each[2], Section))
+
+
+S = TypeVar("S", bound=Section)
+
+
+def changed(before: OperatorConfig, after: OperatorConfig) -> tuple[str, ...]:
+    """Return the paths of the settings that differ, in the order of the model."""
+    old, new = values(before), values(after)
+    return tuple(path for path in new if new[path] != old[path])
+
+
+def restart_needed(started: OperatorConfig, wanted: OperatorConfig) -> tuple[str, ...]:
+    """Return the paths of the changed settings that need a restart."""
+    return tuple(path for path in changed(started, wanted) if not catalogue()[path].live)
+
+
+def in_force(started: S, wanted: S) -> S:
+    """Return the new settings, except those that need a restart, which keep their values from the start."""
+    kept: dict[str, object] = {}
+    for name, field in type(wanted).model_fields.items():
+        before, after = getattr(started, name), getattr(wanted, name)
+        if AT_START in field.metadata:
+            kept[name] = before
+        elif isinstance(after, Section):
+            kept[name] = in_force(before, after)
+    return wanted.model_copy(update=kept)

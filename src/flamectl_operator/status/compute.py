@@ -26,8 +26,8 @@ from flamectl_operator.desired.metadata import Identity
 from flamectl_operator.observed.cluster import ObservedCluster
 from flamectl_operator.observed.incarnation import stale_pod
 from flamectl_operator.observed.ownership import is_ours
+from flamectl_operator.planning.comparison import GroupComparison
 from flamectl_operator.planning.effective.effective_spec import EffectiveSpec
-from flamectl_operator.planning.group_comparison import GroupComparison
 from flamectl_operator.planning.kept_claims import claims_in_danger, claims_yet_to_retain
 from flamectl_operator.planning.needs import NO_NEEDS, Needs
 from flamectl_operator.planning.outdated_crd import read_as, read_as_invalid
@@ -50,8 +50,7 @@ from flamectl_operator.status.flame import (
     registered,
     sessions,
 )
-from flamectl_operator.status.health import Health, ValidSpecHealth
-from flamectl_operator.status.late_ends import late_ends
+from flamectl_operator.status.health import Health, ValidSpecHealth, late_ends
 from flamectl_operator.status.notices import Notice, due_silence, foreign_pod, paused_sessions
 from flamectl_operator.status.object_cache import object_cache_status
 from flamectl_operator.status.pod_problems import WAITING, ProblemGroup, group_problems

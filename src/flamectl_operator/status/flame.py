@@ -8,8 +8,7 @@ from flamectl_operator.api.status import Condition, ConditionType, FlameClusterS
 from flamectl_operator.flame.knowledge import Phase
 from flamectl_operator.observed.cluster import ObservedCluster
 from flamectl_operator.planning.effective.effective_group import EffectiveGroup
-from flamectl_operator.planning.effective.effective_spec import EffectiveSpec
-from flamectl_operator.planning.effective.endpoint import lacks_address
+from flamectl_operator.planning.effective.effective_spec import EffectiveSpec, lacks_address
 from flamectl_operator.runtime.text import listing
 from flamectl_operator.status.conditions import ConditionWriter
 from flamectl_operator.status.reason import SESSION_MANAGER_NOT_REACHABLE

@@ -7,10 +7,9 @@ from dataclasses import dataclass
 
 from flamectl_operator.observed import pods
 from flamectl_operator.observed.cluster import ObservedCluster
-from flamectl_operator.observed.component import Component
-from flamectl_operator.observed.detached import lost_metadata
+from flamectl_operator.observed.component import Component, ObjectCache
 from flamectl_operator.observed.executor import Executor
-from flamectl_operator.observed.object_cache import ObjectCache
+from flamectl_operator.observed.ownership import lost_metadata
 from flamectl_operator.observed.pod_problem import MAX_CAUSE_LENGTH
 from flamectl_operator.runtime.text import listing, one_line
 

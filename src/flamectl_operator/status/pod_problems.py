@@ -16,9 +16,8 @@ from flamectl_operator.desired.cluster import DesiredCluster
 from flamectl_operator.desired.pod_template import ComponentTemplate
 from flamectl_operator.observed import pods
 from flamectl_operator.observed.cluster import ObservedCluster
-from flamectl_operator.observed.component import Component
+from flamectl_operator.observed.component import Component, ObjectCache
 from flamectl_operator.observed.executor import Executor
-from flamectl_operator.observed.object_cache import ObjectCache
 from flamectl_operator.observed.pod_problem import IMAGE_PULL_FAILED, OOM_KILLED, PodProblem, gist
 from flamectl_operator.observed.scheduling import UNSCHEDULABLE
 from flamectl_operator.observed.waiting import (

@@ -17,9 +17,8 @@ from flamectl_operator.desired import names
 from flamectl_operator.desired.cluster import DesiredCluster
 from flamectl_operator.desired.pod_template import ComponentTemplate
 from flamectl_operator.observed.cluster import ObservedCluster
-from flamectl_operator.observed.component import Component
+from flamectl_operator.observed.component import Component, ObjectCache
 from flamectl_operator.observed.executor import Executor
-from flamectl_operator.observed.object_cache import ObjectCache
 from flamectl_operator.observed.pod_problem import OOM_KILLED, PodProblem
 from flamectl_operator.observed.waiting import READY_TIMEOUT_SECONDS
 from flamectl_operator.planning.effective.effective_group import EffectiveGroup

@@ -18,9 +18,8 @@ from flamectl_operator.desired.pod_template import ComponentTemplate
 from flamectl_operator.desired.resource_asks import limit
 from flamectl_operator.desired.unvalidated import entries
 from flamectl_operator.kube.pod_views import ContainerStatus
-from flamectl_operator.observed.component import Component
+from flamectl_operator.observed.component import Component, ObjectCache
 from flamectl_operator.observed.executor import Executor
-from flamectl_operator.observed.object_cache import ObjectCache
 from flamectl_operator.observed.pod_problem import IMAGE_PULL_FAILED, OOM_KILLED, REGISTRY, PodProblem, gist
 from flamectl_operator.observed.scheduling import SCHEDULER_ERROR, UNSCHEDULABLE, schedulers_words
 from flamectl_operator.observed.waiting import NOT_SCHEDULED

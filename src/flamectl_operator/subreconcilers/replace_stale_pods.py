@@ -5,9 +5,8 @@ from __future__ import annotations
 from functools import partial
 
 from flamectl_operator.desired.pods import executor_annotations, rebinding_annotations
-from flamectl_operator.observed.component import Component
+from flamectl_operator.observed.component import Component, ObjectCache
 from flamectl_operator.observed.executor import Executor
-from flamectl_operator.observed.object_cache import ObjectCache
 from flamectl_operator.planning.cluster_plan import ClusterPlan
 from flamectl_operator.planning.part import by_reason, listed
 from flamectl_operator.planning.parts import STALE, DrainReason, RolloutPlan

@@ -11,8 +11,7 @@ from flamectl_operator.reconcile.steps.base import Subreconciler
 from flamectl_operator.runtime.outcome import DONE, Outcome, combine, wait_until
 from flamectl_operator.status.compute import compute_status
 from flamectl_operator.status.durable_fields import durable_fields, required_durable_fields
-from flamectl_operator.status.health import present_state
-from flamectl_operator.status.late_ends import next_late_end
+from flamectl_operator.status.health import next_late_end, present_state
 from flamectl_operator.status.notices import silence
 from flamectl_operator.status.pod_problems import patience_ends
 from flamectl_operator.status.recent_failures import failures_end, recent_failures

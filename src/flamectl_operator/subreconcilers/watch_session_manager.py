@@ -6,8 +6,7 @@ from flamectl_operator.api.constants import SESSION_MANAGER
 from flamectl_operator.flame.watcher import DEMAND_PERIOD, IDLE_PERIOD, Target
 from flamectl_operator.observed.cluster import ObservedCluster
 from flamectl_operator.observed.pods import running_since
-from flamectl_operator.planning.effective.effective_spec import EffectiveSpec
-from flamectl_operator.planning.effective.endpoint import address_to_ask, certified_name
+from flamectl_operator.planning.effective.effective_spec import EffectiveSpec, address_to_ask, certified_name
 from flamectl_operator.reconcile.reconcile_pass import Pass
 from flamectl_operator.reconcile.steps.base import Subreconciler
 from flamectl_operator.runtime.outcome import DONE, Outcome, combine

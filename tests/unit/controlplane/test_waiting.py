@@ -6,8 +6,7 @@ import subprocess
 
 import pytest
 
-from tools.controlplane.errors import ControlPlaneError, KubectlError, UnavailableError, WaitTimeoutError
-from tools.controlplane.waiting import wait_until
+from tools.controlplane.errors import ControlPlaneError, KubectlError, UnavailableError, WaitTimeoutError, wait_until
 
 
 def kubectl_error(said: str) -> KubectlError:

@@ -6,8 +6,7 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from tools.demo.model import Object, Snapshot, snapshot
-from tools.demo.scene import Act, Scene
+from tools.demo.model import Act, Object, Scene, Snapshot, snapshot
 
 NOW = datetime(2030, 1, 1, 12, 0, 0, tzinfo=UTC)
 OLD, NEW, MANAGER = "0aeee43ff91e3185", "497d90fddfdada02", "d8a9a2ebc4c00c19"

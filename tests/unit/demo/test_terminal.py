@@ -12,7 +12,7 @@ CTRL_C, CTRL_Z = b"\x03", b"\x1a"
 
 DEMO = """
 import signal, sys
-from tools.demo.terminal import foreground
+from tools.demo.__main__ import foreground
 with foreground():
     try:
         print("up", flush=True)

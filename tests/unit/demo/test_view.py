@@ -8,8 +8,7 @@ import pytest
 from rich.console import Console
 
 from tests.unit.demo.objects import NEW, NOTHING, cluster, event, executor, healthy, manager, scene, seen
-from tools.demo.model import Snapshot
-from tools.demo.scene import Act, Scene
+from tools.demo.model import Act, Scene, Snapshot
 from tools.demo.view import Screen, paint
 
 LONG = (

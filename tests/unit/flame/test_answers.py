@@ -13,9 +13,8 @@ from flamectl_operator.flame import answers
 from flamectl_operator.flame.answer_memory import AnswerMemory
 from flamectl_operator.flame.answers import MAX_MESSAGE_SIZE, MAX_NAME_LENGTH, MAX_SNAPSHOT_SIZE, read
 from flamectl_operator.flame.client import GrpcSessionManager
-from flamectl_operator.flame.messages import MESSAGES, message_class
+from flamectl_operator.flame.messages import MAX_BATCH_ENTRIES, MESSAGES, TooLargeError, batches, message_class
 from flamectl_operator.flame.snapshot import Load
-from flamectl_operator.flame.wire import MAX_BATCH_ENTRIES, TooLargeError, batches
 from tests.flame import protocol
 
 MIB = 2**20

@@ -16,9 +16,9 @@ from pytest_mock import MockerFixture
 from flamectl_operator.flame import answers, records
 from flamectl_operator.flame.answer_memory import AnswerMemory
 from flamectl_operator.flame.client import GrpcSessionManager, verified_by
+from flamectl_operator.flame.messages import TooLargeError
 from flamectl_operator.flame.session_manager import FlameError
 from flamectl_operator.flame.snapshot import ExecutorState, FlameExecutor, NodeState, Resources, Session
-from flamectl_operator.flame.wire import TooLargeError
 from tests.flame.certified import served_as_localhost
 from tests.flame.model import FlameModel
 from tests.flame.server import LOOPBACK, FlameServer, two_free_ports

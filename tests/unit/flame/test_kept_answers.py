@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from flamectl_operator.flame.kept_answers import Key, to_give_up
+from flamectl_operator.flame.answer_memory import Key, to_give_up
 
 A1, A2, A3, B1, C1 = ("a", "1"), ("a", "2"), ("a", "3"), ("b", "1"), ("c", "1")
 

@@ -10,7 +10,7 @@ from random import Random
 import pytest
 from pytest_mock import MockerFixture
 
-from flamectl_operator.flame.kept_answers import Key
+from flamectl_operator.flame.answer_memory import Key
 from flamectl_operator.flame.knowledge import OFF, SNAPSHOT_VALID_SECONDS, START_LIMIT_SECONDS, Phase
 from flamectl_operator.flame.pace import LONGEST_PAUSE
 from flamectl_operator.flame.session_manager import TOO_LARGE, FlameError

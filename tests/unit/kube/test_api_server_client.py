@@ -11,11 +11,10 @@ import pytest
 from pytest_mock import MockerFixture
 
 from flamectl_operator.kube.api_server_client import MAX_PAGE_SIZE, ApiServerClient
-from flamectl_operator.kube.client import WatchEvent
+from flamectl_operator.kube.client import WatchEvent, list_pages
 from flamectl_operator.kube.errors import AlreadyExistsError, AnswerTooLargeError, RenamedError, UndecodableError
 from flamectl_operator.kube.http.request import MAX_ANSWER_SIZE, Request
 from flamectl_operator.kube.http.status import error_from_response
-from flamectl_operator.kube.pages import list_pages
 from flamectl_operator.kube.resources import CONFIG_MAPS, PODS
 
 

@@ -18,8 +18,7 @@ from flamectl_operator.kube.errors import (
     KubernetesError,
     NotLeadingError,
 )
-from flamectl_operator.kube.fence import Fence
-from flamectl_operator.kube.leader_election import Candidate, ContendedLease, LeaderElector
+from flamectl_operator.kube.leader_election import Candidate, ContendedLease, Fence, LeaderElector
 from tests.unit.runtime.virtual_time import VirtualClock
 from tests.unit.subreconcilers.fake_api import FakeApi
 

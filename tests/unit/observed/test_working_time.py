@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from flamectl_operator.observed.component import Component
-from flamectl_operator.observed.working_time import terminal_since
+from flamectl_operator.observed.component import Component, terminal_since
 from tests.unit.builders import ago, executor, later
 
 

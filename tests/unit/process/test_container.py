@@ -7,8 +7,7 @@ from random import Random
 import pytest
 
 from flamectl_operator.operator import Environment
-from flamectl_operator.process.container import Host, restarted_pod_uid
-from flamectl_operator.process.replica import Replica
+from flamectl_operator.process.replica import Host, Replica, restarted_pod_uid
 from flamectl_operator.settings.model import OperatorConfig
 from tests.unit.builders import NOW
 from tests.unit.subreconcilers.fake_api import FakeApi, ManualClock

@@ -7,7 +7,7 @@ import resource
 import pytest
 from pytest_mock import MockerFixture
 
-from flamectl_operator.process.descriptors import MAX_DESCRIPTORS, raise_descriptor_limit
+from flamectl_operator.process.memory import MAX_DESCRIPTORS, raise_descriptor_limit
 
 INFINITE = resource.RLIM_INFINITY
 

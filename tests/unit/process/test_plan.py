@@ -19,7 +19,7 @@ from flamectl_operator.kube.errors import (
 )
 from flamectl_operator.observed.flame_cluster import MAX_KEPT_SPEC_SIZE
 from flamectl_operator.process.plan import PlanError, _manifest, _plan_error, plan_of
-from flamectl_operator.process.plan_result import PlanResult
+from flamectl_operator.process.rehearsal import PlanResult
 from tests.unit.builders import executor_template, merged, raw_spec, replicas, session_template
 from tests.unit.subreconcilers.harness import KEY, SM_NAME, StepHarness, converged, edited, executor_name
 

@@ -14,8 +14,7 @@ from flamectl_operator.kube.events import ObjectReference
 from flamectl_operator.kube.views import ObjectMeta
 from flamectl_operator.operator import Environment
 from flamectl_operator.process import replica as replica_module
-from flamectl_operator.process.container import Host
-from flamectl_operator.process.replica import Replica, lock_identity
+from flamectl_operator.process.replica import Host, Replica, lock_identity
 from flamectl_operator.reconcile.spec_renderer import SpecRenderer
 from flamectl_operator.runtime.telemetry import UNMEASURED
 from flamectl_operator.settings.model import FlameSettings, OperatorConfig

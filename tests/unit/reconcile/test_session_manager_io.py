@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from flamectl_operator.flame.kept_answers import Key
+from flamectl_operator.flame.answer_memory import Key
 from flamectl_operator.flame.session_manager import FlameError, SessionManager
 from flamectl_operator.flame.snapshot import SessionManagerSnapshot
 from flamectl_operator.flame.watcher import Flame, Target

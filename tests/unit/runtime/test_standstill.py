@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from flamectl_operator.runtime.standstill import STOOD_STILL, notice_standstills
+from flamectl_operator.runtime.clock import STOOD_STILL, notice_standstills
 from tests.unit.runtime.virtual_time import VirtualClock
 
 

@@ -7,8 +7,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 
-from flamectl_operator.settings.catalogue import Setting, catalogue, values
-from flamectl_operator.settings.changes import changed, in_force, restart_needed
+from flamectl_operator.settings.catalogue import Setting, catalogue, changed, in_force, restart_needed, values
 from flamectl_operator.settings.layers import layer_of, merge
 from flamectl_operator.settings.model import OperatorConfig
 from tests.unit.settings.values import other, said

@@ -9,7 +9,7 @@ from flamectl_operator.api.status import FlameClusterStatus
 from flamectl_operator.kube.pod_views import PodView
 from flamectl_operator.observed.cluster import ObservedCluster
 from flamectl_operator.status.compute import StatusInput, compute_status
-from flamectl_operator.status.late_ends import LATE_SECONDS, next_late_end
+from flamectl_operator.status.health import LATE_SECONDS, next_late_end
 from tests.unit.builders import (
     NOW,
     ago,

@@ -12,7 +12,7 @@ from math import inf
 from typing import Any
 
 from flamectl_operator.desired import names
-from flamectl_operator.flame.kept_answers import Key
+from flamectl_operator.flame.answer_memory import Key
 from flamectl_operator.flame.knowledge import OFF, SNAPSHOT_VALID_SECONDS, Knowledge, Phase, answered, differ
 from flamectl_operator.flame.session_manager import FlameError
 from flamectl_operator.flame.snapshot import SessionManagerSnapshot

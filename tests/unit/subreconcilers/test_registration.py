@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pytest_mock import MockerFixture
 
-from flamectl_operator.flame.kept_answers import Key
+from flamectl_operator.flame.answer_memory import Key
 from flamectl_operator.flame.knowledge import OFF
 from flamectl_operator.flame.watcher import Target
 from flamectl_operator.reconcile.executor_ids import FIRST_ANSWER_SECONDS

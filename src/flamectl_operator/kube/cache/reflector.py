@@ -17,7 +17,7 @@ import structlog
 
 from flamectl_operator.kube.cache.contradictions import Known
 from flamectl_operator.kube.cache.store import Store
-from flamectl_operator.kube.client import Client, EventType
+from flamectl_operator.kube.client import Client, EventType, list_pages
 from flamectl_operator.kube.errors import (
     ConnectionFailedError,
     ConnectionLostError,
@@ -30,7 +30,6 @@ from flamectl_operator.kube.errors import (
     UnauthorizedError,
     bare,
 )
-from flamectl_operator.kube.pages import list_pages
 from flamectl_operator.kube.resources import Resource
 from flamectl_operator.kube.views import KubernetesObject
 from flamectl_operator.runtime.backoff import ExponentialBackoff

@@ -1,4 +1,4 @@
-"""A group of executors as it is wanted now: its spec, adjusted by the state that the status records."""
+"""A group of executors as it is wanted now, by its spec and the state that the status records, and the budget of its updates."""
 
 from __future__ import annotations
 
@@ -8,9 +8,41 @@ from flamectl_operator.api.fields.update_strategy import UpdateStrategy
 from flamectl_operator.desired.cluster import DesiredGroup
 from flamectl_operator.observed.executor import Executor
 from flamectl_operator.planning.effective.autoscaling import Scaling
-from flamectl_operator.planning.effective.budget import Budget
 from flamectl_operator.planning.effective.replacement_backoff import ReplacementBackoff
 from flamectl_operator.settings.model import FlameSettings
+
+
+@dataclass(frozen=True)
+class Budget:
+    """The limits of an update: the most wanted executors that it may make unavailable, and the most that it may add."""
+
+    unavailable: int
+    surge: int
+
+    @classmethod
+    def of(cls, strategy: UpdateStrategy, replicas: int) -> Budget:
+        """Resolve percentages as Deployments do: unavailable rounds down, surge up; if both are 0, unavailable is 1."""
+        unavailable = _resolve(strategy.rolling_update.max_unavailable, replicas, up=False)
+        surge = _resolve(strategy.rolling_update.max_surge, replicas, up=True)
+        return cls(1 if unavailable == surge == 0 else min(unavailable, replicas), surge)
+
+
+def floor(strategy: UpdateStrategy, replicas: int) -> int:
+    """Return how many of the wanted executors must serve, whatever the operator deletes."""
+    return replicas - Budget.of(strategy, replicas).unavailable
+
+
+def replacement_floor(strategy: UpdateStrategy, replicas: int) -> int:
+    """Return how many of them must serve while executors are replaced: with OnDelete there is no surge, so one may be missing."""
+    least = floor(strategy, replicas)
+    return min(least, replicas - 1) if strategy.type == "OnDelete" else least
+
+
+def _resolve(value: int | str, replicas: int, *, up: bool) -> int:
+    if isinstance(value, int):
+        return value
+    share = int(value.removesuffix("%")) * replicas
+    return -(-share // 100) if up else share // 100
 
 
 @dataclass(frozen=True)

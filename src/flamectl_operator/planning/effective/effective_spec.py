@@ -17,13 +17,13 @@ from flamectl_operator.api.status import FlameClusterStatus, suspension_begun
 from flamectl_operator.desired import names
 from flamectl_operator.desired.cluster import DesiredCluster
 from flamectl_operator.desired.flame_config import config_map
+from flamectl_operator.desired.metadata import Identity
 from flamectl_operator.flame.knowledge import Phase
 from flamectl_operator.kube.views import PersistentVolumeClaimView
 from flamectl_operator.observed.cluster import ObservedCluster
 from flamectl_operator.observed.component import Component
 from flamectl_operator.planning.effective.autoscaling import plan_scaling
 from flamectl_operator.planning.effective.effective_group import EffectiveGroup
-from flamectl_operator.planning.effective.endpoint import lacks_address
 from flamectl_operator.planning.effective.failure_counts import (
     count_executors,
     count_object_caches,
@@ -36,7 +36,7 @@ from flamectl_operator.planning.effective.session_manager_update import pending_
 from flamectl_operator.planning.effective.unregistered import overdue, unregistered
 from flamectl_operator.planning.prerequisites import SessionStore
 from flamectl_operator.runtime.clock_reading import ClockReading
-from flamectl_operator.settings.model import FlameSettings
+from flamectl_operator.settings.model import POD_IP, FlameSettings, endpoint
 
 #: The most digits of an accepted `configGeneration`, because users may write one.
 _MAX_DIGITS = 15
@@ -237,3 +237,32 @@ def _annotated(observed: ObservedCluster) -> tuple[int, str]:
     if not (number.isascii() and number.isdecimal() and len(number) <= _MAX_DIGITS):
         return (0, "")
     return (int(number), existing.annotations.get(CONFIG_HASH_ANNOTATION, ""))
+
+
+def address_to_ask(observed: ObservedCluster, settings: FlameSettings) -> tuple[str, int] | None:
+    """Return host and port at which the session manager is asked; None while no Pod of this FlameCluster is ready to answer.
+
+    By default that is the address of the Pod, because others can change the address behind a name.
+    """
+    if not observed.session_manager_ready or lacks_address(observed, settings):
+        return None
+    return endpoint(
+        settings.session_manager_endpoint,
+        name=observed.owner.name,
+        namespace=observed.owner.namespace,
+        cluster_domain=settings.cluster_domain,
+        pod_ip=observed.session_manager_address,
+    )
+
+
+def certified_name(owner: Identity, settings: FlameSettings) -> str:
+    """Return the name for which the session manager's certificate must be valid; empty for the host that is asked."""
+    if POD_IP not in settings.session_manager_endpoint:
+        return ""
+    return f"{names.session_manager(owner.name)}.{owner.namespace}.svc.{settings.cluster_domain}"
+
+
+def lacks_address(observed: ObservedCluster, settings: FlameSettings) -> bool:
+    """Return whether the session manager is ready, but its Pod has no address of its own at which the operator could ask."""
+    by_address = POD_IP in settings.session_manager_endpoint
+    return by_address and observed.session_manager_ready and not observed.session_manager_address

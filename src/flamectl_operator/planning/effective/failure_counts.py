@@ -11,12 +11,10 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 
 from flamectl_operator.api.constants import EXECUTOR_MANAGER, OBJECT_CACHE
-from flamectl_operator.observed.component import Component
+from flamectl_operator.observed.component import Component, ObjectCache, ObjectCaches, worked_for
 from flamectl_operator.observed.executor import Executor
 from flamectl_operator.observed.group import ObservedGroup
-from flamectl_operator.observed.object_cache import ObjectCache, ObjectCaches
 from flamectl_operator.observed.pods import disrupted
-from flamectl_operator.observed.working_time import worked_for
 from flamectl_operator.planning.effective.effective_group import EffectiveGroup
 from flamectl_operator.planning.effective.failure_resets import (
     elapsed,

@@ -6,10 +6,9 @@ from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime, timedelta
 from typing import TypeVar
 
-from flamectl_operator.observed.component import Component
+from flamectl_operator.observed.component import Component, ObjectCaches
 from flamectl_operator.observed.executor import Executor
 from flamectl_operator.observed.group import ObservedGroup
-from flamectl_operator.observed.object_cache import ObjectCaches
 from flamectl_operator.observed.pods import ready_since
 from flamectl_operator.planning.effective.effective_group import EffectiveGroup
 from flamectl_operator.planning.effective.replacement_backoff import ReplacementBackoff

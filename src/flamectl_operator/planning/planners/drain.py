@@ -17,10 +17,9 @@ from flamectl_operator.flame.knowledge import RECENT_SNAPSHOT_SECONDS, Phase
 from flamectl_operator.flame.snapshot import Load
 from flamectl_operator.observed.cluster import ObservedCluster
 from flamectl_operator.observed.executor import Executor
+from flamectl_operator.planning.comparison import GroupComparison, PlannedGroup
 from flamectl_operator.planning.effective.effective_group import EffectiveGroup
-from flamectl_operator.planning.group_comparison import GroupComparison
 from flamectl_operator.planning.parts import Deletion, DrainPlan, DrainReason
-from flamectl_operator.planning.planned_group import PlannedGroup
 from flamectl_operator.runtime.clock_reading import CLOCKS_DIFFER, ClockReading
 from flamectl_operator.runtime.outcome import wait_until
 from flamectl_operator.runtime.text import listing, time_of_day

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from flamectl_operator.desired.claims import object_cache_claim
 from flamectl_operator.observed.cluster import ObservedCluster
-from flamectl_operator.observed.object_cache import ObjectCache
+from flamectl_operator.observed.component import ObjectCache
 from flamectl_operator.planning.comparison import Comparison
 from flamectl_operator.planning.deletion import MAY_WRITE, given_up_at
 from flamectl_operator.planning.effective.effective_spec import EffectiveSpec

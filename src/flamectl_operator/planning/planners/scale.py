@@ -11,16 +11,15 @@ from datetime import datetime, timedelta
 
 from flamectl_operator.flame.knowledge import SNAPSHOT_RECHECK_SECONDS
 from flamectl_operator.observed import scheduling
-from flamectl_operator.observed.detached import DETACHED_RECHECK_SECONDS, lost_metadata
+from flamectl_operator.observed.component import terminal_since
 from flamectl_operator.observed.executor import Executor
-from flamectl_operator.observed.working_time import terminal_since
+from flamectl_operator.observed.ownership import DETACHED_RECHECK_SECONDS, lost_metadata
+from flamectl_operator.planning.comparison import PlannedGroup
 from flamectl_operator.planning.deletion import deletion_order, given_up_at
-from flamectl_operator.planning.effective.budget import floor
-from flamectl_operator.planning.effective.effective_group import EffectiveGroup
+from flamectl_operator.planning.effective.effective_group import EffectiveGroup, floor
 from flamectl_operator.planning.effective.failure_counts import executor_uncounted
 from flamectl_operator.planning.finalizers import finalizers_in_brackets
 from flamectl_operator.planning.parts import ScalePlan
-from flamectl_operator.planning.planned_group import PlannedGroup
 from flamectl_operator.planning.planners.drain import occupied, split_drainable, undecided
 from flamectl_operator.planning.registration import NOT_REGISTERED, of_no_use, unregistered_to_delete
 from flamectl_operator.runtime.clock_reading import CLOCKS_DIFFER

@@ -6,10 +6,12 @@ for, because the operator may not read them.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from itertools import islice
+from typing import Any
 
-from flamectl_operator.desired.needed_config_maps import needed_config_maps
 from flamectl_operator.desired.pod_template import ComponentTemplate
+from flamectl_operator.desired.unvalidated import as_object, entries
 from flamectl_operator.kube.resources import CONFIG_MAP_KEYS, CONFIG_MAPS
 from flamectl_operator.reconcile.objects.cluster_io import ClusterIO
 from flamectl_operator.reconcile.objects.outcomes import TAKEN_NAME_RECHECK_SECONDS
@@ -37,3 +39,30 @@ async def missing_config_map(io: ClusterIO, template: ComponentTemplate, consequ
             advice = f"create it, or correct {template.field}"
             return blocked("ConfigMapNotFound", f"{label} {how}{consequence}; {advice}", TAKEN_NAME_RECHECK_SECONDS)
     return None
+
+
+def needed_config_maps(spec: dict[str, Any]) -> dict[str, set[str]]:
+    """Return the ConfigMaps that a Pod's spec refers to, by name, each with the keys that it must have.
+
+    References that are optional are left out.
+    """
+    needed: dict[str, set[str]] = {}
+    for reference, keys in _references(spec):
+        name = str(reference.get("name") or "")
+        if name and reference.get("optional") is not True:
+            needed.setdefault(name, set()).update(str(key) for key in keys if key)
+    return needed
+
+
+def _references(spec: dict[str, Any]) -> Iterator[tuple[dict[str, Any], list[Any]]]:
+    for volume in entries(spec, "volumes"):
+        projected = entries(as_object(volume.get("projected")), "sources")
+        for source in (volume, *projected):
+            reference = as_object(source.get("configMap"))
+            yield reference, [item.get("key") for item in entries(reference, "items")]
+    for container in (*entries(spec, "initContainers"), *entries(spec, "containers")):
+        for source in entries(container, "envFrom"):
+            yield as_object(source.get("configMapRef")), []
+        for variable in entries(container, "env"):
+            reference = as_object(as_object(variable.get("valueFrom")).get("configMapKeyRef"))
+            yield reference, [reference.get("key")]

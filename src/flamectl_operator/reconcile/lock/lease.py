@@ -11,15 +11,45 @@ from typing import Any
 from flamectl_operator.api.flamecluster import LockOptions
 from flamectl_operator.desired import names
 from flamectl_operator.kube import lease as leases
-from flamectl_operator.kube.errors import AlreadyExistsError, ConflictError, NotFoundError
+from flamectl_operator.kube.errors import AlreadyExistsError, ConflictError, LockLostError, NotFoundError
 from flamectl_operator.kube.resources import LEASES
 from flamectl_operator.kube.views import LeaseView
 from flamectl_operator.planning.lock import Foreign, HeldByOther, HeldLease, ObservedLease, check_lease, observe_lease
-from flamectl_operator.reconcile.lock.hold import LockHold
 from flamectl_operator.reconcile.objects.cluster_io import ClusterIO
 from flamectl_operator.reconcile.objects.write_count import WRITES
 from flamectl_operator.reconcile.refusals.error import REFUSALS, RefusedError
 from flamectl_operator.reconcile.stores.transform import bounded
+from flamectl_operator.runtime.clock import Clock
+
+
+class LockHold:
+    """Whether this process may delete. All processes of a deployment have the same lock identity."""
+
+    def __init__(self, identity: str, clock: Clock) -> None:
+        self.identity = identity
+        self._clock = clock
+        #: The lock options of the spec.
+        self.options = LockOptions()
+        #: The Lease as this process last wrote it; None while it does not hold the lock, or does not know.
+        self.held: HeldLease | None = None
+
+    @property
+    def denied(self) -> bool:
+        """Whether the spec denies this operator the lock."""
+        return self.identity in self.options.deny_list
+
+    def check(self) -> None:
+        """Check the lock right before the deletion of a Pod or a PersistentVolumeClaim is sent.
+
+        Raises:
+            LockLostError: This operator does not hold the lock.
+        """
+        if self.options.disabled:
+            return
+        held = self.held
+        if held is None or self.denied or not held.view_is_new or self._clock.boottime() >= held.until:
+            raise LockLostError("not sent: this operator does not hold the deletion lock of the FlameCluster")
+
 
 #: Seconds until a lock that another operator holds is read again, because it may be released before it expires.
 LEASE_RECHECK_SECONDS = 5.0

@@ -11,8 +11,8 @@ from flamectl_operator.desired import names
 from flamectl_operator.desired.metadata import Identity
 from flamectl_operator.flame.knowledge import Knowledge
 from flamectl_operator.kube.cache.contradictions import Known, OutdatedAnswerError, outdated
+from flamectl_operator.kube.client import list_pages
 from flamectl_operator.kube.errors import ConflictError, NotFoundError
-from flamectl_operator.kube.pages import list_pages
 from flamectl_operator.kube.pod_views import PodView
 from flamectl_operator.kube.resources import CLAIMS, PODS, Resource
 from flamectl_operator.kube.views import KubernetesObject, PersistentVolumeClaimView

@@ -9,7 +9,7 @@ from flamectl_operator.api.constants import CLUSTER_LABEL
 from flamectl_operator.desired.metadata import Identity
 from flamectl_operator.kube.pod_views import PodView
 from flamectl_operator.observed.cluster import ObservedCluster
-from flamectl_operator.observed.detached import DETACHED_RECHECK_SECONDS, is_detached
+from flamectl_operator.observed.ownership import DETACHED_RECHECK_SECONDS, is_detached
 from flamectl_operator.runtime.slow_start import in_parallel
 
 #: The most Pods that are read again at once to see whether they still run.

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 from flamectl_operator.api.constants import API_VERSION, CLAIM_ANNOTATION, CLUSTER_LABEL, KIND, PLURAL
 from flamectl_operator.flame.watcher import Flame
-from flamectl_operator.kube.cache.changes import ChangeCount
+from flamectl_operator.kube.cache.changes import Change, ChangeCount
 from flamectl_operator.kube.cache.contradictions import Doubts
 from flamectl_operator.kube.cache.index import Key
 from flamectl_operator.kube.cache.store import Store
@@ -18,7 +18,6 @@ from flamectl_operator.kube.resources import CLAIMS, CONFIG_MAPS, NETWORK_POLICI
 from flamectl_operator.kube.views import KubernetesObject, PersistentVolumeClaimView
 from flamectl_operator.observed.flame_cluster import FlameClusterView, WholeFlameClusterView
 from flamectl_operator.planning import children
-from flamectl_operator.reconcile.stores.claim_reservations import ClaimReservations
 from flamectl_operator.reconcile.stores.transform import (
     bounded,
     bounded_config_map,
@@ -27,6 +26,32 @@ from flamectl_operator.reconcile.stores.transform import (
     bounded_service,
 )
 from flamectl_operator.runtime.slow_start import Acceptances
+
+#: Seconds for which a claim is reserved at most. A request to create a Pod ends sooner, also if its answer is lost.
+RESERVED_FOR = 120.0
+
+
+class ClaimReservations:
+    """The reservations of this process: they keep two FlameClusters that start at the same moment from sharing a claim."""
+
+    def __init__(self) -> None:
+        #: Name and uid of a FlameCluster and the end of its reservation, by uid of the claim.
+        self._given: dict[str, tuple[str, str, float]] = {}
+
+    def take(self, claim: str, cluster: str, uid: str, now: float) -> str | None:
+        """Reserve a claim, by its uid; return the name of another FlameCluster for which it is reserved, or None."""
+        self._given = {each: given for each, given in self._given.items() if given[2] > now}
+        holder = self._given.get(claim)
+        if holder is not None and holder[1] != uid:
+            return holder[0]
+        self._given[claim] = (cluster, uid, now + RESERVED_FOR)
+        return None
+
+    def end(self, claim: str, uid: str) -> None:
+        """End the reservation for a FlameCluster: stores show its Pod now, or there is none."""
+        if claim in self._given and self._given[claim][1] == uid:
+            del self._given[claim]
+
 
 T = TypeVar("T", bound=KubernetesObject)
 
@@ -115,3 +140,20 @@ def _claim_of(child: KubernetesObject) -> Key | None:
     """Return the namespace and the uid of the claim that a Pod mounts for the data of its component."""
     uid = child.annotations.get(CLAIM_ANNOTATION)
     return None if uid is None else (child.namespace, uid)
+
+
+def keys_of(change: Change[Any], keys: Callable[[KubernetesObject], list[Key]]) -> list[Key]:
+    """Return the keys that a change affects, in order."""
+    return sorted({key for each in (change.old, change.new) if each is not None for key in keys(each)})
+
+
+def own_key(cluster: KubernetesObject) -> list[Key]:
+    """Return the key of a FlameCluster."""
+    return [(cluster.namespace, cluster.name)]
+
+
+def keys_of_child(child: KubernetesObject) -> list[Key]:
+    """Return the keys of the FlameClusters that a child affects: its owner, and the one in its label, whose name it may take."""
+    owner, label = child.controller, child.labels.get(CLUSTER_LABEL)
+    names = (owner.name if owner is not None and owner.kind == KIND else None, label)
+    return [(child.namespace, name) for name in names if name is not None]

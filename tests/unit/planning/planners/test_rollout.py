@@ -17,7 +17,7 @@ from flamectl_operator.flame.snapshot import NodeState, SessionManagerSnapshot
 from flamectl_operator.kube.pod_views import ContainerState, ContainerStateRunning, ContainerStatus, PodView
 from flamectl_operator.kube.views import PersistentVolumeClaimView
 from flamectl_operator.observed.cluster import ObservedCluster
-from flamectl_operator.planning.effective.budget import Budget
+from flamectl_operator.planning.effective.effective_group import Budget
 from flamectl_operator.planning.effective.effective_spec import EffectiveSpec
 from flamectl_operator.planning.effective.replacement_backoff import ReplacementBackoff
 from flamectl_operator.planning.parts import RolloutPlan

@@ -17,7 +17,7 @@ from flamectl_operator.desired.pods import drain_annotations
 from flamectl_operator.kube.pod_views import PodView
 from flamectl_operator.observed.executor import Executor
 from flamectl_operator.planning.deletion import deletion_order
-from flamectl_operator.planning.effective.budget import Budget
+from flamectl_operator.planning.effective.effective_group import Budget
 from flamectl_operator.planning.effective.effective_spec import EffectiveSpec
 from flamectl_operator.planning.effective.replacement_backoff import ReplacementBackoff
 from flamectl_operator.planning.parts import DrainReason, ScalePlan

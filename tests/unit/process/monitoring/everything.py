@@ -12,10 +12,9 @@ from prometheus_client.core import Metric
 from flamectl_operator.kube.client import EventType, WatchEvent
 from flamectl_operator.kube.views import ObjectMeta
 from flamectl_operator.operator import Environment, Operator
-from flamectl_operator.process.container import Host
 from flamectl_operator.process.monitoring import Monitor
 from flamectl_operator.process.monitoring.metrics import Metrics
-from flamectl_operator.process.replica import Replica
+from flamectl_operator.process.replica import Host, Replica
 from flamectl_operator.runtime.telemetry import Ended
 from flamectl_operator.settings.model import OperatorConfig
 from flamectl_operator.subreconcilers import PIPELINE

@@ -17,7 +17,7 @@ from flamectl_operator.kube.client import Page
 from flamectl_operator.kube.errors import ConnectionFailedError, ForbiddenError, KubernetesError, NotFoundError
 from flamectl_operator.kube.pod_views import PodView
 from flamectl_operator.kube.resources import PODS, SERVICES, Resource
-from flamectl_operator.process.monitoring.checks import (
+from flamectl_operator.process.monitoring.monitor import (
     WATCH_TIMEOUT_SECONDS,
     hanging_watches,
     missing_caches,

@@ -11,10 +11,9 @@ import pytest
 from flamectl_operator.kube.errors import ConnectionFailedError
 from flamectl_operator.kube.resources import LEASES
 from flamectl_operator.operator import Environment
-from flamectl_operator.process.container import Host
 from flamectl_operator.process.monitoring import Monitor
-from flamectl_operator.process.monitoring.checks import ELECTION_TIMEOUT_SECONDS
-from flamectl_operator.process.replica import Replica
+from flamectl_operator.process.monitoring.monitor import ELECTION_TIMEOUT_SECONDS
+from flamectl_operator.process.replica import Host, Replica
 from flamectl_operator.runtime.health import report
 from flamectl_operator.settings.model import LeaderElectionSettings, OperatorConfig
 from tests.unit.builders import raw_spec

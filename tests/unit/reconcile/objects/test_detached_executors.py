@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from flamectl_operator.api.constants import CLUSTER_LABEL
 from flamectl_operator.kube.errors import KubernetesError
-from flamectl_operator.observed.detached import DETACHED_RECHECK_SECONDS
+from flamectl_operator.observed.ownership import DETACHED_RECHECK_SECONDS
 from flamectl_operator.reconcile.objects.detached_executors import MAX_READ_AGAIN, DetachedExecutors
 from tests.unit.builders import OWNER, executor_pod, observed, session_manager
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from flamectl_operator.desired.needed_config_maps import needed_config_maps
+from flamectl_operator.reconcile.checks.missing_config_maps import needed_config_maps
 
 
 def _env(**reference: Any) -> dict[str, Any]:
