@@ -12,13 +12,15 @@ import pytest
 
 #: More than anything that a test does.
 _UNBOUNDED = "10**12"
-#: Takes the bounds off one after the other, each in a child of its own. The modules are imported once, before the first child,
-#: and the collector of garbage, which pytest calls several times in the end, leaves them alone.
+#: Takes the bounds off one after the other, each in a child of its own. The modules of pytest, its plugins and the tests are
+#: imported once, before the first child. The collector of garbage, which pytest calls often in the end, leaves them alone.
 _WITHOUT = """
-import gc, importlib, json, os, sys, traceback
+import contextlib, gc, importlib, json, os, sys, traceback
 import pytest, hypothesis, pytest_asyncio
 import flamectl_operator.process.main
-import tests.unit.subreconcilers.harness
+quick = ("-q", "-x", "-p", "no:cacheprovider", "-p", "no:xdist", "-p", "no:randomly")
+with contextlib.redirect_stdout(None):
+    pytest.main([*quick, "--assert=plain", "--collect-only", *json.loads(sys.stdin.readline())])
 gc.freeze()
 
 def without(place, value, test, log):
@@ -33,8 +35,7 @@ def without(place, value, test, log):
     getattr(owner, name)
     setattr(owner, name, eval(value))
     # Only whether the test fails is in question, and the details of a failure cost as much as the test.
-    quick = ("--assert=plain", "--tb=native")
-    return pytest.main(["-q", "-x", "-n", "0", "-p", "no:cacheprovider", *quick, test])
+    return pytest.main([*quick, "--assert=plain", "--tb=native", test])
 
 for line in sys.stdin:
     child = os.fork()
@@ -54,10 +55,16 @@ _ANSWERS = "tests/unit/flame/test_answers.py::test_answer_of_many_small_entries_
 
 
 @pytest.fixture(scope="module")
-def forks() -> Iterator[subprocess.Popen[str]]:
+def forks(request: pytest.FixtureRequest) -> Iterator[subprocess.Popen[str]]:
     """A process that answers each line with the exit code of a test without its bound."""
+    here = [
+        each for each in request.session.items if isinstance(each, pytest.Function) and each.module is request.module
+    ]
+    files = sorted({str(each.callspec.params["test"]).partition("::")[0] for each in here})
     command = [sys.executable, "-c", _WITHOUT]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdin is not None
+        print(json.dumps(files), file=process.stdin, flush=True)
         yield process
 
 

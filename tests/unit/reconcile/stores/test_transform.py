@@ -353,7 +353,7 @@ def test_objects_just_below_the_limits_take_some_kib_each(
     tracemalloc.start()
     try:
         kept = []
-        for number in range(50):
+        for number in range(20):
             metadata = _just_below_the_limits(number)
             metadata["labels"] = dict([*metadata["labels"].items()][:texts])
             if not owners:
@@ -418,7 +418,7 @@ def test_pods_that_come_and_go_with_labels_of_their_own_leave_little_behind() ->
     gc.collect()
     tracemalloc.start()
     try:
-        for number in range(4_000):
+        for number in range(2_000):
             owner = OwnerReference("v1", "A", f"{number}" + "n" * 3000, "u", controller=True)
             labels = LABEL | {f"{number}-{each}": "v" * 60 for each in range(20)}
             bounded_pod(pod(labels=labels, annotations={"a": f"{number}" + "\N{FIRE}" * 500}, owner=owner))
