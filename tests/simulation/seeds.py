@@ -8,6 +8,9 @@ from random import Random
 
 #: The worlds that always must succeed, and on which mutations are tried.
 FIXED = range(2000)
+#: Holds the seeds of the fixed worlds that the tests run. `tests.simulation.choose` writes it.
+CHOSEN_FILE = Path(__file__).with_name("chosen.txt")
+CHOSEN = tuple(map(int, CHOSEN_FILE.read_text(encoding="utf-8").split()))
 #: Every seed beyond these whose world failed once, by a fault of the operator or of a check.
 FAILED_ONCE = (
     2056,
