@@ -42,6 +42,8 @@ class Flame:
         self._loop = asyncio.new_event_loop()
         self._started, self._stopping = Event(), asyncio.Event()
         self.port = 0
+        #: Executors with this in their image run and never register.
+        self.mute_image = ""
         self.model = FlameModel(self._loop, delay_release=DELAY_RELEASE)
         self._thread = Thread(target=self._run, name="flame", daemon=True)
 
@@ -105,7 +107,8 @@ class Flame:
         with suppress(OSError, ControlPlaneError):
             await asyncio.to_thread(give_address, self._world, self.address)
             pods = await asyncio.to_thread(self._world.executors)
-            running = {pod["metadata"]["name"] for pod in pods if pod["status"].get("phase") == "Running"}
+            speak = [pod for pod in pods if not self.mute_image or self.mute_image not in str(pod["spec"])]
+            running = {pod["metadata"]["name"] for pod in speak if pod["status"].get("phase") == "Running"}
             for name in running - self.model.managers.keys():
                 self.model.start_executor_manager(name)
             for name in self.model.managers.keys() - running:

@@ -763,6 +763,11 @@ def supervised(process: OperatorProcess, *, wait: bool = True) -> Iterator[Opera
         assert mishap not in text
 
 
+def passes(operator: OperatorProcess) -> int:
+    """Return how many passes have ended, at level debug."""
+    return sum(phase == "closing" for phase, _ in _STEP.findall(operator.log.read_text(encoding="utf-8")))
+
+
 def provoke_a_pass(
     world: E2ENamespace, *operators: OperatorProcess, kind: str = "flamecluster", name: str = "my-flame"
 ) -> None:
@@ -774,6 +779,17 @@ def provoke_a_pass(
     world.annotate(kind, name, f"example.com/touched={uuid.uuid4().hex}")
     for operator, known in zip(operators, before, strict=True):
         world.wait("another pass", partial(_passed, operator, known))
+
+
+def assert_idle(operator: OperatorProcess, seconds: float = 4.0) -> None:
+    """The operator comes to make no passes for a while, or one that was due. That can only be seen by waiting."""
+
+    def idle() -> bool:
+        before = passes(operator)
+        time.sleep(seconds)
+        return passes(operator) - before <= 1
+
+    wait_until(idle, f"at most one pass in {seconds:.0f} s")
 
 
 def _passes(operator: OperatorProcess) -> tuple[set[str], set[str]]:

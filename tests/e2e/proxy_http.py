@@ -27,16 +27,20 @@ _OF_A_CONNECTION = frozenset({"connection", "content-length", "host", "keep-aliv
 
 @dataclass
 class _Rule:
-    """Requests that are carried out, and whose answers are lost, because the connection is cut.
+    """A fault of some requests.
 
     Args:
         requests: A regular expression that they match: method, space, path with query.
         times: To how many of them it happens; None for all.
+        lost: Whether their answers are lost: they are carried out, and the connection is cut.
+        late: Seconds that their answers are kept back.
         hits: How many there were.
     """
 
     requests: re.Pattern[str]
     times: int | None
+    lost: bool = False
+    late: float = 0.0
     hits: int = field(default=0, init=False)
 
     def takes(self, request: str) -> bool:
@@ -74,9 +78,11 @@ class HttpProxy(LoopThread):
         Returns:
             Has the number of `hits`.
         """
-        rule = _Rule(re.compile(requests), times)
-        self._rules.append(rule)
-        return rule
+        return self._add(_Rule(re.compile(requests), times, lost=True))
+
+    def delay_answers(self, requests: str, seconds: float, *, times: int | None = None) -> _Rule:
+        """Keep answers back for a while; see `lose_answers`."""
+        return self._add(_Rule(re.compile(requests), times, late=seconds))
 
     def show(self, name: str) -> Path:
         """Show another certificate on new connections: that of a component of the control plane.
@@ -92,6 +98,10 @@ class HttpProxy(LoopThread):
 
     def cut(self) -> None:
         self._do(self._cut())
+
+    def _add(self, rule: _Rule) -> _Rule:
+        self._rules.append(rule)
+        return rule
 
     async def _open(self) -> None:
         # Built before anybody could show another certificate; what the API server shows never changes.
@@ -121,7 +131,7 @@ class HttpProxy(LoopThread):
         assert transport is not None
         self._connections.add(transport)
         said = f"{request.method} {request.raw_path}"
-        lost = any(rule.takes(said) for rule in self._rules)
+        rule = next((rule for rule in self._rules if rule.takes(said)), None)
         headers = {name: value for name, value in request.headers.items() if name.lower() not in _OF_A_CONNECTION}
         url = URL(f"{self._plane.server}{request.raw_path}", encoded=True)
         body = await request.read()
@@ -129,10 +139,12 @@ class HttpProxy(LoopThread):
             request.method, url, headers=headers, data=body or None, timeout=aiohttp.ClientTimeout(total=None)
         ) as answer:
             try:
-                if lost:
+                if rule is not None and rule.lost:
                     await answer.read()
                     transport.abort()
                     return web.Response()
+                if rule is not None:
+                    await asyncio.sleep(rule.late)
                 return await self._answer(request, answer)
             finally:
                 # The response is not complete when the client has gone. A TLS connection that is closed in order waits for the

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.e2e.flame import Flame
-from tests.e2e.namespace import E2ENamespace, flame_cluster, operator_with
+from tests.e2e.namespace import E2ENamespace, condition, flame_cluster, operator_with
 
 PATIENCE = 180.0
 #: Seconds.
@@ -60,13 +60,14 @@ def _drain(world: E2ENamespace, flame: Flame, seconds: float, **drain: int) -> N
     world.wait("a drain", lambda: world.events("ExecutorsDraining"), PATIENCE)
 
 
-def test_drain_lasts_until_its_task_ends_under_a_next_operator_whose_clock_is_ahead(
-    world: E2ENamespace, flame: Flame, clock: WrongClock, tmp_path: Path
+@pytest.mark.parametrize("ahead", [ELEVEN_MINUTES, -ELEVEN_MINUTES])
+def test_drain_lasts_until_its_task_ends_under_a_next_operator_whose_clock_is_wrong(
+    world: E2ENamespace, flame: Flame, clock: WrongClock, tmp_path: Path, ahead: int
 ) -> None:
     with operator_with(world, tmp_path, wrapper=clock.wrapper) as operator:
         _drain(world, flame, 20, timeoutSeconds=600)
         operator.kill()
-        clock.set(ELEVEN_MINUTES)
+        clock.set(ahead)
         operator.start()
         world.wait("one executor", lambda: len(world.executors()) == 1, PATIENCE)
         assert flame.done("s")
@@ -92,3 +93,22 @@ def test_drain_ends_in_its_time_although_the_clock_jumps_back(
         _drain(world, flame, HOUR, timeoutSeconds=5)
         clock.set(-HOUR)
         world.wait("one executor", lambda: len(world.executors()) == 1, PATIENCE)
+
+
+def test_idle_cluster_is_not_suspended_because_the_clock_jumps_ahead(
+    world: E2ENamespace, flame: Flame, clock: WrongClock, tmp_path: Path
+) -> None:
+    with operator_with(world, tmp_path, wrapper=clock.wrapper) as operator:
+        world.apply(flame_cluster(replicas=1, idle={"timeoutSeconds": 600}))
+        world.wait_running(executors=1)
+        world.wait("no session to be counted", lambda: world.status().get("idle", {}).get("since"), PATIENCE)
+        assert flame.table
+        clock.set(HOUR)
+        world.change(executorManager={"replicas": 2})
+        world.wait_running(executors=2)
+        operator.kill()
+        operator.start()
+        world.change(executorManager={"replicas": 3})
+        world.wait_running(executors=3)
+        world.wait_at_rest()
+        assert condition(world.status(), "Suspended")["status"] == "False"

@@ -242,6 +242,27 @@ def test_frozen_holder_loses_the_lock_and_deletes_nothing_afterwards(
         assert {"blue", "green"} <= set(_holders(leases).values())
 
 
+@pytest.mark.parametrize("expires_in", [NEVER], ids=[""])
+def test_restarted_operator_continues_with_its_own_lock_at_once(
+    world: E2ENamespace, deployments: tuple[Deployment, Deployment]
+) -> None:
+    blue, green = deployments
+    green.operator.kill()
+    world.apply(flame_cluster(replicas=6, executorManager=HELD_BACK))
+    world.let_finish(executors=6)
+    world.change(executorManager={"maxExecutors": 20})
+    world.wait("an executor that is held back", world.held_back)
+    assert _holder(world) == "blue"
+    blue.operator.kill()
+    assert _holder(world) == "blue"
+
+    with world.record("lease") as leases:
+        blue.operator.start()
+        world.let_finish(executors=6)
+        world.wait("the lock to be given back", lambda: _holder(world) == "")
+        assert set(_holders(leases).values()) == {"blue", ""}
+
+
 def test_operators_with_different_settings_become_quiet(world: E2ENamespace, tmp_path: Path) -> None:
     """Each operator counts the executors of the other one as outdated, so their statuses differ."""
     with _two(world, tmp_path, same_settings=False) as pair:

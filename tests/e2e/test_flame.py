@@ -189,6 +189,66 @@ def test_second_cluster_on_the_storage_of_the_first_has_a_clean_table(
         assert "my-flame-executor-manager-3" in _executors(world)
 
 
+def test_rollout_to_executors_that_never_register_stops_with_all_others_registered(
+    world: E2ENamespace, flame: Flame, tmp_path: Path
+) -> None:
+    with operator_with(world, tmp_path, registrationDeadlineSeconds=10):
+        _start(world, flame, 8)
+        before = _executors(world)
+        flame.mute_image = "executor:broken"
+        world.change(
+            executorManager={
+                "image": "registry.example/executor:broken",
+                "updateStrategy": {"rollingUpdate": {"maxUnavailable": 1, "maxSurge": 0}},
+            }
+        )
+
+        world.wait("the rollout to stop", lambda: world.status()["reason"] == "ExecutorsNotRegistered", PATIENCE)
+
+        # The first new executor was replaced once, and the second one is kept beyond its time.
+        second = "my-flame-executor-manager-9"
+        world.wait("the time of the second one to be over", lambda: world.status()["executorManager"]["failures"] == 2)
+        asked = len(flame.calls)
+        world.wait("more questions", lambda: len(flame.calls) > asked + 30, PATIENCE)
+        assert len(flame.table & before) == 7
+        assert _executors(world) - before == {second}
+        status = world.status()
+        assert status["state"] == "Running"
+        assert {each["type"]: each["status"] for each in status["conditions"]}["Ready"] == "False"
+        [told] = world.events("ExecutorsNotRegistered")
+        assert told["type"] == "Warning"
+        assert second in told["message"]
+
+        world.change(executorManager={"image": "registry.example/executor:good"})
+        world.wait("the next rollout", lambda: not (before | {second}) & _executors(world), PATIENCE)
+        world.wait_running(executors=8, timeout=PATIENCE)
+
+
+def test_session_manager_waits_with_a_change_until_no_task_runs(
+    world: E2ENamespace, flame: Flame, tmp_path: Path
+) -> None:
+    with operator_with(world, tmp_path):
+        _start(world, flame, 2)
+        before = world.session_manager()["metadata"]["uid"]
+        name = "my-flame-session-manager"
+        flame.ask(lambda model: model.open_session("s", tasks=4, seconds=8, max_instances=1))
+        # The operator replaces a session manager by an answer that may be some seconds old.
+        world.wait("the operator to hear of a task", lambda: world.status().get("sessions", {}).get("runningTasks"))
+
+        world.change(sessionManager={"updateStrategy": {"type": "WhenIdle"}, "env": [{"name": "A", "value": "b"}]})
+        world.wait(
+            "the status to say what it waits for", lambda: "has tasks that run" in world.status().get("message", "")
+        )
+        assert world.status()["sessionManager"]["updatePendingSince"]
+        assert world.session_manager()["metadata"]["uid"] == before
+        assert not flame.done("s")
+        world.wait("its end", lambda: (world.get("pod", name) or {}).get("metadata", {}).get("uid") != before, PATIENCE)
+
+        assert (flame.done("s"), flame.runs("s")) == (True, [1] * 4)
+        world.wait_running(executors=2, timeout=PATIENCE)
+        assert "updatePendingSince" not in world.status()["sessionManager"]
+
+
 def test_executor_with_work_is_protected_from_autoscalers_of_nodes(
     world: E2ENamespace, flame: Flame, tmp_path: Path
 ) -> None:

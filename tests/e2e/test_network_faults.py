@@ -144,6 +144,23 @@ def test_creates_with_lost_answers_create_no_second_pod(
     assert [executor_id(pod) for pod in world.executors()] == list(range(20))
 
 
+def test_rollout_with_lost_answers_to_writes_keeps_its_budget(
+    world: E2ENamespace, http_proxy: HttpProxy, observed_operator: OperatorProcess
+) -> None:
+    with rollout(world, replicas=6) as replacing:
+        lost = http_proxy.lose_answers(r"^(POST|PUT|PATCH|DELETE) .*/(pods|configmaps|flameclusters)", times=12)
+        replacing.ask()
+        world.wait("answers to be lost", lambda: lost.hits == lost.times, LONG)
+
+
+def test_rollout_with_late_answers_keeps_its_budget(
+    world: E2ENamespace, http_proxy: HttpProxy, observed_operator: OperatorProcess
+) -> None:
+    http_proxy.delay_answers(r"^(GET|POST|PUT|PATCH|DELETE) [^?]*(\?(?!.*watch)|$)", 0.6)
+    with rollout(world, replicas=3) as replacing:
+        replacing.ask()
+
+
 def test_operator_makes_progress_when_most_requests_get_429(
     world: E2ENamespace, proxy: Proxy, operator: OperatorProcess
 ) -> None:

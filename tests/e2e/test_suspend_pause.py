@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from functools import partial
 
-from tests.e2e.namespace import E2ENamespace, Object, condition, flame_cluster, provoke_a_pass, revision_of, uids
+from tests.e2e.namespace import HOLD, E2ENamespace, Object, condition, flame_cluster, provoke_a_pass, revision_of, uids
 from tools.installation import OperatorProcess
+
+MANAGER = "my-flame-session-manager"
 
 
 def suspended(world: E2ENamespace) -> Object | None:
@@ -57,6 +59,27 @@ def test_suspension_is_recorded_before_the_first_deletion_and_lasts_through_othe
     assert condition(world.status(), "Suspended")["status"] == "False"
 
 
+def test_revoked_suspension_is_finished_first(world: E2ENamespace, operator: OperatorProcess) -> None:
+    world.apply(flame_cluster(replicas=3))
+    world.wait_running(executors=3)
+    before = uids(world.all("pod"))
+    world.annotate("pod", MANAGER, f"{HOLD}=true")
+    world.change(suspend=True)
+    world.wait("all but the held Pod to be gone", lambda: uids(world.all("pod")).keys() == {MANAGER})
+
+    world.change(suspend=False)
+    world.wait(
+        "the operator to have seen it",
+        lambda: world.status()["observedGeneration"] == 3 and is_suspending({"status": world.status()}),
+    )
+    provoke_a_pass(world, operator)
+    assert uids(world.all("pod")) == {MANAGER: before[MANAGER]}
+
+    world.annotate("pod", MANAGER, f"{HOLD}-")
+    world.wait_running(executors=3)
+    assert not set(before.values()) & set(uids(world.all("pod")).values())
+
+
 def test_paused_cluster_is_not_repaired_until_resumed(world: E2ENamespace, operator: OperatorProcess) -> None:
     world.apply(flame_cluster(replicas=3))
     world.wait_running(executors=3)
@@ -86,3 +109,22 @@ def test_paused_cluster_is_not_repaired_until_resumed(world: E2ENamespace, opera
     world.wait_running(executors=5)
     assert world.get("service", "my-flame-object-cache") is not None
     assert not set(before.values()) & set(uids(world.live_executors()).values())
+
+
+def test_pause_holds_a_suspension_that_has_begun(world: E2ENamespace, operator: OperatorProcess) -> None:
+    world.apply(flame_cluster(replicas=2))
+    world.wait_running(executors=2)
+    world.annotate("pod", MANAGER, f"{HOLD}=true")
+    world.change(suspend=True)
+    world.wait("all but the held Pod to be gone", lambda: uids(world.all("pod")).keys() == {MANAGER})
+
+    world.change(paused=True, suspend=False)
+    world.wait("the cluster to be paused", partial(paused, world))
+    world.annotate("pod", MANAGER, f"{HOLD}-")
+    world.wait("the held Pod to be gone", lambda: world.all("pod") == [])
+    world.wait("the status to say so", lambda: world.status()["sessionManager"]["ready"] == 0)
+    provoke_a_pass(world, operator)
+    assert world.all("pod") == []
+
+    world.change(paused=False)
+    world.wait_running(executors=2)

@@ -17,6 +17,9 @@ from tests.e2e.namespace import (
     flame_cluster,
     operator_with,
 )
+from tools.installation import OperatorProcess
+
+MANAGER = "my-flame-session-manager"
 
 
 def now() -> str:
@@ -49,6 +52,12 @@ def kill(world: E2ENamespace, pod: str, container: str, reason: str = "OOMKilled
     """End a Pod as a kubelet does whose Pod is never restarted."""
     status = container_status(container, ready=False, state=ended(reason, code))
     world.patch_status(pod, phase="Failed", containerStatuses=[status])
+
+
+def restart(world: E2ENamespace, pod: str, container: str, reason: str = "OOMKilled") -> None:
+    """Show a container that a kubelet has restarted in place, which runs again and is ready."""
+    status = container_status(container, restartCount=1, lastState=ended(reason, 137))
+    world.patch_status(pod, containerStatuses=[status])
 
 
 def whole(world: E2ENamespace, executors: int) -> bool:
@@ -113,3 +122,44 @@ def test_executor_out_of_memory_is_told_until_ten_minutes_without_a_failure_are_
         assert (status["state"], condition(status, "Degraded")["status"]) == ("Running", "True")
         world.wait("the failures to be over", partial(told, world, "Healthy", "All components healthy"))
         assert world.status().get("recentFailures") is None
+
+
+def test_restarted_session_manager_and_object_cache_out_of_memory_are_told(
+    world: E2ENamespace, operator: OperatorProcess
+) -> None:
+    world.apply(flame_cluster(replicas=1, objectCache={"image": "xflops/flame-object-cache:v0.6.0"}))
+    world.wait_running(executors=1)
+    restart(world, "my-flame-object-cache-0", "object-cache")
+    field = "raise spec.objectCache.resources.limits.memory"
+    world.wait("the cache to be told", partial(told, world, "OOMKilled", "my-flame-object-cache-0 failed at", field))
+    restart(world, MANAGER, "session-manager")
+    field = "raise spec.sessionManager.resources.limits.memory"
+    world.wait("the manager to be told", partial(told, world, "OOMKilled", "Session manager failed at", field))
+
+
+def test_executor_whose_process_ends_at_once_tells_its_exit_code_and_its_log(
+    world: E2ENamespace, operator: OperatorProcess
+) -> None:
+    world.apply(flame_cluster(replicas=1))
+    world.wait_running(executors=1)
+    for number in (0, 1):
+        name = f"my-flame-executor-manager-{number}"
+        world.wait("the executor", partial(world.get, "pod", name))
+        kill(world, name, "executor-manager", "Error", 101)
+        words = (name, "ended with exit code 101", f"see kubectl logs {name}")
+        world.wait(f"{name} to be told", partial(told, world, "PodsFailing", *words))
+
+
+def test_session_manager_in_a_crash_loop_tells_its_previous_log(world: E2ENamespace, operator: OperatorProcess) -> None:
+    world.apply(flame_cluster(replicas=1))
+    world.wait_running(executors=1)
+    status = container_status(
+        "session-manager",
+        ready=False,
+        restartCount=3,
+        state={"waiting": {"reason": "CrashLoopBackOff", "message": "back-off 40s restarting failed container"}},
+        lastState=ended("Error", 0, "invalid configuration: unknown policy"),
+    )
+    world.patch_status(MANAGER, containerStatuses=[status])
+    words = ("it ended with exit code 0", "unknown policy", f"see kubectl logs {MANAGER} --previous")
+    world.wait("the crash loop to be told", partial(told, world, "PodsFailing", *words))

@@ -87,6 +87,30 @@ def test_pod_without_a_node_tells_what_was_asked_and_by_which_field(
         assert f"asks for {what}" in glance(world, clusters[case])["MESSAGE"]
 
 
+def test_sidecar_that_asks_for_too_much_is_named(world: E2ENamespace, operator: OperatorProcess) -> None:
+    sidecar = {"name": "logs", "image": "example.com/logs:1", "resources": {"requests": {"memory": "900Ti"}}}
+    template = {"podTemplate": {"spec": {"containers": [sidecar]}}}
+    own = {"resources": {"requests": {"memory": "1Gi"}}}
+    world.apply(flame_cluster(replicas=1, executorManager=template | own))
+    field = "spec.executorManager.podTemplate.spec.containers[name=logs].resources.requests.memory"
+    world.wait(
+        "it to be told", partial(told, world, "Unschedulable", "Insufficient memory", "memory 1Gi + 900Ti", field)
+    )
+
+
+def test_tainted_nodes_name_the_tolerations(world: E2ENamespace, operator: OperatorProcess) -> None:
+    world.apply(flame_cluster(replicas=1))
+    world.wait_running(executors=1)
+    pod = "my-flame-executor-manager-0"
+    words = "0/5 nodes are available: 5 node(s) had untolerated taint {gpu: only}. preemption: 0/5 nodes are available."
+    scheduled = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": words}
+    world.change(executorManager={"replicas": 2, "podTemplate": {"spec": {"schedulerName": "nobody"}}})
+    pod = world.wait("an executor without a node", partial(without_a_node, world))
+    world.patch_status(pod, conditions=[scheduled])
+    field = "add a toleration to spec.executorManager.podTemplate.spec.tolerations"
+    world.wait("it to be told", partial(told, world, "Unschedulable", pod, "untolerated taint {gpu: only}", field))
+
+
 def test_volume_on_another_node_names_the_claim(world: E2ENamespace, operator: OperatorProcess) -> None:
     name = f"elsewhere-{world.namespace}"
     term = {"matchExpressions": [{"key": "kubernetes.io/hostname", "operator": "In", "values": ["gone"]}]}
@@ -103,3 +127,8 @@ def test_volume_on_another_node_names_the_claim(world: E2ENamespace, operator: O
     world.apply(flame_cluster(replicas=1, sessionManager=manager))
     words = ("add a node where the volume is", "kubectl describe pvc my-flame-session-manager")
     world.wait("it to be told", partial(told, world, "Unschedulable", *words))
+
+
+def without_a_node(world: E2ENamespace) -> str | None:
+    found = (pod["metadata"]["name"] for pod in world.live_executors() if "nodeName" not in pod["spec"])
+    return next(found, None)
