@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from flamectl_operator.api.constants import CLUSTER_LABEL, CONFIRM_CLAIM_LOSS_ANNOTATION
+from flamectl_operator.api.constants import CONFIRM_CLAIM_LOSS_ANNOTATION
 from flamectl_operator.kube.pod_views import PodView
 from flamectl_operator.kube.views import PersistentVolumeClaimView
 from flamectl_operator.observed.claims import PHASE_LOST
@@ -24,10 +24,10 @@ _MAX_NAMED = 2
 
 
 def claims_in_danger(observed: ObservedCluster) -> list[Outcome]:
-    """Return the outcomes for claims that are being deleted while Pods keep them, users' lost claims, and claims made anew."""
+    """Return the outcomes for claims that Pods keep: those that are being deleted, lost ones, and claims made anew."""
     users, known = observed.claim_users, observed.known_claims
     claims = [claim for name in sorted(users) if (claim := known.find(name)) is not None]
-    lost = [each for each in claims if each.status.phase == PHASE_LOST and CLUSTER_LABEL not in each.labels]
+    lost = [each for each in claims if each.status.phase == PHASE_LOST]
     going = [each for each in claims if each.terminating and each.uid not in known.confirmed]
     anew = [(each.pod, claim) for each in observed.components if (claim := known.made_anew(each.pod)) is not None]
     return [

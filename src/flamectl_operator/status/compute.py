@@ -33,7 +33,7 @@ from flamectl_operator.planning.needs import NO_NEEDS, Needs
 from flamectl_operator.planning.outdated_crd import read_as, read_as_invalid
 from flamectl_operator.planning.registration import NONE_REGISTERS, NOT_REGISTERED
 from flamectl_operator.runtime.outcome import DONE, Outcome
-from flamectl_operator.runtime.text import shortened
+from flamectl_operator.runtime.text import joined, shortened
 from flamectl_operator.settings.model import FlameSettings
 from flamectl_operator.status.conditions import (
     ConditionWriter,
@@ -93,7 +93,8 @@ def compute_status(given: StatusInput, now: datetime) -> FlameClusterStatus:
 def _with_invalid_spec(given: StatusInput, writer: ConditionWriter) -> FlameClusterStatus:
     """Return the stored status with the reason and with what the objects show; the rest would follow from a spec."""
     before, observed = given.before, given.observed
-    message = shortened(f"Invalid spec: {given.problem}")
+    claims = (each.message for each in claims_in_danger(observed))
+    message = shortened(joined([f"Invalid spec: {given.problem}", *claims]))
     recorded = before.spec_hash is not None and before.spec_hash.startswith(f"{given.generation}-")
     conditions = writer.merge(invalid_spec_conditions(writer, message))
     found: dict[str, Any] = {

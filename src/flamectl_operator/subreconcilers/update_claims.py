@@ -17,12 +17,11 @@ from flamectl_operator.planning.parts import ClaimPlan
 from flamectl_operator.planning.patches import claim_patch
 from flamectl_operator.reconcile.checks.existing_claim import in_use
 from flamectl_operator.reconcile.objects import outcomes
-from flamectl_operator.reconcile.objects.claim_reads import CLAIMS_RECHECK_SECONDS
 from flamectl_operator.reconcile.reconcile_pass import Pass
 from flamectl_operator.reconcile.refusals.collect import collect
 from flamectl_operator.reconcile.refusals.error import RefusedError
 from flamectl_operator.reconcile.steps.base import PlannedStep
-from flamectl_operator.runtime.outcome import DONE, Outcome, combine, wait
+from flamectl_operator.runtime.outcome import DONE, Outcome, combine
 
 
 class UpdateClaims(PlannedStep[ClaimPlan]):
@@ -38,7 +37,7 @@ class UpdateClaims(PlannedStep[ClaimPlan]):
     async def apply(self, pass_: Pass, plan: ClaimPlan, /) -> Outcome:
         """Create and change claims."""
         ends = await collect(
-            *([partial(_recheck, pass_)] if pass_.observe().claim_users else []),
+            *([partial(_last_read, pass_.io.claims.error)] if pass_.io.claims.error is not None else []),
             *(partial(self._create, pass_, claim) for claim in plan.create),
             *(partial(self._patch, pass_, claim, changes) for claim, changes in plan.patch),
         )
@@ -128,13 +127,9 @@ def _of_size(error: RefusedError, claim: PersistentVolumeClaimView, changes: dic
     return RefusedError("ClaimCannotGrow", f"{has} grow: {error.__cause__}")
 
 
-async def _recheck(pass_: Pass) -> Outcome:
-    """Return when claims that the watch does not show are read again, or raise the error of the last read."""
-    if pass_.io.claims.error is not None:
-        raise pass_.io.claims.error
-    observed = pass_.observe()
-    unseen = observed.claim_users.keys() - observed.claims.keys()
-    return wait("ReadingClaims", "", CLAIMS_RECHECK_SECONDS) if unseen else DONE
+async def _last_read(error: Exception) -> Outcome:
+    """Raise the error of the last read of claims that the watch does not show."""
+    raise error
 
 
 def _adopts(pass_: Pass, claim: PersistentVolumeClaimView, changes: dict[str, Any]) -> bool:

@@ -6,9 +6,10 @@ from dataclasses import replace
 
 from flamectl_operator.api.status import FlameClusterStatus
 from flamectl_operator.observed.cluster import ObservedCluster
+from flamectl_operator.reconcile.objects.claim_reads import CLAIMS_RECHECK_SECONDS
 from flamectl_operator.reconcile.reconcile_pass import Pass
 from flamectl_operator.reconcile.steps.base import Subreconciler
-from flamectl_operator.runtime.outcome import DONE, Outcome, combine, wait_until
+from flamectl_operator.runtime.outcome import DONE, Outcome, combine, wait, wait_until
 from flamectl_operator.status.compute import compute_status
 from flamectl_operator.status.durable_fields import durable_fields, required_durable_fields
 from flamectl_operator.status.health import next_late_end, present_state
@@ -82,6 +83,8 @@ def _next_pass_without_event(pass_: Pass, observed: ObservedCluster, status: Fla
     waits = [wait_until("PodsStarting", at, now) for at in told_at if at is not None]
     waits += [wait_until("Stable", at, now) for at in (failures_over_at, retried_or_reset_at) if at is not None]
     waits += [replace(each, message="", attention=False) for each in pass_.io.repairs.contentions()]
+    if pass_.io.claims.found or pass_.io.claims.error is not None:
+        waits.append(wait("ReadingClaims", "", CLAIMS_RECHECK_SECONDS))
     errors = pass_.report.errors
     failing = pass_.status.persistent_failure(errors) if errors else DONE
     return combine([*waits, *([] if failing.attention else [failing])])

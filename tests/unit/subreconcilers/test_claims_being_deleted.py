@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import pytest
 
 from flamectl_operator.api.constants import CLUSTER_LABEL, CONFIRM_CLAIM_LOSS_ANNOTATION
 from flamectl_operator.kube import resources
+from flamectl_operator.reconcile.objects.claim_reads import CLAIMS_RECHECK_SECONDS
 from tests.unit.builders import OWNER, cached, replicas
 from tests.unit.subreconcilers.errors import Failure, forbidden, lost
 from tests.unit.subreconcilers.harness import SM_NAME, StepHarness, cache_name, converged, executor_name
@@ -230,14 +231,28 @@ async def test_suspension_that_is_taken_back_before_the_loss_is_confirmed_has_st
     assert world.status.state == "Running"
 
 
-async def test_paused_cluster_reports_a_claim_that_is_being_deleted() -> None:
-    world = await _world("session manager")
-    world.edit({"paused": True})
-    _delete(world, SM_NAME)
+@pytest.mark.parametrize("mount", MOUNTS)
+@pytest.mark.parametrize(
+    ("fate", "said", "reason"),
+    [(_delete, "is being deleted", "ClaimTerminating"), (_lose, "has lost its volume", "ClaimLost")],
+)
+@pytest.mark.parametrize("edit", [{"paused": True}, {"sessionManager": {"slot": "cpu=0"}}], ids=["paused", "invalid"])
+async def test_claim_in_danger_is_told_in_time_while_the_operator_changes_nothing(
+    mount: str, fate: Callable[[StepHarness, str], None], said: str, reason: str, edit: dict[str, Any]
+) -> None:
+    _, claim, _ = MOUNTS[mount]
+    world = await _world(mount)
+    world.edit(edit)
+    result = await world.run_passes(2)
+    assert claim != DATA or (result.delay or 0.0) <= CLAIMS_RECHECK_SECONDS, "no event reports the claim of a user"
+    fate(world, claim)
 
-    await _passes(world)
+    await world.run_passes(2)
 
-    assert world.condition("Degraded")[1] == "ClaimTerminating"
+    assert f'PersistentVolumeClaim "{claim}" {said}' in (world.status.message or "")
+    assert world.condition("Degraded")[:2] == ("True", reason if "paused" in edit else "InvalidSpec")
+    assert world.events.told[-1][0] == "Warning"
+    assert said in world.events.told[-1][2]
 
 
 async def test_executors_that_mount_no_such_claim_go_when_the_cluster_is_scaled_down() -> None:

@@ -57,7 +57,7 @@ def plan_claims(observed: ObservedCluster, effective: EffectiveSpec) -> ClaimPla
                 outcomes.append(wait(FILE_SYSTEM_RESIZE_PENDING, f"{what} starts again ({FILE_SYSTEM_RESIZE_PENDING})"))
             if (changes := claim_patch(claim, desired)) is not None:
                 patch.append((claim, changes))
-        if claim is not None and claim.status.phase == PHASE_LOST:
+        if claim is not None and claim.status.phase == PHASE_LOST and claim.name not in observed.claim_users:
             outcomes.append(lost_claim(claim))
     outcomes += claims_in_danger(observed) if observed.claim_users else ()
     surplus = _surplus(observed, effective)
