@@ -71,8 +71,10 @@ def _use(pod: PodView, name: str) -> Decimal:
         return Decimal(1)
     resource = name.removeprefix("limits.").removeprefix("requests.")
     spec = pod.spec
-    members = [each.resources for each in spec.containers] + [spec.resources, ContainerResources(spec.overhead)]
-    return sum((_most(each, resource) for each in members if each is not None), Decimal(0))
+    of_pod = _most(spec.resources, resource) if spec.resources is not None else Decimal(0)
+    of_containers = (_most(each.resources, resource) for each in spec.containers if each.resources is not None)
+    # A quota counts the containers only where the whole Pod asks for none.
+    return (of_pod or sum(of_containers, Decimal(0))) + amount((spec.overhead or {}).get(resource))
 
 
 def _most(asks: ContainerResources, resource: str) -> Decimal:
