@@ -43,6 +43,12 @@ def limit(template: ComponentTemplate | None, container: str, resource: str) -> 
     return next(_asks(template, [own, spec], "limits", resource), ("", ""))
 
 
+def of_pod(template: ComponentTemplate | None, kind: Kind, resource: str) -> str:
+    """Return the field of the Pod spec where the whole Pod asks for a resource; empty where containers ask for theirs."""
+    found = None if template is None else next(_asks(template, [template.manifest["spec"]], kind, resource), None)
+    return "" if found is None else found[0].partition(".resources.")[0]
+
+
 def _value(ask: tuple[str, str]) -> Decimal:
     return amount(ask[1])
 

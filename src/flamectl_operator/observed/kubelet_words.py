@@ -145,13 +145,16 @@ _REMEDIES = {
 }
 #: The begin of the reason of a kubelet that has no room for a Pod that it has got, such as OutOfcpu.
 _OUT_OF = "OutOf"
-_TAKEN = "see by kubectl describe node {node} which Pods take it, or lower {container}.resources.requests"
+_TAKEN = "see by kubectl describe node {{node}} which Pods take it, or lower {{{}}}.resources.requests"
+#: Resources that a whole Pod may ask for, and the names of the fields that ask for them in remedies.
+OF_PODS = {"cpu": "asks_cpu", "memory": "asks_memory"}
 #: Remedies of evictions; `{named}` stands for the text that the pattern found.
 _EVICTIONS = (
     (rf'EmptyDir volume "{OWN_VOLUME_PREFIX}[^"]*" exceeds', "{{runtime_storage}}"),
     (r'EmptyDir volume "([-a-z0-9]+)" exceeds', "raise {{template}}.volumes[name={named}].emptyDir.sizeLimit"),
     (r"ephemeral (?:local )?storage (?:limit|usage) ", "raise {{container}}.resources.limits.ephemeral-storage"),
-    (r"low on resource: (memory|ephemeral-storage)\b", "raise {{container}}.resources.requests.{named}"),
+    (r"low on resource: memory\b", "raise {{asks_memory}}.resources.requests.memory"),
+    (r"low on resource: ephemeral-storage\b", "raise {{container}}.resources.requests.ephemeral-storage"),
     (r"low on resource: (\w+)", "an administrator frees {named} on node {{node}}"),
     (r"had condition: \[(\w+)", "an administrator looks after {named} of node {{node}}"),
 )
@@ -201,7 +204,9 @@ def log_remedy(exit_code: int | None, earlier: str = " --previous") -> str:
 
 def refusal_remedy(said: str) -> str:
     """Return the remedy of a Pod that ended as a whole, mostly because its kubelet refused it."""
-    return _REMEDIES.get(said, _TAKEN if said.startswith(_OUT_OF) else "see kubectl describe node {node}")
+    if said in _REMEDIES or not said.startswith(_OUT_OF):
+        return _REMEDIES.get(said, "see kubectl describe node {node}")
+    return _TAKEN.format(OF_PODS.get(said.removeprefix(_OUT_OF), "container"))
 
 
 def eviction_remedy(beginning: str) -> str:

@@ -77,9 +77,9 @@ class PodProblem:
         cause: The cause in few words; may be empty.
         subject: The subject of the cause, such as an image; may be empty.
         container: The name of the container; empty where the whole Pod is concerned.
-        remedy: The advice for a person, with `{image}`, `{command}`, `{container}`, `{memory_limit}`, `{template}`, `{pod}`,
-            `{node}` and `{runtime_storage}` for fields of the FlameCluster and for names, which `status/remedies.py` knows; may
-            be empty.
+        remedy: The advice for a person, with `{image}`, `{command}`, `{container}`, `{asks_cpu}`, `{asks_memory}`,
+            `{memory_limit}`, `{template}`, `{pod}`, `{node}` and `{runtime_storage}` for fields of the FlameCluster and for
+            names, which `status/remedies.py` knows; may be empty.
     """
 
     reason: str

@@ -15,11 +15,12 @@ from flamectl_operator.api.constants import (
 from flamectl_operator.api.quantity import amount
 from flamectl_operator.desired.cluster import DesiredCluster
 from flamectl_operator.desired.pod_template import ComponentTemplate
-from flamectl_operator.desired.resource_asks import limit
+from flamectl_operator.desired.resource_asks import limit, of_pod
 from flamectl_operator.desired.unvalidated import entries
 from flamectl_operator.kube.pod_views import ContainerStatus
 from flamectl_operator.observed.component import Component, ObjectCache
 from flamectl_operator.observed.executor import Executor
+from flamectl_operator.observed.kubelet_words import OF_PODS
 from flamectl_operator.observed.pod_problem import IMAGE_PULL_FAILED, OOM_KILLED, REGISTRY, PodProblem, gist
 from flamectl_operator.observed.scheduling import SCHEDULER_ERROR, UNSCHEDULABLE, schedulers_words
 from flamectl_operator.observed.waiting import NOT_SCHEDULED
@@ -68,7 +69,7 @@ _PAGES = 2**16
 #: The words of a remedy before `imagePullSecrets`.
 _ADD_PULL = "add a Secret to"
 #: A field of the FlameCluster in a remedy.
-_FIELD = re.compile(r"\{(?:image|command|container|memory_limit|template)\}")
+_FIELD = re.compile(r"\{(?:image|command|container|asks_\w+|memory_limit|template)\}")
 #: The setting for executor images without a shell, in which the waiting container cannot run.
 _INIT_IMAGE = "the operator's setting flame.initImage"
 
@@ -141,7 +142,10 @@ def _names(component: Component, container: str, template: ComponentTemplate | N
     status = component.pod.status
     place, image, command = field, f"{field}.image", "the command of the container"
     if container and container != main:
-        init = any(each.name == container for each in status.init_container_statuses)
+        # The status of an evicted Pod may have no containers.
+        init = any(each.name == container for each in component.pod.spec.init_containers) or any(
+            each.name == container for each in status.init_container_statuses
+        )
         place = f"{field}.podTemplate.spec.{'initContainers' if init else 'containers'}[name={container}]"
         if container != WAIT_CONTAINER:
             image = f"{place}.image"
@@ -151,6 +155,7 @@ def _names(component: Component, container: str, template: ComponentTemplate | N
             image = _INIT_IMAGE
     return {
         "container": place,
+        **{asks: of_pod(template, "requests", name) or place for name, asks in OF_PODS.items()},
         "memory_limit": limit(template, container or main, "memory")[0] or f"{place}.resources.limits.memory",
         "image": image,
         "command": command,

@@ -197,6 +197,8 @@ EVICTED_TEMPLATE = "spec.executorManager.podTemplate.spec"
          "raise spec.executorManager.resources.requests.memory"),
         ("The node was low on resource: ephemeral-storage. Container side was using 3Gi, request is 0.",
          f"raise {EVICTED_TEMPLATE}.containers[name=side].resources.requests.ephemeral-storage"),
+        ('Container wait-for-session-manager exceeded its local ephemeral storage limit "1Mi".',
+         f"raise {EVICTED_TEMPLATE}.initContainers[name=wait-for-session-manager].resources.limits.ephemeral-storage"),
         ("The node was low on resource: inodes.", "an administrator frees inodes on node node-1"),
         ("The node had condition: [DiskPressure].", "an administrator looks after DiskPressure of node node-1"),
     ],
@@ -204,8 +206,9 @@ EVICTED_TEMPLATE = "spec.executorManager.podTemplate.spec"
 def test_evicted_pod_is_told_with_the_field_that_the_kubelet_means(words: str, advice: str) -> None:
     side = {"podTemplate": {"spec": {"containers": [{"name": "side", "image": "any"}]}}}
     wanted = effective({"executorManager": {"replicas": 1, **side}})
-    pod = executor_pod(0, "failed", wanted=wanted.desired, phase="Failed", reason="Evicted", message=f"{words} ")
-    seen = observed(SM, pod, wanted=wanted)
+    inits = wanted.desired.group.template.manifest["spec"]["initContainers"]
+    evicted = {"phase": "Failed", "reason": "Evicted", "message": f"{words} ", "spec": {"initContainers": inits}}
+    seen = observed(SM, executor_pod(0, "failed", wanted=wanted.desired, init=[], **evicted), wanted=wanted)
 
     (told,) = compute_status(
         StatusInput(FlameClusterStatus(), 1, seen, wanted, next_id=9, outcomes=()), NOW
@@ -258,6 +261,40 @@ def test_pod_that_its_kubelet_refuses_gets_an_advice(kind: str, reason: str, adv
     refused: dict[str, Any] = {"phase": "Failed", "reason": reason, "message": "the words of the kubelet"}
 
     assert f"the words of the kubelet ({advice.format(kind)}" in _told_of(kind, **refused)
+
+
+@pytest.mark.parametrize("kind", ["sessionManager", "executorManager", "objectCache"])
+@pytest.mark.parametrize(
+    ("reason", "message", "advice"),
+    [
+        ("OutOfcpu", "", "or lower spec.{}.podTemplate.spec.resources.requests)"),
+        ("OutOfmemory", "", "or lower spec.{}.resources.requests)"),
+        ("OutOfnvidia.com/gpu", "", "or lower spec.{}.resources.requests)"),
+        ("Evicted", "The node was low on resource: memory.", "(raise spec.{}.resources.requests.memory)"),
+        ("Evicted", "The node was low on resource: ephemeral-storage.", "(raise spec.{}.resources.requests.ephemeral-storage)"),
+    ],
+)  # fmt: skip
+def test_pod_that_its_node_has_no_room_for_is_told_with_the_field_that_asks_for_it(
+    kind: str, reason: str, message: str, advice: str
+) -> None:
+    refused: dict[str, Any] = {"phase": "Failed", "reason": reason, "message": message}
+    of_pod: dict[str, Any] = {"podTemplate": {"spec": {"resources": {"limits": {"cpu": 2}}}}}
+
+    assert advice.format(kind) in _told_of(kind, {kind: of_pod}, **refused)
+
+
+@pytest.mark.parametrize("kind", ["sessionManager", "executorManager", "objectCache"])
+def test_pod_that_was_evicted_for_its_memory_is_told_with_the_request_of_the_whole_pod(kind: str) -> None:
+    evicted: dict[str, Any] = {
+        "phase": "Failed",
+        "reason": "Evicted",
+        "message": "The node was low on resource: memory.",
+    }
+    of_pod: dict[str, Any] = {"podTemplate": {"spec": {"resources": {"requests": {"memory": "2Gi"}}}}}
+
+    told = _told_of(kind, {kind: of_pod}, **evicted)
+
+    assert f"(raise spec.{kind}.podTemplate.spec.resources.requests.memory)" in told
 
 
 @pytest.mark.parametrize(
