@@ -32,6 +32,9 @@ class _Amounts(NamedTuple):
 
 _AMOUNTS = {"cpu": _Amounts("10m", "100m", "500m"), "memory": _Amounts("16Mi", "32Mi", "512Mi")}
 
+#: A LimitRange or a quota may demand an amount of each container. The waiting container has that of the executor's container.
+_STORAGE = "ephemeral-storage"
+
 
 def with_wait_resources(pod_spec: dict[str, Any]) -> dict[str, Any]:
     """Return a merged Pod spec with the resources of the waiting container that its author leaves out."""
@@ -49,6 +52,10 @@ def with_wait_resources(pod_spec: dict[str, Any]) -> dict[str, Any]:
         # The author may have set one of the two, and a request must not exceed its limit.
         requests.setdefault(name, _smallest((request, limits.get(name, request))))
         limits.setdefault(name, _largest((limit, requests[name])))
+    if main and _STORAGE not in requests and _STORAGE not in limits:
+        for part, amounts in (("requests", requests), ("limits", limits)):
+            if (asked := _positive(_amount(main, part, _STORAGE))) is not None:
+                amounts[_STORAGE] = asked
     resources = {**authored, "requests": requests, "limits": limits}
     fitted = [each | {"resources": resources} if each.get("name") == WAIT_CONTAINER else each for each in inits]
     return pod_spec | {"initContainers": fitted}

@@ -41,6 +41,35 @@ def test_image_of_the_settings_takes_the_place_of_the_executors_own() -> None:
     assert "imagePullPolicy" not in wait
 
 
+@pytest.mark.parametrize(
+    "resources",
+    [
+        {"limits": {"ephemeral-storage": "10Gi"}, "requests": {"ephemeral-storage": "2Gi"}},
+        {"requests": {"ephemeral-storage": "2Gi"}},
+        {"limits": {"ephemeral-storage": "10Gi"}},
+        {},
+    ],
+)
+def test_waiting_container_asks_for_as_much_local_storage_as_the_executor(resources: dict[str, Any]) -> None:
+    asked = _wait({"executorManager": {"resources": resources}})["resources"]
+
+    for part in ("requests", "limits"):
+        assert asked[part].get("ephemeral-storage") == resources.get(part, {}).get("ephemeral-storage")
+
+
+def test_waiting_container_keeps_the_local_storage_that_its_author_asks_for() -> None:
+    own = {"requests": {"ephemeral-storage": "1Gi"}}
+    wait = {"name": "wait-for-session-manager", "resources": own}
+    changes = {
+        "resources": {"limits": {"ephemeral-storage": "10Mi"}},
+        "podTemplate": {"spec": {"initContainers": [wait]}},
+    }
+
+    asked = _wait({"executorManager": changes})["resources"]
+
+    assert (asked["requests"]["ephemeral-storage"], "ephemeral-storage" in asked["limits"]) == ("1Gi", False)
+
+
 @pytest.fixture
 def listener() -> Iterator[int]:
     with socket.create_server(("127.0.0.1", 0)) as server:
