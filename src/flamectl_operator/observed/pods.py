@@ -227,8 +227,15 @@ def _end_by_kubelet(pod: PodView) -> PodProblem | None:
 
 
 def init_container_failed(pod: PodView) -> bool:
-    """Return whether an init container failed, so that the other containers never ran."""
-    return any(_init_failure(status) is not None for status in pod.status.init_container_statuses)
+    """Return whether an init container failed, so that the other containers never ran. Sidecars end after the others."""
+    return any(
+        _init_failure(each) is not None and not is_sidecar(pod, each) for each in pod.status.init_container_statuses
+    )
+
+
+def is_sidecar(pod: PodView, status: ContainerStatus) -> bool:
+    """Return whether an init container runs beside the other containers, and is restarted in place."""
+    return any(each.name == status.name and each.restart_policy == "Always" for each in pod.spec.init_containers)
 
 
 def not_reporting(pod: PodView) -> PodProblem | None:

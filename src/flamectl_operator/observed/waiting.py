@@ -11,7 +11,7 @@ from datetime import datetime
 
 from flamectl_operator.kube.pod_views import ContainerStatus, PodView
 from flamectl_operator.observed.pod_problem import PodProblem
-from flamectl_operator.observed.pods import TERMINAL_PHASES, condition, failure, unreported
+from flamectl_operator.observed.pods import TERMINAL_PHASES, condition, failure, is_sidecar, unreported
 from flamectl_operator.observed.scheduling import gates_lifted
 from flamectl_operator.runtime.text import date_and_time
 
@@ -91,7 +91,7 @@ def _init_container(pod: PodView) -> tuple[PodProblem, datetime] | None:
         subject = f'init container "{status.name}"'
         if status.state.running is None:
             return _creating(pod, subject)
-        how = "its startup probe has not succeeded since" if _is_sidecar(pod, status) else "it has run since"
+        how = "its startup probe has not succeeded since" if is_sidecar(pod, status) else "it has run since"
         return _waits(INIT_CONTAINER_WAITING, subject, how, status.state.running.started_at, _LOG.format(status.name))
     return None
 
@@ -118,7 +118,7 @@ def _not_ready(pod: PodView) -> tuple[PodProblem, datetime] | None:
         return _waits(POD_NOT_READY, subject, how, pod.metadata.creation_timestamp)
     if ready.status == "True":
         return None
-    sidecars = (each for each in pod.status.init_container_statuses if _is_sidecar(pod, each))
+    sidecars = (each for each in pod.status.init_container_statuses if is_sidecar(pod, each))
     unready = next((each for each in (*pod.status.container_statuses, *sidecars) if not each.ready), None)
     since = ready.last_transition_time
     if unready is None and (gates := ", ".join(_READINESS_GATE.findall(ready.message))):
@@ -167,13 +167,9 @@ def _steps(statuses: Iterable[ContainerStatus]) -> Iterable[datetime]:
 
 def _is_done(pod: PodView, status: ContainerStatus) -> bool:
     """Return whether an init container no longer keeps the others from starting."""
-    if _is_sidecar(pod, status):
+    if is_sidecar(pod, status):
         return status.started is True
     return status.state.terminated is not None
-
-
-def _is_sidecar(pod: PodView, status: ContainerStatus) -> bool:
-    return any(each.name == status.name and each.restart_policy == "Always" for each in pod.spec.init_containers)
 
 
 def _waits(

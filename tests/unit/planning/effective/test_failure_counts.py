@@ -403,6 +403,17 @@ def test_an_executor_whose_init_container_failed_has_never_worked() -> None:
     assert _executors(ReplacementBackoff(EX_REVISION), observed(gone)).failures == 1
 
 
+def test_an_executor_whose_native_sidecar_ended_with_its_node_has_worked() -> None:
+    """A node that restarted tells no times of the containers that it lost."""
+    lost = [ended(name, 137, "ContainerStatusUnknown") for name in ("executor-manager", "proxy")]
+    gone = executor_pod(
+        0, "failed", created=ago(7200), written=NOW, containers=lost[:1], init=lost[1:],
+        spec={"initContainers": [{"name": "proxy", "restartPolicy": "Always"}]},
+    )  # fmt: skip
+
+    assert _executors(ReplacementBackoff(EX_REVISION), observed(gone)).failures == 0
+
+
 def test_executors_that_do_not_exist_yet_are_not_counted() -> None:
     before = ReplacementBackoff(EX_REVISION, failures=1, attempt_id=1_000_000)
 
