@@ -274,7 +274,7 @@ REJECTIONS: tuple[Rejection, ...] = (
     ),  # integer on Kubernetes 1.34, int32 on 1.36
     _at("executorManager.shim", "docker", "must be one of host, wasm", "Unsupported value"),
     _at("flameVersion", "0.4", "must be one of 0.5, 0.6", "Unsupported value"),
-    _at("flameVersion", 0.6, "must be one of 0.5, 0.6", "must be of type string"),
+    _at("flameVersion", 0.6, "must be one of 0.5, 0.6, 0.7 in quotes", "must be of type string"),
     _at("suspend", "true", "must be true or false", "must be of type boolean"),
     Rejection("nobody denied", _spec(lockOptions={"denyList": ["a", ""]}), "spec.lockOptions.denyList[1]",
         "must not be empty", "at least 1 chars long"),

@@ -92,7 +92,9 @@ _WORDS: dict[str, Callable[[Mapping[str, Any], Any], str]] = {
     "bool_type": _is("must be true or false"),
     "greater_than_equal": lambda context, value: f"must be {context['ge']} or more, is {value}",
     "less_than_equal": lambda context, value: f"must be {context['le']} or less, is {value}",
-    "literal_error": lambda context, value: f"must be one of {_choices(context['expected'])}" + _found(value),
+    "literal_error": lambda context, value: (
+        f"must be one of {_choices(context['expected'])}" + (_found(value) if isinstance(value, str) else " in quotes")
+    ),
     "string_too_short": lambda _, __: "must not be empty",
     "string_too_long": lambda context, value: f"must have at most {context['max_length']} characters, has {len(value)}",
     "too_long": lambda context, _: f"must have at most {context['max_length']} entries, has {context['actual_length']}",
