@@ -207,8 +207,12 @@ def test_evicted_pod_is_told_with_the_field_that_the_kubelet_means(words: str, a
     side = {"podTemplate": {"spec": {"containers": [{"name": "side", "image": "any"}]}}}
     wanted = effective({"executorManager": {"replicas": 1, **side}})
     inits = wanted.desired.group.template.manifest["spec"]["initContainers"]
-    evicted = {"phase": "Failed", "reason": "Evicted", "message": f"{words} ", "spec": {"initContainers": inits}}
-    seen = observed(SM, executor_pod(0, "failed", wanted=wanted.desired, init=[], **evicted), wanted=wanted)
+    evicted: dict[str, Any] = {"phase": "Failed", "reason": "Evicted", "message": f"{words} "}
+    seen = observed(
+        SM,
+        executor_pod(0, "failed", wanted=wanted.desired, init=[], spec={"initContainers": inits}, **evicted),
+        wanted=wanted,
+    )
 
     (told,) = compute_status(
         StatusInput(FlameClusterStatus(), 1, seen, wanted, next_id=9, outcomes=()), NOW
