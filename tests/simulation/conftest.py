@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import functools
 import gc
 from typing import TYPE_CHECKING
 
 import pytest
 import structlog
 
-from tests.simulation.runner import COLLECT_AFTER, compute_without_lock
+from tests.simulation.runner import COLLECT_AFTER
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -33,9 +32,3 @@ def logs_as_before() -> Iterator[None]:
         structlog.configure(**before)
     else:
         structlog.reset_defaults()
-
-
-@pytest.fixture(autouse=True)
-def no_lock_for_cached_properties(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Save time: a world runs in one thread."""
-    monkeypatch.setattr(functools.cached_property, "__get__", compute_without_lock)

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import functools
 import gc
 import logging
 import multiprocessing
 import time
 import traceback
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from tests.simulation.scenario import Scenario
 from tests.simulation.shrink import summary
@@ -21,14 +20,6 @@ if TYPE_CHECKING:
 COLLECT_AFTER = (20_000, 20, 20)
 #: Worlds that a process takes at a time.
 _CHUNK = 8
-
-
-def compute_without_lock(self: functools.cached_property[Any], instance: Any, _owner: object = None) -> Any:
-    """What `cached_property.__get__` does from Python 3.12 on. The lock of 3.11 takes a twentieth of the time of a world."""
-    if instance is None or self.attrname is None:
-        return self
-    value = instance.__dict__[self.attrname] = self.func(instance)
-    return value
 
 
 def run_seed(seed: int) -> tuple[int, list[str], float]:
@@ -46,7 +37,6 @@ def run_seed(seed: int) -> tuple[int, list[str], float]:
 
 def prepare() -> None:
     listen_to_logs(logging.ERROR)
-    functools.cached_property.__get__ = compute_without_lock  # type: ignore[method-assign,assignment]
     gc.freeze()
     gc.set_threshold(*COLLECT_AFTER)
 

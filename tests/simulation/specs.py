@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +10,7 @@ from flamectl_operator.api.problems import InvalidSpecError
 from flamectl_operator.desired.cluster import DesiredCluster
 from flamectl_operator.desired.metadata import Identity
 from flamectl_operator.desired.pod_policy import check_pod_policy
+from flamectl_operator.runtime.lazy import cached_property
 from flamectl_operator.settings.model import FlameSettings
 from tests.simulation.admission import unknown_fields
 from tests.simulation.objects import PODS
@@ -49,7 +49,7 @@ class Wanted:
     suspend: bool = False
     paused: bool = False
 
-    @functools.cached_property
+    @cached_property
     def desired(self) -> DesiredCluster:
         """The rendered objects of a valid spec."""
         assert self.spec is not None

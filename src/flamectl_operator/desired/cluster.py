@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 from flamectl_operator.api.checks import consistency
@@ -18,6 +17,7 @@ from flamectl_operator.desired.pod_template import ComponentTemplate
 from flamectl_operator.desired.pods import executor_pod, object_cache_pod, session_manager_pod
 from flamectl_operator.desired.revision import fingerprint, shared_revision
 from flamectl_operator.desired.services import object_cache_service, session_manager_service
+from flamectl_operator.runtime.lazy import cached_property
 from flamectl_operator.settings.model import FlameSettings
 
 

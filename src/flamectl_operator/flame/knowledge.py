@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from enum import Enum
-from functools import cached_property
 from sys import getsizeof
 
 from flamectl_operator.flame.snapshot import NodeState, SessionManagerSnapshot
+from flamectl_operator.runtime.lazy import cached_property
 
 #: Seconds for which a snapshot is valid: longer than two of the slow polls.
 SNAPSHOT_VALID_SECONDS = 75.0

@@ -6,9 +6,10 @@ from collections import Counter, defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import IntEnum
-from functools import cached_property
 from operator import attrgetter
 from typing import NamedTuple, Self
+
+from flamectl_operator.runtime.lazy import cached_property
 
 
 class _State(IntEnum):

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
-from functools import cached_property
 from operator import attrgetter
 
 from flamectl_operator.api.constants import EXECUTOR_MANAGER
@@ -26,6 +25,7 @@ from flamectl_operator.observed.incarnation import incarnation_of
 from flamectl_operator.observed.ownership import is_detached
 from flamectl_operator.observed.pod_problem import PodProblem
 from flamectl_operator.observed.sources import Sources
+from flamectl_operator.runtime.lazy import cached_property
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from functools import cached_property
 
 from flamectl_operator.api.constants import RENDERED_ANNOTATION, REVISION_ANNOTATION
 from flamectl_operator.desired import names
@@ -14,6 +13,7 @@ from flamectl_operator.kube.pod_views import PodView
 from flamectl_operator.observed import pods, scheduling
 from flamectl_operator.observed.pod_problem import PodProblem
 from flamectl_operator.observed.waiting import READY_TIMEOUT_SECONDS, waiting_since
+from flamectl_operator.runtime.lazy import cached_property
 
 
 @dataclass(frozen=True)

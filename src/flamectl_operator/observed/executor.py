@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from datetime import datetime
-from functools import cached_property
 
 from flamectl_operator.api.constants import (
     DRAINING_ANNOTATION,
@@ -21,6 +20,7 @@ from flamectl_operator.observed import pods
 from flamectl_operator.observed.component import Component
 from flamectl_operator.observed.incarnation import other_names
 from flamectl_operator.observed.pod_problem import PodProblem
+from flamectl_operator.runtime.lazy import cached_property
 
 
 @dataclass(frozen=True)

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cached_property
 
 from flamectl_operator.flame.snapshot import SessionManagerSnapshot
 from flamectl_operator.observed.executor import Executor, Marks
+from flamectl_operator.runtime.lazy import cached_property
 
 
 @dataclass(frozen=True)

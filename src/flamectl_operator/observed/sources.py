@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
 from itertools import chain
 from operator import is_
 
@@ -14,6 +13,7 @@ from flamectl_operator.flame.knowledge import Knowledge
 from flamectl_operator.kube.pod_views import PodView
 from flamectl_operator.kube.views import KubernetesObject, PersistentVolumeClaimView
 from flamectl_operator.observed.incarnation import UNKNOWN_SESSION_MANAGER, WantedSessionManager
+from flamectl_operator.runtime.lazy import cached_property
 
 _NONE_READ: dict[str, PersistentVolumeClaimView | None] = {}
 

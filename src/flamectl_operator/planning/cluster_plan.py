@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from functools import cached_property
 
 from flamectl_operator.flame.knowledge import SNAPSHOT_RECHECK_SECONDS
 from flamectl_operator.planning.comparison import Comparison, PlannedGroup
@@ -49,6 +48,7 @@ from flamectl_operator.planning.planners.session_manager import plan_session_man
 from flamectl_operator.planning.prerequisites import Prerequisites
 from flamectl_operator.planning.registration import registration_outcome
 from flamectl_operator.runtime.clock_reading import ClockReading
+from flamectl_operator.runtime.lazy import cached_property
 from flamectl_operator.runtime.outcome import Outcome, wait, wait_until
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 from flamectl_operator.observed import pods
@@ -20,6 +19,7 @@ from flamectl_operator.planning.effective.session_manager_update import stands_a
 from flamectl_operator.planning.effective.unregistered import Unregistered, overdue, unregistered
 from flamectl_operator.planning.prerequisites import Prerequisites
 from flamectl_operator.runtime.clock_reading import ClockReading
+from flamectl_operator.runtime.lazy import cached_property
 
 
 @dataclass(frozen=True)

@@ -14,9 +14,10 @@ import inspect
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import cached_property, partial, reduce
+from functools import partial, reduce
 from typing import ClassVar, Generic, TypeVar
 
+from flamectl_operator.runtime.lazy import cached_property
 from flamectl_operator.runtime.outcome import NOTHING, Kind, Outcome, Result
 from flamectl_operator.runtime.turns import side_by_side
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime
-from functools import cached_property
 from typing import Any
 
 from flamectl_operator.api.constants import CONFIG_GENERATION_ANNOTATION, CONFIG_HASH_ANNOTATION
@@ -36,6 +35,7 @@ from flamectl_operator.planning.effective.session_manager_update import pending_
 from flamectl_operator.planning.effective.unregistered import overdue, unregistered
 from flamectl_operator.planning.prerequisites import SessionStore
 from flamectl_operator.runtime.clock_reading import ClockReading
+from flamectl_operator.runtime.lazy import cached_property
 from flamectl_operator.settings.model import POD_IP, FlameSettings, endpoint
 
 #: The most digits of an accepted `configGeneration`, because users may write one.

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
 from typing import Any, TypeVar
 
 from flamectl_operator.api.constants import API_VERSION, CLAIM_ANNOTATION, CLUSTER_LABEL, KIND, PLURAL
@@ -25,6 +24,7 @@ from flamectl_operator.reconcile.stores.transform import (
     bounded_pod,
     bounded_service,
 )
+from flamectl_operator.runtime.lazy import cached_property
 from flamectl_operator.runtime.slow_start import Acceptances
 
 #: Seconds for which a claim is reserved at most. A request to create a Pod ends sooner, also if its answer is lost.
