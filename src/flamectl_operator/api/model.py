@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Annotated, Any, ClassVar, Self, TypeVar
 
 from pydantic import (
@@ -47,6 +48,10 @@ class PlainModel(BaseModel):  # noqa: PLW1641 - pydantic adds a hash, because it
         if type(self) is not type(other):
             return NotImplemented
         return self.__dict__ == other.__dict__ and (self.__pydantic_extra__ or {}) == (other.__pydantic_extra__ or {})
+
+    def having(self, fields: Mapping[str, Any]) -> Self:
+        """Return the object with these fields, which are not validated; itself if it has them already."""
+        return self if fields.items() <= self.__dict__.items() else self.model_copy(update=dict(fields))
 
     def __deepcopy__(self, memo: dict[int, Any] | None = None) -> Self:
         """Return itself, because it is immutable. Pydantic copies some defaults for each object that it makes."""

@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from flamectl_operator.api.constants import EXECUTOR_MANAGER
-from flamectl_operator.api.status import FlameClusterStatus, Generations
+from flamectl_operator.api.status import FlameClusterStatus
 from flamectl_operator.desired import names
 from flamectl_operator.desired.metadata import Identity
 from flamectl_operator.kube.pod_views import PodView
@@ -35,6 +35,8 @@ LONGEST_INTERVAL = 1.0
 
 #: Reasons of outcomes that only tell when to look again.
 _IDLE_REASONS = frozenset({"StatusThrottled", "PodsStarting", NOT_REGISTERED})
+#: Fields of `Generations` that say nothing about work that is left.
+_NO_WORK = frozenset({"reconciled", "has_pending_removal"})
 
 
 class Awaited(NamedTuple):
@@ -102,10 +104,13 @@ def awaited_executors(
     """Return the executors that the status waits for, whether it is stored or not; none when something else may happen."""
     idle = not result.errors and all(outcome.reason in _IDLE_REASONS for outcome in result.outcomes)
     generations = status.generations
-    calm = generations == Generations(
-        reconciled=generations.reconciled, has_pending_removal=generations.has_pending_removal
-    )
-    if not idle or not calm or wanted.backoff.failures or wanted.suspended or not observed.session_manager_ready:
+    if (
+        not idle
+        or any([seen for need, seen in vars(generations).items() if need not in _NO_WORK])
+        or wanted.backoff.failures
+        or wanted.suspended
+        or not observed.session_manager_ready
+    ):
         return NOTHING_AWAITED
     ending = observed.terminating
     if not all(isinstance(each, Executor) for each in ending) or _in_table(observed, ending):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import datetime
 
@@ -34,16 +33,13 @@ class PresentPlan:
     """Keeps a plan for as long as the snapshot and the facts stay the same, and logs a new one at debug."""
 
     def __init__(self) -> None:
-        self._plan: ClusterPlan | None = None
-        self._known: tuple[object, ...] = ()
+        self.plan: ClusterPlan | None = None
+        self.known: tuple[object, ...] = ()
         self._last_logged = ""
 
-    def of(self, observed: ObservedCluster, known: tuple[object, ...], make: Callable[[], ClusterPlan]) -> ClusterPlan:
-        """Return the plan of this snapshot and these facts, which is made if the kept one is of others."""
-        if self._plan is not None and self._plan.observed is observed and self._known == known:
-            return self._plan
-        plan = make()
-        self._plan, self._known = plan, known
+    def keep(self, plan: ClusterPlan, known: tuple[object, ...]) -> ClusterPlan:
+        """Keep and return a plan, with the facts that it was made from beside its snapshot."""
+        self.plan, self.known = plan, known
         if logs_debug() and (text := str(plan)) != self._last_logged:
             self._last_logged = text
             _LOG.debug("plan", plan=text)
@@ -131,15 +127,11 @@ class Pass:
             session_manager.reported_at,
             self.io.repairs.contended_kinds,
         )
-        observed = self.observe()
-
-        def make() -> ClusterPlan:
-            max_creates = 0 if self.ids_blocked_for else self.max_creates
-            return ClusterPlan(
-                observed, self.effective, PassFacts(self.begun, max_creates, *known), self.clock.reading()
-            )
-
-        return self.present_plan.of(observed, known, make)
+        observed, present = self.io.observe(), self.present_plan
+        if present.plan is not None and present.plan.observed is observed and present.known == known:
+            return present.plan
+        facts = PassFacts(self.begun, 0 if self.ids_blocked_for else self.max_creates, *known)
+        return present.keep(ClusterPlan(observed, self.effective, facts, self.clock.reading()), known)
 
     @property
     def ids_blocked_for(self) -> float:

@@ -155,7 +155,8 @@ class InOrder(Workflow[S]):
         """Run all children, one after the other."""
         result = NOTHING
         for child in self.children:
-            result = result.join(await child.run(subject, hooks))
+            if (end := await child.run(subject, hooks)) is not NOTHING:
+                result = result.join(end)
         return result
 
 

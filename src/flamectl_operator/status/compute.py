@@ -58,6 +58,8 @@ from flamectl_operator.status.reason import summary
 from flamectl_operator.status.recent_failures import FailureSummary, recent_failures, summaries
 from flamectl_operator.status.remedies import for_pod
 
+_NO_CERTIFICATES = TlsStatus()
+
 
 @dataclass(frozen=True)
 class StatusInput:
@@ -118,34 +120,36 @@ def _with_valid_spec(given: StatusInput, effective: EffectiveSpec, writer: Condi
     problems = group_problems(observed, before.unhealthy_pods, now, desired)
     recent = recent_failures(before, observed, desired, effective.group, now)
     flame = flame_conditions(writer, observed, effective, before)
-    found = (foreign_pod(observed), due_silence(flame, effective, now), paused_sessions(observed))
-    notices: list[FailureSummary | Notice] = [*summaries(observed.owner.name, recent), *filter(None, found)]
+    told = (foreign_pod(observed), due_silence(flame, effective, now), paused_sessions(observed))
+    notices: list[FailureSummary | Notice] = [*summaries(observed.owner.name, recent), *filter(None, told)]
     late = late_ends(observed, now)
     health = ValidSpecHealth(observed, effective, given.needs, problems, notices, outcomes, late).compute()
     warnings = (*misplaced(given.annotations), *desired.warnings)
     facts = ValidSpecConditions(writer, observed, effective, given.needs, health, before, outcomes, warnings)
     own = facts.compute(midway=midway)
     conditions = _merged(writer, effective, own, flame)
-    return FlameClusterStatus(
-        observed_generation=given.generation,
-        state=health.state,
-        reason=summary(conditions),
-        message=health.message,
-        config_generation=effective.config_generation,
-        config_hash=desired.config_hash,
-        spec_hash=read_as(given.generation, desired),
-        session_manager=_session_manager(given),
-        executor_manager=_executor_manager(given),
-        object_cache=object_cache_status(before.object_cache, observed, effective),
-        conditions=conditions,
-        generations=_generations(given, effective, health),
-        unhealthy_pods=_unhealthy_pods(problems),
-        recent_failures=recent,
-        tls=_certificates(observed.owner, desired.spec, effective.settings),
-        claims=_claims(before.claims, observed, desired),
-        idle=effective.idleness.remembered,
-        sessions=sessions(observed, effective, before),
-    )
+    found: dict[str, Any] = {
+        "observed_generation": given.generation,
+        "state": health.state,
+        "reason": summary(conditions),
+        "message": health.message,
+        "config_generation": effective.config_generation,
+        "config_hash": desired.config_hash,
+        "spec_hash": read_as(given.generation, desired),
+        "session_manager": _session_manager(given),
+        "executor_manager": _executor_manager(given),
+        "object_cache": object_cache_status(before.object_cache, observed, effective),
+        "conditions": conditions,
+        "generations": _generations(given, effective, health),
+        "unhealthy_pods": _unhealthy_pods(problems),
+        "recent_failures": recent,
+        "tls": _certificates(observed.owner, desired.spec, effective.settings),
+        "claims": _claims(before.claims, observed, desired),
+        "idle": effective.idleness.remembered,
+        "sessions": sessions(observed, effective, before),
+    }
+    # Most passes find what the status says already, and then nothing has to be validated.
+    return before if found == vars(before) else FlameClusterStatus(**found)
 
 
 def _unhealthy_pods(problems: Sequence[ProblemGroup]) -> tuple[UnhealthyPod, ...]:
@@ -219,7 +223,7 @@ def _session_manager(given: StatusInput) -> SessionManagerStatus:
             "last_failure": backoff.last_failure or None,
             "update_pending_since": effective.update_pending_since,
         }
-    return given.before.session_manager.model_copy(update=found)
+    return given.before.session_manager.having(found)
 
 
 def _stale_pod(before: SessionManagerStatus, observed: ObservedCluster, effective: EffectiveSpec) -> str | None:
@@ -243,11 +247,14 @@ def _endpoint(given: StatusInput) -> str:
 
 def _certificates(owner: Identity, spec: FlameClusterSpec, settings: FlameSettings) -> TlsStatus:
     """Return the names that the certificates must cover."""
+    manager_is_secure, cache_is_secure = tls.cluster_is_secure(spec), tls.cache_is_secure(spec)
+    if not (manager_is_secure or cache_is_secure):
+        return _NO_CERTIFICATES
     domain = settings.cluster_domain
     manager, cache = names.session_manager(owner.name), names.object_cache(owner.name)
     return TlsStatus(
-        session_manager_names=tls.certificate_names(owner, manager, domain) if tls.cluster_is_secure(spec) else (),
-        object_cache_names=tls.certificate_names(owner, cache, domain) if tls.cache_is_secure(spec) else (),
+        session_manager_names=tls.certificate_names(owner, manager, domain) if manager_is_secure else (),
+        object_cache_names=tls.certificate_names(owner, cache, domain) if cache_is_secure else (),
     )
 
 
@@ -275,7 +282,7 @@ def _executor_manager(given: StatusInput) -> ExecutorManagerStatus:
             "next_attempt": backoff.next_attempt,
             "attempt_id": backoff.attempt_id,
         }
-    return given.before.executor_manager.model_copy(update=found)
+    return given.before.executor_manager.having(found)
 
 
 def _generations(given: StatusInput, effective: EffectiveSpec, health: Health) -> Generations:
@@ -285,7 +292,9 @@ def _generations(given: StatusInput, effective: EffectiveSpec, health: Health) -
     asked = effective.desired.spec.suspend or effective.idleness.suspended
     suspended = effective.suspended and asked and not given.observed.components
     reconciled = (health.healthy or suspended) and not given.needs.work
-    return Generations(
-        reconciled=generation if reconciled else before.reconciled,
-        **{need: generation if seen else 0 for need, seen in vars(given.needs).items()},
+    return before.having(
+        {
+            "reconciled": generation if reconciled else before.reconciled,
+            **{need: generation if seen else 0 for need, seen in vars(given.needs).items()},
+        }
     )

@@ -15,6 +15,7 @@ from flamectl_operator.status.reason import SESSION_MANAGER_NOT_REACHABLE
 
 #: Conditions about Flame. Without a session manager that can be asked, only SessionManagerReachable may stay, with the reason.
 FLAME_CONDITIONS = (ConditionType.SESSION_MANAGER_REACHABLE, ConditionType.EXECUTORS_REGISTERED)
+_UNKNOWN = SessionsStatus()
 
 
 def registered(observed: ObservedCluster, effective: EffectiveSpec, before: FlameClusterStatus) -> int | None:
@@ -29,7 +30,7 @@ def registered(observed: ObservedCluster, effective: EffectiveSpec, before: Flam
 def sessions(observed: ObservedCluster, effective: EffectiveSpec, before: FlameClusterStatus) -> SessionsStatus:
     """Return how much work the session manager has; nothing when that is unknown."""
     if not effective.flame_can_be_asked:
-        return SessionsStatus()
+        return _UNKNOWN
     if (snapshot := observed.flame.snapshot) is not None:
         found = snapshot.counts
         return SessionsStatus(
@@ -39,7 +40,7 @@ def sessions(observed: ObservedCluster, effective: EffectiveSpec, before: FlameC
             failed_tasks=found.failed,
             paused=found.paused,
         )
-    return before.sessions if effective.awaits_answer(observed) else SessionsStatus()
+    return before.sessions if effective.awaits_answer(observed) else _UNKNOWN
 
 
 def flame_conditions(

@@ -10,6 +10,7 @@ from flamectl_operator.planning.effective.effective_spec import EffectiveSpec
 
 #: The message where the operator runs no object cache.
 NOT_RUN = "The operator runs no object cache, because spec.objectCache.image is not set"
+_NOT_RUN = ObjectCacheStatus(state=CacheState.NOT_RUN, message=NOT_RUN)
 
 
 def object_cache_status(
@@ -23,13 +24,13 @@ def object_cache_status(
     left = found if caches else dict.fromkeys(found)
     if effective is None:
         if before.replicas is None:
-            return before.model_copy(update=left)
+            return before.having(left)
         state = _state(observed, before.replicas, suspended=False)
-        return before.model_copy(update={**found, "state": state})
+        return before.having({**found, "state": state})
     desired, backoff = effective.desired, effective.object_cache_backoff
     template = desired.object_cache
     if template is None:
-        return ObjectCacheStatus(state=CacheState.NOT_RUN, message=NOT_RUN, **left)
+        return _NOT_RUN.having(left)
     updated = [cache for cache in live if cache.revision == template.revision]
     return ObjectCacheStatus(
         state=_state(observed, effective.cache_replicas, suspended=effective.suspended),

@@ -33,6 +33,8 @@ class DrainExecutors(PlannedStep[DrainPlan]):
 
     async def apply(self, pass_: Pass, plan: DrainPlan, /) -> Outcome:
         """Release nodes, and write the time from which a drain counts where a mark lacks it."""
+        if not plan.release and not plan.mend:
+            return DONE
         released = await pass_.session_manager.release(plan.release) or DONE
         await self._mend(pass_, plan)
         return released

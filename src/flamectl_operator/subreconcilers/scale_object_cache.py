@@ -36,6 +36,8 @@ class ScaleObjectCache(PlannedStep[ObjectCachePlan]):
 
     async def apply(self, pass_: Pass, plan: ObjectCachePlan, /) -> Outcome:
         """Restore labels, and create missing object caches."""
+        if not (plan.repair or plan.read or plan.create or plan.taken):
+            return DONE
         ends = await collect(partial(self._repair, pass_, plan), partial(self._create, pass_, plan))
         return combine([*(outcomes.name_taken(pass_.io.owner, PODS, pod) for pod in plan.taken), *ends])
 

@@ -36,8 +36,11 @@ class UpdateClaims(PlannedStep[ClaimPlan]):
 
     async def apply(self, pass_: Pass, plan: ClaimPlan, /) -> Outcome:
         """Create and change claims."""
+        error = pass_.io.claims.error
+        if not (error is not None or plan.create or plan.patch or plan.taken):
+            return DONE
         ends = await collect(
-            *([partial(_last_read, pass_.io.claims.error)] if pass_.io.claims.error is not None else []),
+            *([partial(_last_read, error)] if error is not None else []),
             *(partial(self._create, pass_, claim) for claim in plan.create),
             *(partial(self._patch, pass_, claim, changes) for claim, changes in plan.patch),
         )

@@ -49,7 +49,8 @@ class PlannedStep(Subreconciler, Generic[P]):
         """Carry out the part; an error of the deletions does not stop the rest, nor the other way round."""
         part = self.part(pass_.plan)
         if not part.locked:
-            return combine([*part.waits, await self.apply(pass_, part)])
+            applied = await self.apply(pass_, part)
+            return combine([*part.waits, applied]) if part.waits else applied
 
         async def apply() -> Outcome:
             return await self.apply(pass_, self.part(pass_.plan))

@@ -79,15 +79,16 @@ class StepHooks(Hooks[Pass]):
     def after(self, action: Subreconciler, subject: Pass, result: Result) -> None:  # type: ignore[override]
         """Log, count and report the result of a step."""
         self._unbind()
-        writes, seconds = WRITES.get(), self._clock.monotonic() - self._started
-        report = partial(subject.report.add, action.name, result, acts=action.acts)
-        if result is NOTHING:  # most steps have nothing to report, so that no order has to be kept
-            report()
+        writes, seconds, ended = WRITES.get(), self._clock.monotonic() - self._started, "done"
+        if result is NOTHING and not logs_debug():
+            # So most steps end: they have nothing to report, so that no order has to be kept.
+            subject.report.add(action.name, NOTHING, acts=action.acts)
+            self._last_logged.pop(self._place.title, None)
         else:
-            in_turn(report)
-        ended = _how_ended(result)
-        quiet = not result.errors or _ends_with_its_namespace(subject, result)
-        self._log_result(self._place, ended, result, writes, seconds, quiet=quiet)
+            in_turn(partial(subject.report.add, action.name, result, acts=action.acts))
+            ended = _how_ended(result)
+            quiet = not result.errors or _ends_with_its_namespace(subject, result)
+            self._log_result(self._place, ended, result, writes, seconds, quiet=quiet)
         self._telemetry.step_ended(self._place, ended, seconds, writes.conflicts)
         record_progress()
 
