@@ -72,11 +72,16 @@ class Controller:
         result = await PIPELINE.run(pass_, hooks)
         self._observe_first_ready(cluster, before, pass_)
         newest = self._context.stores.flame_clusters.get(*key)
-        if newest is not None and newest.metadata.resource_version != pass_.status.cluster.metadata.resource_version:
+        if newest is not None and not state.knows(newest):
             # A read during the pass brought the change, so no watch event will report it.
             result = result.join(Result(outcomes=(changed(0),)))
         state.end(pass_, result)
         return result
+
+    def knows_newest(self, key: Key) -> bool:
+        """Return whether the last pass over a FlameCluster ended with its newest state."""
+        newest, state = self._context.stores.flame_clusters.get(*key), self._states.get(key)
+        return newest is not None and state is not None and state.knows(newest)
 
     def pass_delay(self, key: Key, change: Change[PodView]) -> float:
         """Return the seconds that the pass over a change of a Pod may wait; 0 when it must not."""

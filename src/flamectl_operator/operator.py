@@ -13,7 +13,7 @@ from typing import Any
 
 import structlog
 
-from flamectl_operator.api.constants import CLUSTER_LABEL, MANAGED_BY
+from flamectl_operator.api.constants import CLUSTER_LABEL, KIND, MANAGED_BY
 from flamectl_operator.controller import Controller
 from flamectl_operator.flame.session_manager import SessionManager
 from flamectl_operator.flame.watcher import Target, Watcher
@@ -35,7 +35,7 @@ from flamectl_operator.runtime.logs import PASS
 from flamectl_operator.runtime.outcome import Result
 from flamectl_operator.runtime.progress import UnderWay
 from flamectl_operator.runtime.tasks import racing, run_forever, set_within
-from flamectl_operator.runtime.telemetry import UNMEASURED, Ended, Telemetry
+from flamectl_operator.runtime.telemetry import UNMEASURED, Telemetry, how_ended
 from flamectl_operator.runtime.workqueue import Priority, QueueShutDown, WorkQueue
 from flamectl_operator.settings.model import OperatorConfig
 
@@ -87,6 +87,7 @@ class Operator:
         self._lock_identity = lock_identity
         self._log = structlog.get_logger(component="operator")
         self._triggers: dict[Key, set[str]] = {}
+        self._changed_meanwhile: dict[Key, bool] = {}  # FlameClusters that change during the pass over them
         self.queue: WorkQueue[Key] = WorkQueue(
             ExponentialBackoff(base=RETRY_BASE, limit=RETRY_LIMIT, jitter=0.2, random=random),
             telemetry,
@@ -230,13 +231,15 @@ class Operator:
             result = await self._reconcile(key)
         finally:
             PASS.reset(bound)
+        if self._changed_meanwhile.pop(key, False) and (result.errors or not self._controller.knows_newest(key)):
+            self._enqueue(key, KIND, Priority.NORMAL)
         if result.errors:
             self.queue.add_rate_limited(key)
         else:
             self.queue.forget(key)
         if result.delay is not None:
             self.queue.add_after(key, result.delay)
-        self._telemetry.pass_ended(_how_ended(result), self._clock.monotonic() - started)
+        self._telemetry.pass_ended(how_ended(result), self._clock.monotonic() - started)
 
     async def _reconcile(self, key: Key) -> Result:
         """Run one pass; an unexpected exception fails only this pass, which is retried."""
@@ -290,7 +293,7 @@ class Operator:
 
     def _subscribe(self) -> None:
         self.stores.doubts.subscribe(self._doubt)
-        self.stores.flame_clusters.subscribe(partial(self._changed, "FlameCluster", own_key))
+        self.stores.flame_clusters.subscribe(partial(self._changed, KIND, own_key))
         # A pass that wrote a child, or learned of a change of it, is followed by another pass until one changes nothing, because
         # the earlier steps used the old state and no watch event repeats a response. Writes of the status are not, because they
         # carry the version that the pass started from. If the pass read the FlameCluster again, the controller requeues the key.
@@ -301,7 +304,10 @@ class Operator:
     def _changed(self, kind: str, keys: Callable[[KubernetesObject], list[Key]], change: Change[Any]) -> None:
         priority = Priority.LOW if change.initial else Priority.NORMAL
         for key in keys_of(change, keys):
-            self._enqueue(key, kind, priority)
+            if kind == KIND and key in self.queue.processing:
+                self._changed_meanwhile[key] = True  # by the pass itself, if the watch is faster than the answer
+            else:
+                self._enqueue(key, kind, priority)
 
     def _pod_changed(self, change: Change[PodView]) -> None:
         """Enqueue the FlameClusters of a Pod, after a while if the Pod is one of many executors that start."""
@@ -318,12 +324,3 @@ class Operator:
             self.queue.add_after(key, delay, priority)
         else:
             self.queue.add(key, priority)
-
-
-def _how_ended(result: Result) -> Ended:
-    """Return the result of a pass in one word."""
-    if result.errors:
-        return "error"
-    if result.delay is None:
-        return "success"
-    return "requeue_after" if result.delay > 0 else "requeue"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Mapping
 from random import Random
 from typing import Any, TypeVar
 
@@ -654,6 +654,67 @@ async def test_telemetry_receives_result_and_duration_of_each_pass(result: Resul
     await _during(operator, script)
     assert notes.passes[0] == (told, 2)
     assert notes.keys[:2] == [("added", 0), ("taken", 0)]
+
+
+class _LateApi(FakeApi):
+    """Answers writes of a status some time after they took effect, so that the watch is faster."""
+
+    async def replace_status(self, resource: Resource[T], namespace: str, name: str, body: Mapping[str, Any]) -> T:
+        answer = await super().replace_status(resource, namespace, name, body)
+        await asyncio.sleep(0.1)
+        return answer
+
+
+@pytest.mark.parametrize("api", [FakeApi, _LateApi])
+async def test_status_that_the_watch_brings_before_the_answer_causes_no_further_pass(api: type[FakeApi]) -> None:
+    notes = Notes()
+    operator, server = _operator(api=api(VirtualClock()), telemetry=notes)
+    _put_cluster(server, "a")
+
+    async def script() -> None:
+        await asyncio.sleep(5)
+        _make_ready(server)
+        await asyncio.sleep(0.5)
+        notes.passes.clear()
+        server.writes.clear()
+        _edit_cluster(server, "a", commonLabels={"team": "a"}, paused=True)
+        await asyncio.sleep(5)
+
+    await _during(operator, script)
+    assert [verb for verb, plural, _ in server.writes if plural == "flameclusters"] == ["status"]
+    assert len(notes.passes) == 1
+
+
+async def test_edit_during_a_pass_is_followed_by_a_pass() -> None:
+    operator, server = _operator(api=_LateApi(VirtualClock()))
+    _put_cluster(server, "a")
+
+    async def script() -> None:
+        await asyncio.sleep(5)
+        _edit_cluster(server, "a", paused=True)
+        await asyncio.sleep(0.05)  # the status is written, and its answer is under way
+        _edit_cluster(server, "a", paused=False)
+        await asyncio.sleep(5)
+
+    await _during(operator, script)
+    status = server.present("flameclusters", "a")["status"]
+    assert status["observedGeneration"] == 3
+    assert status["reason"] != "Paused"
+
+
+async def test_end_of_a_flame_cluster_during_a_pass_is_noticed() -> None:
+    operator, server = _operator(api=_LateApi(VirtualClock()))
+    _put_cluster(server, "a")
+
+    async def script() -> None:
+        await asyncio.sleep(5)
+        _edit_cluster(server, "a", paused=True)
+        await asyncio.sleep(0.05)
+        server.remove("flameclusters", "a")
+        await asyncio.sleep(5)
+
+    await _during(operator, script)
+    assert not operator._controller._states
 
 
 # --- Its log -----------------------------------------------------------------------------------------------------------

@@ -136,6 +136,10 @@ class ClusterState:
             awaited = awaited_executors(self.status.computed, observed, spec.group, result)
         self._debounce = self._debounce.after_pass(awaited, self.status.counts_due, self._clock.monotonic())
 
+    def knows(self, cluster: FlameClusterView) -> bool:
+        """Return whether this is the state with which the last pass began, or that it wrote."""
+        return cluster.metadata.resource_version == self.status.cluster.metadata.resource_version
+
     def pass_delay(self, change: Change[PodView]) -> float:
         """Return the seconds that the pass over a change of a Pod may wait; 0 when it must not."""
         self._debounce = self._debounce.after_event(self.owner, change.old, change.new)

@@ -106,7 +106,7 @@ def awaited_executors(
     generations = status.generations
     if (
         not idle
-        or any([seen for need, seen in vars(generations).items() if need not in _NO_WORK])
+        or any(seen for need, seen in vars(generations).items() if need not in _NO_WORK)
         or wanted.backoff.failures
         or wanted.suspended
         or not observed.session_manager_ready

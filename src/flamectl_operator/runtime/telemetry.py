@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
+from flamectl_operator.runtime.outcome import Result
 from flamectl_operator.runtime.workflow import Place
 
 #: How a pass ended, in the words of controller-runtime.
@@ -48,6 +49,15 @@ class Telemetry:
 
     def request_ended(self, method: str, host: str, seconds: float) -> None:
         """Note that an attempt at a request ended, successfully or not; streams are not reported."""
+
+
+def how_ended(result: Result) -> Ended:
+    """Return the result of a pass in one word."""
+    if result.errors:
+        return "error"
+    if result.delay is None:
+        return "success"
+    return "requeue_after" if result.delay > 0 else "requeue"
 
 
 #: The telemetry of parts that need none.
