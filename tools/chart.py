@@ -50,11 +50,7 @@ _HEADER = "{{- /* Generated from %s by `make generate`. */ -}}\n"
 
 
 def generated(schema: str) -> dict[str, str]:
-    """Return the files that are generated, by their path in the chart.
-
-    Args:
-        schema: The present values.schema.json; what is written by hand in it stays.
-    """
+    """Return the generated files by their path in the chart; what is written by hand in the schema of values stays."""
     return {
         "templates/crd.yaml": _crd(),
         "templates/admission.yaml": _admission(),

@@ -50,11 +50,7 @@ def render(text: str) -> str:
 
 
 def documented(text: str) -> Iterator[tuple[str, Any, str]]:
-    """Yield path, default and comment of each value of a values.yaml, in the order of the file.
-
-    Raises:
-        ValueError: A value has no comment.
-    """
+    """Yield path, default and comment of each value of a values.yaml, in the order of the file."""
     values = yaml.safe_load(text)
     comment: list[str] = []
     section: list[str] = []

@@ -60,11 +60,7 @@ def wait_for_crd(plane: Plane) -> None:
 
 
 def allow_in(plane: Plane, namespace: str, name: str = SERVICE_ACCOUNT, *, home: str = "") -> Path:
-    """Give a ServiceAccount the operator's permissions in one namespace alone, and in its own those for itself.
-
-    Args:
-        home: The ServiceAccount's namespace; the same one if empty.
-    """
+    """Give a ServiceAccount (of `home`, or else here) the operator's permissions in a namespace; return its kubeconfig."""
     home = home or namespace
     account = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": name, "namespace": home}}
     manifests = [account, _binding(namespace, name, account, "ClusterRole", ROLE)]
@@ -167,11 +163,7 @@ class OperatorProcess:
 
     @property
     def process(self) -> subprocess.Popen[bytes]:
-        """The process.
-
-        Raises:
-            RuntimeError: It is not started.
-        """
+        """The process."""
         if self._process is None:
             raise RuntimeError("the operator is not started")
         return self._process
@@ -205,11 +197,7 @@ class OperatorProcess:
         )
 
     def wait_started(self) -> None:
-        """Wait until the caches have synced, or until the operator waits for another leader.
-
-        Raises:
-            RuntimeError: It ended; the text has the end of its log.
-        """
+        """Wait until the caches have synced, or until the operator waits for another leader."""
         wait_until(self._started, "the operator to start", timeout=PATIENCE)
 
     def address(self, what: str) -> str:

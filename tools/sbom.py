@@ -26,11 +26,7 @@ _VIA = re.compile(r"^ +#(?: via|  ) (?P<name>[\w.-]+)(?: \(pyproject\.toml\))?$"
 
 @dataclass(frozen=True, slots=True)
 class Package:
-    """A package of the lock file.
-
-    Attributes:
-        hashes: SHA-256 of each file that may be installed, in hex.
-    """
+    """A package of the lock file, with the SHA-256 of each file that may be installed, in hex."""
 
     name: str
     version: str
@@ -44,11 +40,7 @@ class Package:
 
 
 def packages(lock: str) -> tuple[Package, ...]:
-    """Return the packages that a lock file has for Linux.
-
-    Raises:
-        ValueError: A line is neither a package nor a part of one.
-    """
+    """Return the packages that a lock file has for Linux."""
     found: list[Package] = []
     for block in re.split(r"\n(?=[^\s#])", lock):
         lines = block.splitlines()

@@ -23,7 +23,7 @@ from flamectl_operator.reconcile.refusals.error import RefusedError
 from flamectl_operator.reconcile.steps.step_hooks import StepHooks
 from flamectl_operator.runtime.logs import STEP
 from flamectl_operator.runtime.outcome import NOTHING, Result
-from flamectl_operator.runtime.share import Shares
+from flamectl_operator.runtime.slots import Shares
 from flamectl_operator.settings.model import OperatorConfig
 from flamectl_operator.status.events import first_ready
 from flamectl_operator.subreconcilers import OBSERVE, PIPELINE

@@ -46,10 +46,10 @@ from flamectl_operator.planning import (
     cluster_plan,
     comparison,
     deletion,
-    outdated_crd,
     parts,
     patches,
     registration,
+    spec_changes,
 )
 from flamectl_operator.planning.cluster_plan import ClusterPlan
 from flamectl_operator.planning.comparison import Comparison, GroupComparison
@@ -57,7 +57,6 @@ from flamectl_operator.planning.effective import (
     autoscaling,
     effective_group,
     failure_counts,
-    failure_resets,
     session_manager_update,
 )
 from flamectl_operator.planning.effective import effective_spec as effective
@@ -93,9 +92,9 @@ from flamectl_operator.reconcile.objects.cluster_io import ClusterIO
 from flamectl_operator.reconcile.reconcile_pass import PresentPlan
 from flamectl_operator.reconcile.status_writes import stored_status, throttle
 from flamectl_operator.reconcile.status_writes.status_writer import StatusWriter
-from flamectl_operator.reconcile.steps import batch, executor_removal
+from flamectl_operator.reconcile.steps import batch
 from flamectl_operator.reconcile.steps.named_pod import NamedPod
-from flamectl_operator.runtime import clock, outcome, share, workqueue
+from flamectl_operator.runtime import clock, outcome, slots, workqueue
 from flamectl_operator.runtime.clock_reading import ClockReading
 from flamectl_operator.runtime.outcome import DONE
 from flamectl_operator.runtime.server_clock import ServerClock
@@ -320,7 +319,7 @@ def an_edit_is_obeyed_as_the_watch_shows_it() -> None:
 
 @_needing("reads_differently")
 def only_what_pods_depend_on_reads_differently() -> None:
-    unwanted_changes = outdated_crd.unwanted_changes
+    unwanted_changes = spec_changes.unwanted_changes
 
     def of_pods(generation: int, stored: FlameClusterStatus, *rest: Any) -> Any:
         return unwanted_changes(generation, stored.model_copy(update={"spec_hash": None}), *rest)
@@ -933,7 +932,7 @@ def deletions_go_on_after_the_lock_is_lost() -> None:
 def a_batch_of_deletions_goes_on_after_a_standstill() -> None:
     # What the process then reads before its next request ends the batch as well.
     _set(batch, "BATCH_LONGEST_PAUSE", float("inf"))
-    _set(executor_removal.ExecutorRemoval, "_still_due", lambda _self, _executor: True)
+    _set(batch.ExecutorRemoval, "_still_due", lambda _self, _executor: True)
 
 
 @_mutation
@@ -974,13 +973,13 @@ def chosen_executors_are_deleted_although_others_fail() -> None:
 
 @_needing("flame")
 def chosen_executors_are_marked_although_others_fail() -> None:
-    original = executor_removal.ExecutorRemoval.mark
+    original = batch.ExecutorRemoval.mark
 
     async def mark(self: Any, *args: Any) -> Any:
         self._still_due = lambda _executor: True
         return await original(self, *args)
 
-    _set(executor_removal.ExecutorRemoval, "mark", mark)
+    _set(batch.ExecutorRemoval, "mark", mark)
 
 
 @_mutation
@@ -1413,7 +1412,7 @@ _REPLACEMENTS: dict[str, tuple[str, Any, str, Any]] = {
     "failures are not counted": ("", ReplacementBackoff, "after_failure", lambda before, *_args: before),
     "failures are forgotten before a replacement has a node": (
         "",
-        failure_resets,
+        failure_counts,
         "_waited_at",
         lambda *_args: datetime.min.replace(tzinfo=UTC),
     ),
@@ -1428,7 +1427,7 @@ _REPLACEMENTS: dict[str, tuple[str, Any, str, Any]] = {
     ),
     "pods are created before the config map": ("", Comparison, "config_map_current", property(lambda _compared: True)),
     "the number of the configuration is not remembered": ("", effective, "config_generation", lambda *_args: 1),
-    "a flame cluster beside others gets no share of the writes": ("", share, "BESIDE_OTHERS", 0),
+    "a flame cluster beside others gets no share of the writes": ("", slots, "BESIDE_OTHERS", 0),
     "settings that change are ignored": ("", operator.Operator, "reconfigure", _nothing),
     "registered executors that must stay are surplus": ("", scale, "floor", lambda *_: 0),
     "no key is queued when the api servers clock jumps": ("", operator.Operator, "clock_jumped", _nothing),

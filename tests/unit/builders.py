@@ -49,10 +49,9 @@ from flamectl_operator.kube.views import (
     OwnerReference,
     ServiceView,
 )
-from flamectl_operator.observed.cluster import ObservedCluster
+from flamectl_operator.observed.cluster import ObservedCluster, Sources
 from flamectl_operator.observed.executor import Executor
 from flamectl_operator.observed.flame_cluster import FlameClusterView
-from flamectl_operator.observed.sources import Sources
 from flamectl_operator.planning.cluster_plan import ClusterPlan, PassFacts
 from flamectl_operator.planning.effective.autoscaling import Scaling
 from flamectl_operator.planning.effective.effective_group import EffectiveGroup

@@ -128,11 +128,11 @@ def forks(request: pytest.FixtureRequest) -> Iterator[subprocess.Popen[str]]:
             "::test_server_that_sends_a_megabyte_beside_its_data_is_told_as_one_that_sends_too_much",
             id="headers and settings of an answer",
         ),
-        pytest.param(f"{_FLAME}.records:RecordLimit.admits", "lambda *_: True",
+        pytest.param(f"{_FLAME}.frames:RecordLimit.admits", "lambda *_: True",
             "tests/unit/flame/test_frames.py"
             "::test_server_that_sends_a_record_of_tls_for_each_byte_is_told_as_one_that_sends_too_much",
             id="records of TLS of an answer"),
-        pytest.param(f"{_FLAME}.records:MAX_HANDSHAKE_BYTES", "2**19",
+        pytest.param(f"{_FLAME}.frames:MAX_HANDSHAKE_BYTES", "2**19",
             "tests/unit/flame/test_frames.py::test_certificates_of_more_than_some_kib_are_not_verified",
             id="the certificates of a session manager"),
         pytest.param(

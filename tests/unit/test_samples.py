@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 import yaml
 
-from flamectl_operator.api.checks.consistency import warnings
-from flamectl_operator.api.checks.near_names import near_names
+from flamectl_operator.api.checks.consistency import near_names, warnings
 from flamectl_operator.api.checks.validation import parse_spec
 
 ROOT = Path(__file__).resolve().parents[2]

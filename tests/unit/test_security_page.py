@@ -17,9 +17,9 @@ from flamectl_operator.flame.client import DEADLINE
 from flamectl_operator.kube.api_server_client import MAX_PAGE_SIZE
 from flamectl_operator.kube.http.credentials import LOAD_TIMEOUT
 from flamectl_operator.observed.flame_cluster import MAX_KEPT_SPEC_SIZE
-from flamectl_operator.process.monitoring import flood, steering
+from flamectl_operator.process.monitoring import steering
 from flamectl_operator.process.monitoring.connections import HEAD_TIMEOUT, MAX_CONNECTIONS, MAX_REQUEST_SIZE
-from flamectl_operator.process.monitoring.flood import MAX_RATE
+from flamectl_operator.process.monitoring.steering import MAX_RATE
 from flamectl_operator.reconcile import session_manager_io, spec_renderer
 from flamectl_operator.reconcile.stores.transform import (
     MAX_ANNOTATIONS_COST,
@@ -127,9 +127,9 @@ def test_network_policy_closes_all_but_health_and_the_metrics_of_labelled_namesp
         f"at most {MAX_VALUE_LENGTH // 1024} KiB",
         f"{MAX_CONNECTIONS} connections",
         f"After {MAX_RATE} new connections within a second",
-        f"at most {flood.MAX_CALM_TRIES} times in two seconds, or twice if",
-        f"When it refuses {flood.MAX_REFUSED} within a second",
-        f"most often for {flood.TURNED_AWAY} s, {steering.MAX_ADDRESSES} at most",
+        f"at most {steering.MAX_CALM_TRIES} times in two seconds, or twice if",
+        f"When it refuses {steering.MAX_REFUSED} within a second",
+        f"most often for {steering.TURNED_AWAY} s, {steering.MAX_ADDRESSES} at most",
         f"within {HEAD_TIMEOUT:.0f} s or has more than {MAX_REQUEST_SIZE // 1024} KiB",
         f"{spec_renderer.MAX_KEPT // 2**20} MiB of memory at most",
         f"encoded, up to {MAX_KEPT_SPEC_SIZE // 2**10} KiB each",

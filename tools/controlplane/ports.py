@@ -17,11 +17,7 @@ _LAST = 32000
 
 @dataclass(frozen=True, slots=True)
 class Ports:
-    """One port a listener.
-
-    Attributes:
-        etcd_peer: Other members, of which there are none; etcd insists on it.
-    """
+    """One port a listener; etcd insists on one for other members, of which there are none."""
 
     etcd: int
     etcd_peer: int

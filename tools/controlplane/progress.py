@@ -19,11 +19,7 @@ _MINUTE = 60
 
 @dataclass(slots=True)
 class Reporter:
-    """Prints lines of progress where they don't get into the output of a command.
-
-    Attributes:
-        stream: Where to; by default stderr as it is when the line is printed.
-    """
+    """Prints lines of progress, by default to stderr, where they don't get into the output of a command."""
 
     stream: TextIO | None = None
     _unfinished: bool = field(default=False, init=False)
@@ -34,11 +30,7 @@ class Reporter:
         self._unfinished = False
 
     def moving(self, line: str, done: float | None = None) -> None:
-        """Print a line that the next one replaces on a terminal.
-
-        Args:
-            done: How much of the work is done, between 0 and 1; a terminal gets a bar for it.
-        """
+        """Print a line that the next one replaces on a terminal, which shows a bar for the share that is done."""
         if not self._terminal:
             self(line)
             return
@@ -78,11 +70,7 @@ def run_with_progress(
     directory: Path,
     environment: Mapping[str, str],
 ) -> int:
-    """Run a command to its end and return its exit code.
-
-    Args:
-        tick: Called after each interval, with the seconds since the start.
-    """
+    """Run a command to its end and return its exit code; `tick` gets the seconds since the start, after each interval."""
     begin = time.monotonic()
     with (
         log.open("wb") as output,

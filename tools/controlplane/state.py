@@ -6,7 +6,6 @@ import base64
 import csv
 import secrets
 import shutil
-from dataclasses import dataclass
 from pathlib import Path
 
 import yaml
@@ -23,66 +22,34 @@ _USERS = (ADMIN, CONTROLLER_MANAGER, SCHEDULER, KWOK)
 _P256_ORDER = 0xFFFFFFFF00000000FFFFFFFFFFFFFFFFBCE6FAADA7179E84F3B9CAC2FC632551
 
 
-@dataclass(frozen=True, slots=True)
 class StateFiles:
     """Paths in a state directory."""
 
-    root: Path
-
-    @property
-    def etcd(self) -> Path:
-        """Data of etcd."""
-        return self.root / "etcd"
-
-    @property
-    def logs(self) -> Path:
-        """One log a component."""
-        return self.root / "logs"
-
-    @property
-    def pids(self) -> Path:
-        """One file a running component, for people; programs go through `Plane`."""
-        return self.root / "pids"
-
-    @property
-    def pki(self) -> Path:
-        """Keys and the certificates that the components make for themselves."""
-        return self.root / "pki"
-
-    @property
-    def kubeconfigs(self) -> Path:
-        """Kubeconfig files other than the administrator's."""
-        return self.root / "kubeconfigs"
-
-    @property
-    def kubeconfig(self) -> Path:
-        """The administrator's kubeconfig file."""
-        return self.root / "admin.kubeconfig"
-
-    @property
-    def audit_log(self) -> Path:
-        """The API server's audit log, a JSON object a line."""
-        return self.root / "audit.log"
-
-    @property
-    def plane(self) -> Path:
-        """The file that another process needs to attach; it exists while the control plane is up."""
-        return self.root / "plane.json"
-
-    @property
-    def service_account_key(self) -> Path:
-        """Private key that signs the tokens of service accounts."""
-        return self.pki / "service-account.key"
-
-    @property
-    def tokens(self) -> Path:
-        """Static tokens of the administrator and of the components."""
-        return self.pki / "tokens.csv"
-
-    @property
-    def ca(self) -> Path:
-        """Certificate of the API server with that of the authority that it made for it."""
-        return self.pki / "apiserver.crt"
+    def __init__(self, root: Path) -> None:
+        #: The directory, absolute.
+        self.root = root
+        #: Data of etcd.
+        self.etcd = root / "etcd"
+        #: One log a component.
+        self.logs = root / "logs"
+        #: One file a running component, for people; programs go through `Plane`.
+        self.pids = root / "pids"
+        #: Keys and the certificates that the components make for themselves.
+        self.pki = root / "pki"
+        #: Kubeconfig files other than the administrator's.
+        self.kubeconfigs = root / "kubeconfigs"
+        #: The administrator's kubeconfig file.
+        self.kubeconfig = root / "admin.kubeconfig"
+        #: The API server's audit log, a JSON object a line.
+        self.audit_log = root / "audit.log"
+        #: The file that another process needs to attach; it exists while the control plane is up.
+        self.plane = root / "plane.json"
+        #: Private key that signs the tokens of service accounts.
+        self.service_account_key = self.pki / "service-account.key"
+        #: Static tokens of the administrator and of the components.
+        self.tokens = self.pki / "tokens.csv"
+        #: Certificate of the API server with that of the authority that it made for it.
+        self.ca = self.pki / "apiserver.crt"
 
     def log(self, component: str) -> Path:
         """Return the log file of a component."""

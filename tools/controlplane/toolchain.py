@@ -41,9 +41,6 @@ def find_go(
 
     The version is checked here, because with `GOTOOLCHAIN=local` an old Go only says that it can't read go.mod, and
     without that setting it would download another Go without a word.
-
-    Raises:
-        ToolchainError: The PATH has no Go that is new enough, and the download failed.
     """
     go = shutil.which("go")
     found = None if go is None else _version(go)

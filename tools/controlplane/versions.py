@@ -26,12 +26,7 @@ _ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64"}
 
 @dataclass(frozen=True, slots=True)
 class Versions:
-    """Versions, as their modules write them.
-
-    Attributes:
-        etcd: For example "v3.7.0"; None if the module does not build it.
-        go: The lowest Go that builds all of them, for example (1, 26).
-    """
+    """Versions, as their modules write them; the module does not build what is None. `go` is the lowest Go that builds all."""
 
     kubernetes: str
     etcd: str | None
@@ -42,11 +37,7 @@ class Versions:
 
 
 def chosen_module(environment: Mapping[str, str] = os.environ) -> Path:
-    """Return the directory of the Go module that KUBERNETES_VERSION names, by default the newest one.
-
-    Raises:
-        BinariesError: There is no Go module for that version.
-    """
+    """Return the directory of the Go module that KUBERNETES_VERSION names, by default the newest one."""
     version = environment.get(VARIABLE) or next(iter(MODULES))
     if version not in MODULES:
         raise BinariesError(f"{VARIABLE} is {version!r}: choose one of {', '.join(MODULES)}.")
@@ -54,11 +45,7 @@ def chosen_module(environment: Mapping[str, str] = os.environ) -> Path:
 
 
 def read_versions(module: Path = MODULE) -> Versions:
-    """Read the versions from a go.mod.
-
-    Raises:
-        ValueError: The go.mod doesn't name the version it is there for.
-    """
+    """Read the versions from a go.mod."""
     go_mod = (module / "go.mod").read_text(encoding="utf-8")
     return Versions(
         kubernetes=_required(go_mod, "k8s.io/kubernetes"),

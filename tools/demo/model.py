@@ -79,11 +79,7 @@ class Pod:
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """An action that the operator reports.
-
-    Attributes:
-        age: Seconds since it came last.
-    """
+    """An action that the operator reports; its age is the seconds since it came last."""
 
     uid: str
     count: int
@@ -132,12 +128,7 @@ def snapshot(
     events: Iterable[Object],
     others: Iterable[tuple[str, Object]],
 ) -> Snapshot:
-    """Make a snapshot of the objects of a namespace.
-
-    Args:
-        clusters: Its FlameClusters; at most one is expected, and the first one is shown.
-        events: Its Events; those about other objects than FlameClusters are left out.
-    """
+    """Make a snapshot of the objects of a namespace, with its first FlameCluster and the events about that."""
     cluster = next((_cluster(item) for item in clusters), None)
     revisions = {} if cluster is None else cluster.revisions
     about_clusters = (item for item in events if item["involvedObject"].get("kind") == KIND)

@@ -40,11 +40,7 @@ class ChapterFailedError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Player:
-    """Plays a story.
-
-    Attributes:
-        pace: Seconds to read a command before it is run, and to look at what came of it.
-    """
+    """Plays a story, with `pace` seconds to read a command and to look at what came of it."""
 
     theatre: Theatre
     audience: Audience

@@ -24,11 +24,7 @@ _CORE = f"/api/v1/namespaces/{NAMESPACE}"
 
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """The demo's namespace on a control plane that runs.
-
-    Attributes:
-        typist: Runs kubectl, so that the audience sees what happens meanwhile.
-    """
+    """The demo's namespace on a control plane; a typist runs kubectl, so that the audience sees what happens meanwhile."""
 
     plane: Plane
     operator: OperatorProcess

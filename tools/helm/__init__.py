@@ -27,12 +27,7 @@ _VERSION_VARIABLES = ("helm.sh/helm/v3/pkg/chartutil", "helm.sh/helm/v3/pkg/lint
 
 
 def ensure_helm() -> Path:
-    """Return the path of helm, and build it if it is nowhere. Safe to call from several processes at a time.
-
-    Raises:
-        ToolchainError: A build is needed, and Go is neither installed nor to be had from PyPI.
-        BuildError: The build failed.
-    """
+    """Return the path of helm, and build it if it is nowhere. Safe to call from several processes at a time."""
     configured = os.environ.get("HELM")
     if configured:
         return Path(configured)

@@ -32,12 +32,7 @@ def cache_directory() -> Path:
 
 
 def ensure_binaries(report: Reporter) -> dict[str, Path]:
-    """Return the path of each binary, and build those that are not in the cache.
-
-    Raises:
-        ToolchainError: A build is needed and there is no suitable Go.
-        BuildError: `go build` failed.
-    """
+    """Return the path of each binary, and build those that are not in the cache."""
     directory = cache_directory() / _cache_key()
     directory.mkdir(parents=True, exist_ok=True)
     with (directory / ".lock").open("a", encoding="utf-8") as lock:

@@ -10,11 +10,7 @@ _V2_CONTROLLERS = "+cpu +cpuset +memory +pids"
 
 
 def make(name: str) -> None:
-    """Make the cgroup.
-
-    Raises:
-        OSError: The machine does not allow it.
-    """
+    """Make the cgroup."""
     subtree = _ROOT / "cgroup.subtree_control"
     if subtree.exists():
         subtree.write_text(_V2_CONTROLLERS, encoding="ascii")

@@ -1,9 +1,10 @@
-"""The state directory of one node: what is where."""
+"""The state directory of one node: what is where; and the errors of a node."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
+
+from tools.controlplane.errors import ControlPlaneError
 
 #: The name of the node, and the host name that its Pods see.
 NAME = "node"
@@ -17,53 +18,39 @@ SOCKET = "/run/containerd.sock"
 CONTAINERD_NAMESPACE = "k8s.io"
 
 
-@dataclass(frozen=True, slots=True)
 class NodeFiles:
     """Paths below the state directory."""
 
-    root: Path
+    def __init__(self, root: Path) -> None:
+        #: The directory, absolute.
+        self.root = root
+        #: The state directory of the control plane.
+        self.plane = root / "plane"
+        #: Configuration files of the node's components.
+        self.settings = root / "settings"
+        #: The network configuration of Pods.
+        self.cni = self.settings / "cni"
+        #: Images and snapshots.
+        self.containerd = root / "containerd"
+        #: Volumes of Pods; the kubelet's mounts are below it.
+        self.kubelet = root / "kubelet"
+        #: Output of containers.
+        self.pod_logs = root / "pod-logs"
+        #: The directory for files that programs on the node write to /var.
+        self.var = root / "var"
+        #: Files in the place of kernel settings that a kubelet would change for the whole machine.
+        self.tunables = root / "tunables"
+        #: The name of the cgroup that all Pods are below.
+        self.cgroup = root.name
 
-    @property
-    def plane(self) -> Path:
-        """The state directory of the control plane."""
-        return self.root / "plane"
 
-    @property
-    def settings(self) -> Path:
-        """Configuration files of the node's components."""
-        return self.root / "settings"
+class NodeError(ControlPlaneError):
+    """Base of all errors of the real node."""
 
-    @property
-    def cni(self) -> Path:
-        """The network configuration of Pods."""
-        return self.settings / "cni"
 
-    @property
-    def containerd(self) -> Path:
-        """Images and snapshots."""
-        return self.root / "containerd"
+class ImageError(NodeError):
+    """An image could not be built or imported: the message ends with the last lines of the output."""
 
-    @property
-    def kubelet(self) -> Path:
-        """Volumes of Pods; the kubelet's mounts are below it."""
-        return self.root / "kubelet"
 
-    @property
-    def pod_logs(self) -> Path:
-        """Output of containers."""
-        return self.root / "pod-logs"
-
-    @property
-    def var(self) -> Path:
-        """The directory for files that programs on the node write to /var."""
-        return self.root / "var"
-
-    @property
-    def tunables(self) -> Path:
-        """Files in the place of kernel settings that a kubelet would change for the whole machine."""
-        return self.root / "tunables"
-
-    @property
-    def cgroup(self) -> str:
-        """The name of the cgroup that all Pods are below."""
-        return self.root.name
+class CommandError(NodeError):
+    """A command on the node failed: the message has its output."""

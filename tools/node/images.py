@@ -23,7 +23,7 @@ from functools import partial
 from pathlib import Path
 
 from tools.node.binaries import cache_directory
-from tools.node.errors import ImageError
+from tools.node.files import ImageError
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 STANDINS = ROOT / "tests" / "node" / "standins"
@@ -60,12 +60,7 @@ _TAIL = 20
 
 @dataclass(frozen=True, slots=True)
 class Images:
-    """Archives that containerd can import.
-
-    Attributes:
-        operator: The operator, and the same of another revision.
-        flame: Stand-ins for Flame's binaries, and Flame's own where there are any.
-    """
+    """Archives that containerd can import: the operator in two revisions, and stand-ins or Flame's own binaries."""
 
     pause: Path
     operator: tuple[Path, Path]
@@ -77,11 +72,7 @@ class Images:
 
 
 def flame_home() -> Path | None:
-    """Return the directory of Flame's own binaries; None where the environment names none.
-
-    Raises:
-        ImageError: It lacks something.
-    """
+    """Return the directory of Flame's own binaries; None where the environment names none."""
     if not (named := os.environ.get("FLAME_HOME")):
         return None
     home = Path(named).absolute()
@@ -96,11 +87,7 @@ def disrupted_images() -> dict[str, str]:
 
 
 def ensure_images(report: Callable[[str], None]) -> Images:
-    """Return the archives of all images, and build those that are not in the cache.
-
-    Raises:
-        ImageError: A build failed.
-    """
+    """Return the archives of all images, and build those that are not in the cache."""
     cache = cache_directory() / "images"
     cache.mkdir(parents=True, exist_ok=True)
     with (cache / ".lock").open("a", encoding="utf-8") as lock:

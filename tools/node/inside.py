@@ -5,8 +5,7 @@ from __future__ import annotations
 import subprocess
 from pathlib import Path
 
-from tools.node.errors import CommandError
-from tools.node.files import ADDRESS, NodeFiles
+from tools.node.files import ADDRESS, CommandError, NodeFiles
 
 # A kubelet sets these for the whole machine when it starts (setupKernelTunables in pkg/kubelet/cm). With the values that it
 # wants in files of ours over them, the machine keeps its own.
@@ -21,11 +20,7 @@ _TUNABLES = {
 
 
 def furnish(files: NodeFiles) -> None:
-    """Set up the namespaces that this process is in. They must be new: everything else would be changed by it.
-
-    Raises:
-        CommandError: The machine does not allow it.
-    """
+    """Set up the namespaces that this process is in. They must be new: everything else would be changed by it."""
     _hide_files_of_the_machine(files)
     _hide_tunables(files)
     _connect()

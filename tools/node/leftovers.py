@@ -13,18 +13,14 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from tools.node import cgroups
-from tools.node.errors import NodeError
+from tools.node.files import NodeError
 
 _LOCK = ".lock"
 
 
 @contextmanager
 def owned(root: Path) -> Iterator[None]:
-    """Own a state directory while the context is entered.
-
-    Raises:
-        NodeError: Another process owns it.
-    """
+    """Own a state directory while the context is entered."""
     with (root / _LOCK).open("w", encoding="ascii") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -17,8 +17,7 @@ from tools.controlplane.ports import pick_ports
 from tools.controlplane.state import ADMIN, CONTROLLER_MANAGER, SCHEDULER, StateFiles, prepare, write_kubeconfig
 from tools.controlplane.supervisor import Supervisor
 from tools.node import components
-from tools.node.errors import CommandError
-from tools.node.files import ADDRESS, CLUSTER_DOMAIN, CONTAINERD_NAMESPACE, SOCKET, NodeFiles
+from tools.node.files import ADDRESS, CLUSTER_DOMAIN, CONTAINERD_NAMESPACE, SOCKET, CommandError, NodeFiles
 
 _CONTROLLER_MANAGER = "kube-controller-manager"
 _SCHEDULER = "kube-scheduler"
@@ -84,21 +83,12 @@ class RealNode(Plane):
             self._supervisor.close()
 
     def import_images(self, archives: Iterable[Path]) -> None:
-        """Import images, of which Pods may then be made.
-
-        Raises:
-            CommandError: containerd refuses one.
-        """
+        """Import images, of which Pods may then be made."""
         for archive in archives:
             ctr("images", "import", "--no-unpack", str(archive))
 
     def start_kubelet(self) -> None:
-        """Start the kubelet and what Pods need from the node; return when the node is ready.
-
-        Raises:
-            StartError: A component died.
-            WaitTimeoutError: The node did not become ready in time.
-        """
+        """Start the kubelet and what Pods need from the node; return when the node is ready."""
         assert self._connection is not None
         for component in ("kubelet", "kube-proxy", "coredns"):
             self._orders.start(component)
@@ -139,11 +129,7 @@ class RealNode(Plane):
 
 
 def ctr(*arguments: str) -> str:
-    """Run containerd's client on the node and return its output.
-
-    Raises:
-        CommandError: It failed.
-    """
+    """Run containerd's client on the node and return its output."""
     command = ["ctr", f"--address={SOCKET}", f"--namespace={CONTAINERD_NAMESPACE}", *arguments]
     result = subprocess.run(command, capture_output=True, text=True, check=False)
     if result.returncode != 0:

@@ -12,11 +12,9 @@ from pydantic.alias_generators import to_camel
 from flamectl_operator.api.constants import EXECUTOR_MANAGER, OBJECT_CACHE, SESSION_MANAGER
 from flamectl_operator.api.fields.autoscaling import Autoscaling, Idle
 from flamectl_operator.api.fields.checked_template import CheckedAgainst
-from flamectl_operator.api.fields.client_config import ClientConfigSpec
 from flamectl_operator.api.fields.common_metadata import CommonAnnotations, CommonLabels
 from flamectl_operator.api.fields.container import Environment, Image, ImagePullPolicy, ResourceRequirements
-from flamectl_operator.api.fields.drain import Drain
-from flamectl_operator.api.fields.flame_options import Limits, Recovery, RuntimeStorage
+from flamectl_operator.api.fields.flame_options import ClientConfigSpec, Limits, Recovery, RuntimeStorage
 from flamectl_operator.api.fields.network_policy import NetworkPolicySpec
 from flamectl_operator.api.fields.object_cache import ObjectCacheSpec
 from flamectl_operator.api.fields.persistence import PERSISTENT_STORAGE, Persistence
@@ -24,7 +22,7 @@ from flamectl_operator.api.fields.pod_template import ExecutorManagerPodTemplate
 from flamectl_operator.api.fields.slot import DEFAULT as DEFAULT_SLOT
 from flamectl_operator.api.fields.slot import PATTERN_0_5, SlotText, readable_by_0_5
 from flamectl_operator.api.fields.tls import ClusterTlsSpec
-from flamectl_operator.api.fields.update_strategy import SessionManagerUpdateStrategy, UpdateStrategy
+from flamectl_operator.api.fields.update_strategy import Drain, SessionManagerUpdateStrategy, UpdateStrategy
 from flamectl_operator.api.model import Atomic, Flag, Int32, Model, Text
 from flamectl_operator.api.rules import Rule
 

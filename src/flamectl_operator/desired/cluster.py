@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from flamectl_operator.api.checks import consistency
-from flamectl_operator.api.checks.near_names import near_names
+from flamectl_operator.api.checks.consistency import near_names
 from flamectl_operator.api.flamecluster import ExecutorManagerSpec, FlameClusterSpec
 from flamectl_operator.desired import flame_config, names
 from flamectl_operator.desired.claims import DesiredClaim, object_cache_claim, session_manager_claim

@@ -86,12 +86,7 @@ def names_added_container(message: str, pod_spec: Mapping[str, Any]) -> bool:
 
 
 def authored_metadata(message: str, place: str = "", metadata: Mapping[str, Any] = MappingProxyType({})) -> str:
-    """Return a message with the path of each label and annotation replaced by that of the FlameCluster.
-
-    Args:
-        place: The path of the metadata that the object has besides the common labels and annotations.
-        metadata: This metadata; empty for an object that has none from its author.
-    """
+    """Return a message with each path of a label or an annotation as in the FlameCluster: in `metadata` at `place`, or common."""
 
     def replace(match: re.Match[str]) -> str:
         kind, key = match.groups()

@@ -23,7 +23,7 @@ from flamectl_operator.api.constants import (
     FRONTEND_PORT,
     OBJECT_CACHE_PORT,
 )
-from flamectl_operator.api.fields.client_config import ClientConfigSpec
+from flamectl_operator.api.fields.flame_options import ClientConfigSpec
 from flamectl_operator.api.fields.object_cache import Eviction
 from flamectl_operator.api.flamecluster import FlameClusterSpec
 from flamectl_operator.api.problems import InvalidSpecError, Problem

@@ -43,12 +43,7 @@ class Identity:
         }
 
     def labels(self, component: str) -> dict[str, str]:
-        """Return the labels of a child.
-
-        Args:
-            component: `session-manager`, `executor-manager` or `object-cache`. An object that belongs to none of these has a word
-                of its own, such as `config` or `lock`.
-        """
+        """Return the labels of a child of a component. A child of no component has a word of its own, such as `config`."""
         return {
             CLUSTER_LABEL: self.name,
             NAME_LABEL: "flame",

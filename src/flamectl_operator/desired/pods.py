@@ -25,6 +25,7 @@ from flamectl_operator.api.constants import (
 from flamectl_operator.api.fields.flame_options import RuntimeStorage
 from flamectl_operator.api.flamecluster import ExecutorManagerSpec, FlameClusterSpec
 from flamectl_operator.desired import names, revision
+from flamectl_operator.desired.executor_scripts import termination_hook, wait_command, wait_defaults
 from flamectl_operator.desired.metadata import Identity
 from flamectl_operator.desired.pod_template import (
     ComponentTemplate,
@@ -39,9 +40,7 @@ from flamectl_operator.desired.pod_template import (
     port_probes,
     template_of,
 )
-from flamectl_operator.desired.termination_hook import termination_hook
 from flamectl_operator.desired.tls import add_authorities, add_cache_files, add_server_files
-from flamectl_operator.desired.wait_container import wait_command, wait_defaults
 from flamectl_operator.settings.model import FlameSettings
 
 #: The session manager's scheduler plugins log ten lines per second at `info`.

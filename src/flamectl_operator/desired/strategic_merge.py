@@ -30,7 +30,8 @@ def strategic_merge(base: dict[str, Any], patch: dict[str, Any]) -> dict[str, An
         if value is None:
             merged.pop(field, None)
         elif isinstance(value, dict) and isinstance(current, dict):
-            kept = _without_handler(current) if field in _PROBES and _PROBE_HANDLERS & value.keys() else current
+            replaced = _PROBE_HANDLERS if field in _PROBES and _PROBE_HANDLERS & value.keys() else ()
+            kept = {part: each for part, each in current.items() if part not in replaced}
             merged[field] = strategic_merge(kept, value)
         elif isinstance(value, list) and isinstance(current, list) and field in MERGE_KEYS:
             merged[field] = _merge_lists(field, current, value)
@@ -48,7 +49,3 @@ def _merge_lists(field: str, base: list[dict[str, Any]], patch: list[dict[str, A
         current = {} if field in REPLACED_ENTRIES else merged.get(key, {})
         merged[key] = strategic_merge(current, entry)
     return list(merged.values())
-
-
-def _without_handler(probe: dict[str, Any]) -> dict[str, Any]:
-    return {field: value for field, value in probe.items() if field not in _PROBE_HANDLERS}

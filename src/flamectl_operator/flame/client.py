@@ -20,9 +20,8 @@ from grpclib.exceptions import GRPCError, ProtocolError, StreamTerminatedError
 from flamectl_operator.flame import answers
 from flamectl_operator.flame.answer_memory import Share
 from flamectl_operator.flame.answers import Encoded
-from flamectl_operator.flame.frames import LimitedChannel
+from flamectl_operator.flame.frames import LimitedChannel, LimitedContext, TooMuchError
 from flamectl_operator.flame.messages import BACKEND, FRONTEND, TooLargeError, message_class
-from flamectl_operator.flame.records import LimitedContext, TooMuchError
 from flamectl_operator.flame.session_manager import TOO_LARGE, FlameError
 from flamectl_operator.flame.snapshot import NodeState, SessionManagerSnapshot
 

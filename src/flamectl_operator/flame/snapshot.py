@@ -80,12 +80,7 @@ class Resources(NamedTuple):
 
 
 class SessionCounts(NamedTuple):
-    """How much work the session manager has.
-
-    Args:
-        pending: Their tasks that wait.
-        paused: Open sessions that get no more executors.
-    """
+    """How much work the session manager has: open sessions, those that get no more executors, and their tasks."""
 
     sessions: int
     pending: int
@@ -132,14 +127,10 @@ class Session:
 
 @dataclass(frozen=True)
 class SessionManagerSnapshot:
-    """The answer of a session manager at one moment.
+    """The answer of a session manager at one moment: the state of nodes by name, and its bytes in memory as an estimate.
 
     The nodes were listed before the executors. So a node that is not listed here, and has no executor here, gets none either,
     unless it registers again.
-
-    Args:
-        nodes: State of each node in the table, by name.
-        size: Bytes that it takes in memory, as an estimate.
     """
 
     nodes: Mapping[str, NodeState]

@@ -100,12 +100,7 @@ class ContendedLease:
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A process that contends for the Lease.
-
-    Args:
-        identity: The name of the process, which no other process ever had.
-        predecessors: Prefix of the identities of its dead predecessors, and of no other process; empty when unknown.
-    """
+    """A process with an identity that no other ever had, and the prefix of those of its dead predecessors, if known."""
 
     identity: str
     predecessors: str = ""

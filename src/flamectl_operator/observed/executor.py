@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import datetime
 
 from flamectl_operator.api.constants import (
@@ -15,8 +16,9 @@ from flamectl_operator.api.constants import (
     SESSION_MANAGER,
     SESSION_MANAGER_ANNOTATION,
 )
+from flamectl_operator.kube.pod_views import PodView
 from flamectl_operator.kube.views import parse_time
-from flamectl_operator.observed import pods
+from flamectl_operator.observed import pods, scheduling
 from flamectl_operator.observed.component import Component
 from flamectl_operator.observed.incarnation import other_names
 from flamectl_operator.observed.pod_problem import PodProblem
@@ -172,3 +174,61 @@ def _started_since(executor: Executor, manager: Component | None) -> bool:
 
 def _is_uid(text: str) -> bool:
     return _UID.fullmatch(text) is not None
+
+
+@dataclass(frozen=True)
+class FirstSeen:
+    """The times, as `boottime` by the uid of the Pod, at which this process first saw what it observes.
+
+    Clocks of two machines are never compared.
+
+    Args:
+        terminating: When each Pod was first seen to terminate.
+        running: When each executor was first seen to run.
+        drain_changed: When a drain was seen to begin, or the time in an executor's mark to change.
+        unschedulable: When the session manager was first seen unschedulable; empty when it is not.
+    """
+
+    terminating: Mapping[str, float] = field(default_factory=dict)
+    running: Mapping[str, float] = field(default_factory=dict)
+    drain_changed: Mapping[str, float] = field(default_factory=dict)
+    unschedulable: Mapping[str, float] = field(default_factory=dict)
+
+    def after(
+        self,
+        labelled: Sequence[PodView],
+        executors: Sequence[Executor],
+        manager: PodView | None,
+        before: Sequence[Executor],
+        boottime: float,
+    ) -> FirstSeen:
+        """Return the times after another look."""
+        stuck = {manager.uid} if manager is not None and scheduling.unschedulable_since(manager) is not None else set()
+        return FirstSeen(
+            {pod.uid: self.terminating.get(pod.uid, boottime) for pod in labelled if pod.terminating},
+            _kept([each.pod.uid for each in executors if each.running_since is not None], self.running, boottime),
+            self._drains(executors, before, boottime),
+            {uid: self.unschedulable.get(uid, boottime) for uid in stuck},
+        )
+
+    def _drains(
+        self, executors: Sequence[Executor], before: Sequence[Executor], boottime: float
+    ) -> Mapping[str, float]:
+        draining = [each for each in executors if each.draining]
+        if not draining:
+            return {}
+        marks = {each.pod.uid: each.draining_since if each.draining else None for each in before}
+        found = {}
+        for each in draining:
+            uid = each.pod.uid
+            if uid in marks and marks[uid] != each.draining_since:
+                found[uid] = boottime
+            elif uid in self.drain_changed:
+                found[uid] = self.drain_changed[uid]
+        return found
+
+
+def _kept(uids: Sequence[str], known: Mapping[str, float], boottime: float) -> Mapping[str, float]:
+    """Return the known times of these uids, and this time for the others; it costs no call for each of them."""
+    found = dict.fromkeys(uids, boottime)
+    return found | {uid: since for uid, since in known.items() if uid in found}

@@ -12,7 +12,7 @@ from datetime import datetime
 
 from flamectl_operator.flame.knowledge import SNAPSHOT_RECHECK_SECONDS
 from flamectl_operator.planning.comparison import Comparison, PlannedGroup
-from flamectl_operator.planning.effective.failure_resets import (
+from flamectl_operator.planning.effective.failure_counts import (
     executors_reset_at,
     object_caches_reset_at,
     session_manager_reset_at,

@@ -1,4 +1,4 @@
-"""The order in which executors are deleted, and the time of a forced deletion."""
+"""The order in which executors are deleted, the time of a forced deletion, and the finalizers that keep an object."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from datetime import datetime, timedelta
 
 from flamectl_operator.api.constants import DELETION_COST_ANNOTATION
 from flamectl_operator.flame.snapshot import Load, SessionManagerSnapshot
+from flamectl_operator.kube.pod_views import PodView
 from flamectl_operator.kube.views import KubernetesObject
 from flamectl_operator.observed.cluster import ObservedCluster
 from flamectl_operator.observed.component import Component
@@ -14,6 +15,29 @@ from flamectl_operator.observed.executor import Executor
 from flamectl_operator.planning.effective.effective_group import EffectiveGroup
 from flamectl_operator.runtime.clock_reading import ClockReading
 from flamectl_operator.settings.model import FlameSettings
+
+#: The finalizer of a claim that a Pod mounts. Kubernetes removes it when that Pod is gone, whoever made the Pod.
+_IN_USE = "kubernetes.io/pvc-protection"
+
+
+def awaited_end(kind: str, child: KubernetesObject) -> str:
+    """Return that an object must terminate, with the finalizers that keep it, because only their owner can remove them."""
+    return f'waiting for {kind} "{child.name}" to terminate{finalizers_in_brackets(child)}'
+
+
+def held_by_finalizers(pod: PodView) -> str:
+    """Return that finalizers keep a Pod that is being deleted, as a sentence; empty without any."""
+    finalizers = ", ".join(pod.metadata.finalizers)
+    return f'Pod "{pod.name}" is held by finalizer {finalizers}' if finalizers else ""
+
+
+def finalizers_in_brackets(child: KubernetesObject) -> str:
+    """Return the finalizers that keep an object, in brackets after a space; empty without any."""
+    finalizers = ", ".join(child.metadata.finalizers)
+    if _IN_USE in child.metadata.finalizers:
+        finalizers += f", because a Pod mounts it: see kubectl describe pvc {child.name}"
+    return f" (held by finalizer {finalizers})" if finalizers else ""
+
 
 #: The longest grace period that counts, in seconds, because the API server accepts thousands of years. About thirty years.
 LONGEST_GRACE = 10**9

@@ -39,12 +39,7 @@ class HeldLease:
 
     @classmethod
     def taken(cls, lease: LeaseView, sent: float, duration: float, *, view_is_new: bool) -> HeldLease:
-        """Return the state after the lock was acquired or extended.
-
-        Args:
-            sent: The time before which the request was not sent.
-            duration: Seconds for which the lock holds.
-        """
+        """Return the state after a request, not sent before `sent`, acquired or extended the lock for `duration` seconds."""
         return cls(lease, sent + duration * EXTEND_AFTER, sent + duration * DELETE_UNTIL, view_is_new)
 
     @classmethod

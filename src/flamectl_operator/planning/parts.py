@@ -107,11 +107,9 @@ class CacheRemoval:
 
 @dataclass(frozen=True)
 class ObjectCachePlan(Part):
-    """The changes that bring the object caches to the wanted number, apart from stale ones.
+    """The changes that bring the object caches to the wanted number, apart from stale ones; foreign Pods have `taken` names.
 
-    Args:
-        create: Ordinals of missing object caches; and `read`, of those not wanted that may exist without their label.
-        taken: Foreign Pods with names of object caches.
+    `read` has the ordinals of object caches that are not wanted and may exist without their label.
     """
 
     create: tuple[int, ...] = ()
@@ -246,12 +244,7 @@ class LostNodesPlan(Part):
 
 @dataclass(frozen=True)
 class ProtectionPlan(Part):
-    """The executors whose annotations change.
-
-    Args:
-        patch: Executors, each with the annotations to set or to take off.
-        again: Seconds until an executor may be patched again that should be now; None when there is none.
-    """
+    """The executors whose annotations change, and in how many seconds the first may be patched again that should be now."""
 
     patch: tuple[tuple[Executor, AnnotationChanges], ...] = ()
     again: float | None = None

@@ -117,10 +117,7 @@ def config_locations(
     config_map: str | None,
     **settings: object,
 ) -> ConfigLocations:
-    """Interpret the command line and the environment.
-
-    Args:
-        settings: The other options by parameter name; None or empty for options that were not given.
+    """Interpret the command line and the environment; options that were not given are None or empty.
 
     Raises:
         SettingsError: The options cannot be used.

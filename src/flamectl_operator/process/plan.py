@@ -29,7 +29,7 @@ from flamectl_operator.reconcile.controller_context import ControllerContext
 from flamectl_operator.reconcile.stores.stores import FLAME_CLUSTERS, WHOLE_FLAME_CLUSTERS
 from flamectl_operator.runtime.clock import Clock, SystemClock
 from flamectl_operator.runtime.logs import configure_logging
-from flamectl_operator.runtime.yaml_errors import YAML_ERRORS
+from flamectl_operator.runtime.text import YAML_ERRORS
 from flamectl_operator.settings.model import OperatorConfig
 
 _APPLY = "application/apply-patch+yaml"
@@ -47,10 +47,7 @@ async def plan_of(
     clock: Clock,
     cluster: FlameClusterView | None = None,
 ) -> PlanResult:
-    """Work out what the operator would do.
-
-    Args:
-        cluster: The FlameCluster as it would be applied; None for the stored one.
+    """Work out what the operator would do, for the FlameCluster as it would be applied, or else for the stored one.
 
     Raises:
         PlanError: There is no such FlameCluster, or its spec is refused.
@@ -77,10 +74,7 @@ async def plan_of(
 
 
 async def plan(where: ConfigLocations, name: str | None, file: Path | None, namespace: str | None) -> PlanResult:
-    """Connect to the API server, and work out what the operator would do.
-
-    Args:
-        namespace: The namespace; None for that of the file, or `default`.
+    """Connect to the API server, and work out what the operator would do; the default namespace is the file's, or `default`.
 
     Raises:
         ConfigurationError: There are no credentials, or they cannot be used.

@@ -31,12 +31,7 @@ Output = Literal["text", "json", "yaml"]
 
 @dataclass(frozen=True)
 class Entry:
-    """Something that the operator would do or say.
-
-    Args:
-        part: The part of the stage; empty for the stage's own.
-        write: The request, for one that changes an object.
-    """
+    """Something that the operator would do by a request, or say, in a stage; `part` is empty for the stage's own."""
 
     stage: str
     part: str = ""
@@ -144,10 +139,7 @@ class Rehearsal:
         self.stores = Stores.empty(flame)
 
     async def load(self, cluster: FlameClusterView | None = None) -> None:
-        """Fill the stores with the objects as they are.
-
-        Args:
-            cluster: The FlameCluster as it would be applied; None for the stored one.
+        """Fill the stores with the objects as they are, and with the FlameCluster as it would be applied, if one is given.
 
         Raises:
             NotFoundError: There is no such FlameCluster, or no CRD.

@@ -23,9 +23,8 @@ from flamectl_operator.reconcile.executor_ids import ExecutorIds
 from flamectl_operator.reconcile.lock.deletion_lock import DeletionLock
 from flamectl_operator.reconcile.lock.lease import LockHold, LockLease
 from flamectl_operator.reconcile.objects.cluster_io import ClusterIO
-from flamectl_operator.reconcile.reconcile_pass import Pass
+from flamectl_operator.reconcile.reconcile_pass import Pass, Report
 from flamectl_operator.reconcile.refusals.error import RefusedError
-from flamectl_operator.reconcile.report import Report
 from flamectl_operator.reconcile.session_manager_io import SessionManagerIO
 from flamectl_operator.reconcile.spec_renderer import MAX_SIZE_IN_LOOP, RenderedSpec
 from flamectl_operator.reconcile.status_writes.status_writer import StatusWriter
@@ -79,7 +78,7 @@ class ClusterState:
         self._io.wanted_session_manager = WantedSessionManager.of(spec.desired, self.status.stored)
         await self._io.resolve_unknown_writes()
         await self._io.read_detached(self._io.deleted)
-        await self._io.read_claims()
+        await self._io.claims.read_due(self._io.observe(), self._io.writes_in_flight)
         observed, now = self._io.observe(), self._clock.reading()
         await self._record_losses(observed)
         effective = self._resolve(spec.desired, observed, config, generation, now)

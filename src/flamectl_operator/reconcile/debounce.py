@@ -40,12 +40,7 @@ _NO_WORK = frozenset({"reconciled", "has_pending_removal"})
 
 
 class Awaited(NamedTuple):
-    """The executors that a FlameCluster waits for, which change nothing but counts until the last of them.
-
-    Args:
-        starts: How many more must become ready until the state turns.
-        ends: How many terminate.
-    """
+    """The executors that must become ready until the state turns, and that terminate: until the last, they change only counts."""
 
     starts: int = 0
     ends: int = 0

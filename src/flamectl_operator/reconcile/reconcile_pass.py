@@ -7,24 +7,71 @@ from datetime import datetime
 
 import structlog
 
+from flamectl_operator.kube.errors import KubernetesError
 from flamectl_operator.observed.cluster import ObservedCluster
 from flamectl_operator.planning.cluster_plan import ClusterPlan, PassFacts
 from flamectl_operator.planning.effective.effective_spec import EffectiveSpec
 from flamectl_operator.planning.needs import NO_NEEDS
-from flamectl_operator.planning.outdated_crd import unwanted_changes
-from flamectl_operator.planning.spec_changes import SpecChanges
+from flamectl_operator.planning.spec_changes import SpecChanges, unwanted_changes
 from flamectl_operator.reconcile.checks.dry_run import DryRuns
 from flamectl_operator.reconcile.executor_ids import ExecutorIds
 from flamectl_operator.reconcile.lock.deletion_lock import DeletionLock
 from flamectl_operator.reconcile.objects.cluster_io import ClusterIO
-from flamectl_operator.reconcile.report import Report
+from flamectl_operator.reconcile.refusals.error import RefusedError
 from flamectl_operator.reconcile.session_manager_io import SessionManagerIO
 from flamectl_operator.reconcile.status_writes.status_writer import StatusWriter
 from flamectl_operator.runtime.clock import Clock
 from flamectl_operator.runtime.logs import logs_debug
-from flamectl_operator.runtime.outcome import DONE, Outcome
+from flamectl_operator.runtime.outcome import DONE, Outcome, Result, blocked
 from flamectl_operator.runtime.slow_start import SlowStart
 from flamectl_operator.status.compute import StatusInput
+
+#: The reason for an unexpected exception, which is a bug of the operator.
+INTERNAL_ERROR = "InternalError"
+
+
+@dataclass
+class Report:
+    """The messages for users and the errors of the steps so far, and whether all is stored that must survive a crash."""
+
+    errors: list[Exception] = field(default_factory=list)
+    outcomes: list[Outcome] = field(default_factory=list)
+    acting_steps_ran: bool = False
+    recorded: bool = False
+
+    @property
+    def why_not_go_on(self) -> str:
+        """Why nothing else runs in this pass; empty when the pass goes on."""
+        return "" if self.recorded else "the opening UpdateStatus failed or stopped the pass"
+
+    def add(self, step: str, result: Result, *, acts: bool) -> None:
+        """Add the result of a step, which `acts` if it may change child objects."""
+        self.acting_steps_ran |= acts
+        if not (result.errors or result.outcomes):
+            return
+        self.errors += result.errors
+        self.outcomes += [outcome for outcome in result.outcomes if outcome.message]
+        self.outcomes += [outcome for error in result.errors if (outcome := _outcome_of(step, error)) is not None]
+
+    @property
+    def requests_failed(self) -> bool:
+        """Whether a request failed, so that the report may be incomplete."""
+        return any(isinstance(error, KubernetesError) for error in self.errors)
+
+
+def is_unforeseen(error: Exception) -> bool:
+    """Return whether an error is a bug of the operator and not an error of the API server or the network."""
+    return not isinstance(error, (RefusedError, KubernetesError))
+
+
+def _outcome_of(step: str, error: Exception) -> Outcome | None:
+    """Return the outcome that reports an error to users; None for a failed request, which the next pass repeats."""
+    if isinstance(error, RefusedError):
+        return error.outcome
+    if is_unforeseen(error):
+        return blocked(INTERNAL_ERROR, f"{step} failed: {error!r}; the operator's log has the details")
+    return None
+
 
 _LOG = structlog.get_logger(component="controller")
 
@@ -100,7 +147,7 @@ class Pass:
         return "spec.paused is set" if self.spec.desired.spec.paused else ""
 
     def unwanted_changes(self, observed: ObservedCluster) -> tuple[str, ...]:
-        """Return the fields of the spec that read differently although nobody changed them; see `planning.outdated_crd`."""
+        """Return the fields of the spec that read differently although nobody changed them; see `planning.spec_changes`."""
         status, desired = self.status, self.effective.desired
         known = status.spec_hash
         return unwanted_changes(

@@ -6,6 +6,12 @@ import re
 from collections.abc import Iterable, Sequence
 from datetime import datetime
 
+import yaml
+
+#: Beside its own errors PyYAML raises those of Python: for an invalid date, a tag (`!!int`) that does not fit, or deep nesting.
+YAML_ERRORS = (yaml.YAMLError, ValueError, LookupError, AttributeError, TypeError, RecursionError)
+
+
 #: ASCII control characters, which terminals interpret, and the Unicode characters that break lines or turn their direction.
 _CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]")
 #: The most characters of a message in a status or an event: what a terminal shows in a few lines.

@@ -75,12 +75,7 @@ class Workflow(ABC, Generic[S]):
 
     @abstractmethod
     async def run(self, subject: S, hooks: Hooks[S]) -> Result:
-        """Run the workflow.
-
-        Returns:
-            The joined results of all actions that ran. An exception of an action becomes an error of the result; only
-            cancellation passes through.
-        """
+        """Run the workflow; return the joined results, with exceptions of actions as errors. Only cancellation passes through."""
 
     def actions(self) -> Iterator[Action[S]]:
         """Iterate over all actions, in the order of the tree."""
@@ -98,12 +93,7 @@ Node = Workflow[S] | Action[S]
 
 @dataclass(frozen=True)
 class Place:
-    """The place of an action, as logs and metrics name it.
-
-    Args:
-        part: The name of the action; empty for the stage's own.
-        phase: The phase of the stage; empty where a stage has none.
-    """
+    """The place of an action, as logs and metrics name it; part and phase are empty where there are none."""
 
     subreconciler: str
     part: str = ""
@@ -223,12 +213,9 @@ class If(Workflow[S]):
 
 
 class SideBySide(Workflow[S]):
-    """Run all children at the same time when a condition holds, and one after the other when it does not.
+    """Run all children at the same time when a condition holds (see `If`), and one after the other when it does not.
 
     An error of one does not stop the others. Results and reports have the order of the children: see `turns.in_turn`.
-
-    Args:
-        why_not: Returns why the condition does not hold; empty when it holds. Called right before the children would run.
     """
 
     def __init__(self, label: str, why_not: Callable[[S], str], *nodes: Node[S]) -> None:

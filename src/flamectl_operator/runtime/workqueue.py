@@ -198,11 +198,7 @@ class WorkQueue(Generic[K]):
         self._wake_one()
 
     def _pick(self) -> K:
-        """Take the oldest key of normal priority, or on every eighth pick of low priority.
-
-        Raises:
-            KeyError: No key waits whose group may have a worker.
-        """
+        """Take the oldest key of normal priority, or on every eighth pick of low priority; raise KeyError without one."""
         low, normal = self._ready[Priority.LOW], self._ready[Priority.NORMAL]
         low_turn = (self._picks + 1) % LOW_PRIORITY_TURN == 0
         first, second = (low, normal) if low_turn else (normal, low)

@@ -10,7 +10,7 @@ from typing import Any
 
 import yaml
 
-from flamectl_operator.runtime.yaml_errors import YAML_ERRORS
+from flamectl_operator.runtime.text import YAML_ERRORS
 from flamectl_operator.settings.catalogue import catalogue, outline, values
 from flamectl_operator.settings.layers import Effective, Layer, SettingsError
 from flamectl_operator.settings.model import OperatorConfig, Section

@@ -83,7 +83,8 @@ def environment_layer(environ: Mapping[str, str]) -> Layer:
     values: dict[str, tuple[str, object]] = {}
     for name in ours:
         setting, text = known[name], environ[name]
-        values[setting.path] = (f"environment variable {name}", _split(text) if setting.many else text)
+        parts = [part.strip() for part in text.split(",")] if text.strip() else []
+        values[setting.path] = (f"environment variable {name}", parts if setting.many else text)
     return layer_of("environment", values)
 
 
@@ -188,7 +189,3 @@ def _values(document: object, prefix: str = "") -> Iterator[tuple[str, object]]:
                 yield from _values(value, f"{prefix}{name}.")
             elif value is not None and name not in HEAD:
                 yield f"{prefix}{name}", value
-
-
-def _split(text: str) -> list[str]:
-    return [part.strip() for part in text.split(",")] if text.strip() else []

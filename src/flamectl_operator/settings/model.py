@@ -77,11 +77,7 @@ POD_IP = "{podIP}"
 
 @lru_cache
 def endpoint(template: str, *, name: str, namespace: str, cluster_domain: str, pod_ip: str) -> tuple[str, int]:
-    """Return host and port of a session manager.
-
-    Args:
-        template: HOST:PORT with the placeholders {podIP}, {name}, {namespace} and {clusterDomain}.
-        pod_ip: IP address of the session manager's Pod.
+    """Return host and port of a session manager, by HOST:PORT with {podIP}, {name}, {namespace} and {clusterDomain}.
 
     Raises:
         ValueError: The template has another form.

@@ -30,8 +30,8 @@ from flamectl_operator.planning.comparison import GroupComparison
 from flamectl_operator.planning.effective.effective_spec import EffectiveSpec
 from flamectl_operator.planning.kept_claims import claims_in_danger, claims_yet_to_retain
 from flamectl_operator.planning.needs import NO_NEEDS, Needs
-from flamectl_operator.planning.outdated_crd import read_as, read_as_invalid
 from flamectl_operator.planning.registration import NONE_REGISTERS, NOT_REGISTERED
+from flamectl_operator.planning.spec_changes import read_as, read_as_invalid
 from flamectl_operator.runtime.outcome import DONE, Outcome
 from flamectl_operator.runtime.text import joined, shortened
 from flamectl_operator.settings.model import FlameSettings
@@ -50,9 +50,8 @@ from flamectl_operator.status.flame import (
     registered,
     sessions,
 )
-from flamectl_operator.status.health import Health, ValidSpecHealth, late_ends
+from flamectl_operator.status.health import Health, ValidSpecHealth, late_ends, object_cache_status
 from flamectl_operator.status.notices import Notice, due_silence, foreign_pod, paused_sessions
-from flamectl_operator.status.object_cache import object_cache_status
 from flamectl_operator.status.pod_problems import WAITING, ProblemGroup, group_problems
 from flamectl_operator.status.reason import summary
 from flamectl_operator.status.recent_failures import FailureSummary, recent_failures, summaries

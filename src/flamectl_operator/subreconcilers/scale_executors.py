@@ -14,10 +14,9 @@ from flamectl_operator.planning.part import by_reason, listed
 from flamectl_operator.planning.parts import DrainReason, ScalePlan
 from flamectl_operator.reconcile.objects import outcomes
 from flamectl_operator.reconcile.reconcile_pass import Pass
-from flamectl_operator.reconcile.refusals.collect import primary_error
+from flamectl_operator.reconcile.refusals.error import primary_error
 from flamectl_operator.reconcile.steps.base import PlannedStep
-from flamectl_operator.reconcile.steps.batch import time_limit
-from flamectl_operator.reconcile.steps.executor_removal import ExecutorRemoval
+from flamectl_operator.reconcile.steps.batch import ExecutorRemoval, time_limit
 from flamectl_operator.runtime.outcome import DONE, Outcome, combine, wait
 
 #: The most ranges of ids in an event.
@@ -86,11 +85,7 @@ class ScaleExecutors(PlannedStep[ScalePlan]):
 
 @dataclass
 class _Creation:
-    """Creates executors and records their ids.
-
-    Args:
-        lost: Ids of requests with a lost answer; their Pods may still appear.
-    """
+    """Creates executors and records their ids. The `lost` ones had no answer; their Pods may still appear."""
 
     pass_: Pass
     template: ComponentTemplate

@@ -18,8 +18,7 @@ from flamectl_operator.planning.patches import claim_patch
 from flamectl_operator.reconcile.checks.existing_claim import in_use
 from flamectl_operator.reconcile.objects import outcomes
 from flamectl_operator.reconcile.reconcile_pass import Pass
-from flamectl_operator.reconcile.refusals.collect import collect
-from flamectl_operator.reconcile.refusals.error import RefusedError
+from flamectl_operator.reconcile.refusals.error import RefusedError, collect
 from flamectl_operator.reconcile.steps.base import PlannedStep
 from flamectl_operator.runtime.outcome import DONE, Outcome, combine
 

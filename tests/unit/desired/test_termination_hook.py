@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from flamectl_operator.api.fields.drain import OnTermination
-from flamectl_operator.desired.termination_hook import termination_hook
+from flamectl_operator.api.fields.update_strategy import OnTermination
+from flamectl_operator.desired.executor_scripts import termination_hook
 from flamectl_operator.settings.model import FlameSettings
 from tests.unit.builders import desired, merged
 

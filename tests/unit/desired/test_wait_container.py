@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from flamectl_operator.desired.wait_container import wait_command
+from flamectl_operator.desired.executor_scripts import wait_command
 from flamectl_operator.settings.model import FlameSettings
 from tests.unit.builders import desired
 

@@ -13,7 +13,7 @@ import pytest
 from grpclib.const import Status
 from pytest_mock import MockerFixture
 
-from flamectl_operator.flame import answers, records
+from flamectl_operator.flame import answers, frames
 from flamectl_operator.flame.answer_memory import AnswerMemory
 from flamectl_operator.flame.client import GrpcSessionManager, verified_by
 from flamectl_operator.flame.messages import TooLargeError
@@ -289,7 +289,7 @@ async def test_session_manager_with_tls_is_verified_by_the_authority(certificate
 async def test_large_answer_arrives_through_tls(certificate: ssl.SSLContext) -> None:
     server = FlameServer(FlameModel(asyncio.get_running_loop()))
     for number in range(3):
-        server.model.open_session(f"{number}" * 2 * records.MAX_BESIDE_DATA, tasks=1)
+        server.model.open_session(f"{number}" * 2 * frames.MAX_BESIDE_DATA, tasks=1)
     async with server.serve(tls=certificate) as port:
         client = GrpcSessionManager("localhost", port, verified_by(AUTHORITY), deadline=60)
         assert len((await client.snapshot()).sessions) == 3

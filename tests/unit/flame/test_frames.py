@@ -13,7 +13,7 @@ from urllib.parse import quote
 import pytest
 from hpack import Encoder
 
-from flamectl_operator.flame import records as records_of_tls
+from flamectl_operator.flame import frames
 from flamectl_operator.flame.client import GrpcSessionManager, verified_by
 from flamectl_operator.flame.frames import BYTES_FOR_EACH_FRAME, FREE_FRAMES, MAX_OTHER_BYTES, FrameLimit
 from flamectl_operator.flame.messages import message_class
@@ -203,7 +203,7 @@ async def test_server_that_sends_a_record_of_tls_for_each_byte_is_told_as_one_th
 def test_records_of_tls_are_not_decrypted_beyond_the_limit(
     monkeypatch: pytest.MonkeyPatch, act: str, records: bytes
 ) -> None:
-    monkeypatch.setattr(records_of_tls, "MAX_BESIDE_DATA", 2**14)
+    monkeypatch.setattr(frames, "MAX_BESIDE_DATA", 2**14)
     context, arrived = verified_by(AUTHORITY), ssl.MemoryBIO()
     assert context is not None
     connection = context.wrap_bio(arrived, ssl.MemoryBIO(), server_hostname="localhost")
@@ -236,7 +236,7 @@ async def test_certificates_of_more_than_some_kib_are_not_verified(tmp_path: Pat
 async def test_server_whose_certificates_take_long_to_verify_is_told_as_one_that_answers_too_much(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(records_of_tls, "MAX_HANDSHAKE_SECONDS", 0.0)
+    monkeypatch.setattr(frames, "MAX_HANDSHAKE_SECONDS", 0.0)
     error = await _error_of_tls(served_as_localhost(tmp_path))
     assert (error.reason, str(error)) == (TOO_LARGE, "its certificates take long to verify")
 

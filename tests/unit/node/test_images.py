@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tools.node import images
-from tools.node.errors import ImageError
+from tools.node.files import ImageError
 
 _BINARIES = ("flame-session-manager", "flame-executor-manager", "flmping-service")
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tools.node import cgroups, leftovers
-from tools.node.errors import NodeError
+from tools.node.files import NodeError
 
 _OWNER = """
 import pathlib, sys

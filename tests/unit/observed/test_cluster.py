@@ -9,8 +9,7 @@ import pytest
 
 from flamectl_operator.api.constants import CLUSTER_LABEL, REBOUND_ANNOTATION, SESSION_STORE_ANNOTATION
 from flamectl_operator.kube.pod_views import ContainerState, ContainerStateRunning, ContainerStatus, PodView
-from flamectl_operator.observed.cluster import ObservedCluster
-from flamectl_operator.observed.sources import Sources
+from flamectl_operator.observed.cluster import ObservedCluster, Sources
 from tests.unit.builders import (
     BOOTTIME,
     INCARNATION,

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import asyncio
 
-from flamectl_operator.runtime.share import ACTIVE_SECONDS, BESIDE_OTHERS, Shares
+from flamectl_operator.runtime.slots import ACTIVE_SECONDS, BESIDE_OTHERS, Shares
 
 
 async def test_key_that_works_alone_has_the_whole() -> None:

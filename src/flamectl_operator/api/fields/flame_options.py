@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from flamectl_operator.api.model import Int32, Model
+from flamectl_operator.api.model import Atomic, Int32, Model
 from flamectl_operator.api.quantity import Quantity, canonical
 
 #: `emptyDir.medium` other than the node's disk.
@@ -49,3 +49,21 @@ class RuntimeStorage(Model):
         if "sizeLimit" in result:
             result["sizeLimit"] = canonical(result["sizeLimit"])
         return result
+
+
+#: A pattern such as `*.log`.
+ExcludePattern = Annotated[str, Field(min_length=1, max_length=256)]
+
+
+class ClientPackage(Model):
+    """The packaging of applications by clients."""
+
+    excludes: Annotated[Atomic[ExcludePattern], Field(max_length=64)] = Field(
+        (), description="Patterns of files to leave out of a package, such as *.log."
+    )
+
+
+class ClientConfigSpec(Model):
+    """The ConfigMap that clients mount at ~/.flame."""
+
+    package: ClientPackage = Field(ClientPackage(), description="Packaging of applications by clients.")

@@ -88,11 +88,7 @@ def only_additional(own: str, attribute: str, why: str) -> Rule:
 
 
 def needs_image(own: str | None = None) -> Rule:
-    """Return the rule that a container has an image.
-
-    Args:
-        own: The operator's container of this list, whose image is not part of the template; None if the list has none.
-    """
+    """Return the rule that a container has an image, unless it is the operator's own in this list, if the list has one."""
     message = (
         "must have an image" if own is None else f"must have an image: the operator's container here is named {own}"
     )

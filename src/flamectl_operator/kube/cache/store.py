@@ -33,9 +33,14 @@ from collections.abc import Callable, Collection, Hashable, Iterable
 from typing import Generic, TypeVar
 
 from flamectl_operator.kube.cache.changes import Change, ChangeCount, Handler, as_changes, notify
-from flamectl_operator.kube.cache.contradictions import Known, cannot_follow, contradicts_list
+from flamectl_operator.kube.cache.contradictions import (
+    Known,
+    OutdatedStates,
+    cannot_follow,
+    contradicts_list,
+    version_of,
+)
 from flamectl_operator.kube.cache.index import Index, Key
-from flamectl_operator.kube.cache.outdated_states import OutdatedStates, version_of
 from flamectl_operator.kube.client import EventType, WatchEvent
 from flamectl_operator.kube.views import KubernetesObject
 

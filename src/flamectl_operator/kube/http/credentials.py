@@ -68,11 +68,7 @@ class Credentials:
 
 
 async def load_credentials(kubeconfig: Path | None, context: str | None, environ: Mapping[str, str]) -> Credentials:
-    """Load credentials from a given kubeconfig, else from this Pod, else from the default kubeconfig.
-
-    Args:
-        context: The context to use instead of the current one of the kubeconfig; implies a kubeconfig.
-        environ: The environment, with KUBERNETES_SERVICE_HOST, KUBECONFIG and HOME.
+    """Load credentials from a given kubeconfig and context, else from this Pod, else from the default kubeconfig.
 
     Raises:
         ConfigurationError: There are no credentials, or they cannot be used.

@@ -15,8 +15,7 @@ from typing import Any
 import yaml
 
 from flamectl_operator.kube.errors import ConfigurationError
-from flamectl_operator.runtime.text import listing
-from flamectl_operator.runtime.yaml_errors import YAML_ERRORS
+from flamectl_operator.runtime.text import YAML_ERRORS, listing
 
 #: Names that PyYAML quotes in a description of a problem; a password that begins with `*` or `!` counts as a name.
 _YAML_NAME = re.compile(r"\b(alias|tag|handle) ['\"].*", re.DOTALL)

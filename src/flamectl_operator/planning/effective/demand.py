@@ -16,12 +16,7 @@ MAX_KINDS = 64
 
 @dataclass(frozen=True)
 class Demand:
-    """The demand of all open sessions.
-
-    Args:
-        executors: The executors that they can use.
-        too_large: A session that asks for more than one executor offers; empty when there is none.
-    """
+    """The executors that all open sessions can use, and one that asks for more than an executor offers, if any."""
 
     executors: int
     too_large: str = ""

@@ -103,11 +103,7 @@ class EffectiveSpec:
         return manager.revision != self.desired.session_manager.revision
 
     def session_store_on(self, claim: PersistentVolumeClaimView | None) -> str:
-        """Return which storage a new session manager finds its sessions in; empty when they do not persist.
-
-        Args:
-            claim: The claim that the session manager mounts. A claim that was made anew under its name is another storage.
-        """
+        """Return which storage a new session manager finds its sessions in, by its claim; empty when they do not persist."""
         return f"{self.desired.session_store}.{claim.uid}" if self.desired.session_store and claim is not None else ""
 
     def wanted_session_store(self, observed: ObservedCluster) -> SessionStore:

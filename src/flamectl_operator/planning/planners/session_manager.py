@@ -7,10 +7,9 @@ from datetime import datetime
 from flamectl_operator.observed.cluster import ObservedCluster
 from flamectl_operator.observed.component import Component
 from flamectl_operator.planning.comparison import Comparison
-from flamectl_operator.planning.deletion import MAY_WRITE, given_up_at
+from flamectl_operator.planning.deletion import MAY_WRITE, given_up_at, held_by_finalizers
 from flamectl_operator.planning.effective.effective_spec import EffectiveSpec
 from flamectl_operator.planning.effective.failure_counts import session_manager_uncounted
-from flamectl_operator.planning.finalizers import held_by_finalizers
 from flamectl_operator.planning.kept_claims import KEEPS_CLAIM
 from flamectl_operator.planning.parts import SessionManagerAction, SessionManagerPlan
 from flamectl_operator.planning.patches import session_manager_repair

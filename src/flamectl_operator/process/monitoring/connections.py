@@ -20,8 +20,7 @@ from collections.abc import Callable
 from aiohttp import web
 from aiohttp.typedefs import Handler, Middleware
 
-from flamectl_operator.process.monitoring.flood import TURNED_AWAY, Flood
-from flamectl_operator.process.monitoring.steering import Steering
+from flamectl_operator.process.monitoring.steering import TURNED_AWAY, Flood, Steering
 from flamectl_operator.runtime.bucket import Bucket
 
 #: The most open connections to one listener: twice as many as the Pods of a tenant on a node may have addresses. So an address

@@ -40,10 +40,7 @@ class CannotListenError(Exception):
 
 @asynccontextmanager
 async def serving(what: str, address: tuple[str, int] | None, routes: Routes) -> AsyncIterator[None]:
-    """Serve while the context is entered.
-
-    Args:
-        address: Host and port; an empty host for all interfaces, port 0 for any that is free; None to serve nothing.
+    """Serve at host and port while the context is entered: an empty host is all interfaces, port 0 any, and None nothing.
 
     Raises:
         CannotListenError: The address cannot be used.

@@ -48,12 +48,9 @@ class DryRuns:
         self.accepted -= {template.rendered}
 
     async def named(self, template: ComponentTemplate, replaced: str = "") -> None:
-        """Check whether a Pod with a fixed name would be accepted, before the present one is deleted for it.
+        """Check whether a Pod with a fixed name would be accepted, before the present one (`replaced`, if it serves) is deleted.
 
         Its name is taken, so the dry run has another one, which no Pod ever has.
-
-        Args:
-            replaced: The name of the present Pod, if it serves; empty otherwise.
         """
         if template.rendered not in self.accepted:
             trial = template.pod(f"{self._io.owner.name}-{template.component}-trial")

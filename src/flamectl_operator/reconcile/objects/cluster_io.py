@@ -34,9 +34,8 @@ from flamectl_operator.reconcile.controller_context import ControllerContext
 from flamectl_operator.reconcile.objects.cluster_events import ClusterEvents
 from flamectl_operator.reconcile.objects.cluster_reads import ClusterReads
 from flamectl_operator.reconcile.objects.delete_guard import NotSentError, delete_guard
-from flamectl_operator.reconcile.objects.dropped_fields import MAY_BE_DROPPED, dropped_fields
 from flamectl_operator.reconcile.objects.outcomes import CHANGES_UNDONE, undone
-from flamectl_operator.reconcile.objects.renaming import Renaming
+from flamectl_operator.reconcile.objects.renaming import MAY_BE_DROPPED, Renaming, dropped_fields
 from flamectl_operator.reconcile.objects.repairs import Repairs
 from flamectl_operator.reconcile.objects.write_count import WRITES
 from flamectl_operator.reconcile.refusals.error import REFUSALS, RefusedError, already_exists
@@ -122,11 +121,7 @@ class ClusterIO(ClusterReads):
         self._dropped = message
 
     async def patch(self, resource: Resource[T], name: str, changes: Mapping[str, Any]) -> T | None:
-        """Repair a child with a merge patch.
-
-        Returns:
-            The child; None when it had changed, which is not an error, because the store has been updated.
-        """
+        """Repair a child with a merge patch; None when it had changed, which is no error, because the store has been updated."""
         WRITES.get().sent += 1
         store = self.stores.of(resource)
         before = store.before_request(self.owner.namespace, name)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection
 from functools import partial
 from typing import NoReturn, TypeVar
 
@@ -16,10 +16,9 @@ from flamectl_operator.kube.errors import ConflictError, NotFoundError
 from flamectl_operator.kube.pod_views import PodView
 from flamectl_operator.kube.resources import CLAIMS, PODS, Resource
 from flamectl_operator.kube.views import KubernetesObject, PersistentVolumeClaimView
-from flamectl_operator.observed.cluster import ObservedCluster
+from flamectl_operator.observed.cluster import ObservedCluster, Sources
 from flamectl_operator.observed.flame_cluster import FlameClusterView
 from flamectl_operator.observed.incarnation import UNKNOWN_SESSION_MANAGER, incarnation_of
-from flamectl_operator.observed.sources import Sources
 from flamectl_operator.planning.children import CHILDREN
 from flamectl_operator.reconcile.controller_context import ControllerContext
 from flamectl_operator.reconcile.objects.claim_reads import ClaimReads
@@ -167,18 +166,10 @@ class ClusterReads:
         self.stores.doubts.report(what)
         raise OutdatedAnswerError(what)
 
-    async def read_claims(self) -> None:
-        """Read the claims that Pods mount and that the watch does not show, if that is due; see `ClaimReads.read_due`."""
-        await self.claims.read_due(self.observe(), self.writes_in_flight)
-
     async def read_detached(self, deleted: Collection[str]) -> None:
         """Read the executors that vanished since the last look; see `DetachedExecutors.read`."""
         read = partial(self.read, PODS)
         await self.detached.read(self.observe(), deleted, read, self.writes_in_flight, self.clock.monotonic())
-
-    async def confirm_claims(self, pods: Iterable[PodView]) -> None:
-        """Read the claims of Pods that are about to be deleted; see `ClaimReads.confirm`."""
-        await self.claims.confirm(pods, self.writes_in_flight)
 
     async def _read_claim(self, name: str) -> PersistentVolumeClaimView | None:
         known = self.stores.claims.get(self.owner.namespace, name)

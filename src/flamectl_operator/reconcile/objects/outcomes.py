@@ -11,8 +11,8 @@ from flamectl_operator.desired.metadata import Identity
 from flamectl_operator.kube.resources import CLAIMS, SERVICES, Resource
 from flamectl_operator.kube.views import KubernetesObject
 from flamectl_operator.observed.ownership import has_labels_of, is_predecessors
+from flamectl_operator.planning.deletion import awaited_end
 from flamectl_operator.planning.drift import fields_of
-from flamectl_operator.planning.finalizers import awaited_end
 from flamectl_operator.runtime.outcome import Outcome, blocked, wait
 
 #: Seconds until a taken name is checked again, because there may be no event when it becomes free.
@@ -34,11 +34,7 @@ def changed(delay: float | None = CHANGED_RECHECK_SECONDS) -> Outcome:
 
 
 def undone(resource: Resource[Any], name: str, changes: Mapping[str, Any]) -> Outcome:
-    """Return the outcome for an object that differs from the operator's write in the response to that write.
-
-    Args:
-        changes: The patch that would bring it back.
-    """
+    """Return the outcome for an object that lacks changes of the operator's write in the response to that write."""
     how = f"differs from what the operator wrote ({fields_of(changes)})"
     message = f'{resource.kind} "{name}" {how}; check the webhooks that change it'
     return blocked(CHANGES_UNDONE, message, TAKEN_NAME_RECHECK_SECONDS)

@@ -12,6 +12,7 @@ from typing import Any
 
 from flamectl_operator.kube.client import Client
 from flamectl_operator.kube.errors import AlreadyExistsError, KubernetesError, RenamedError
+from flamectl_operator.kube.pod_views import PodView
 from flamectl_operator.kube.resources import Resource
 from flamectl_operator.reconcile.objects.outcomes import CHANGES_UNDONE
 from flamectl_operator.reconcile.refusals.error import REFUSALS, RefusedError
@@ -67,3 +68,19 @@ def refusal(resource: Resource[Any], manifest: Mapping[str, Any], error: Renamed
         f' {resource.kind} "{other}"'
     )
     return RefusedError(CHANGES_UNDONE, message)
+
+
+#: Those of which the view of a Pod tells.
+MAY_BE_DROPPED = frozenset({"resources", "resourceClaims", "schedulingGroup"})
+
+
+def dropped_fields(asked: Mapping[str, Any], found: PodView, place: str) -> str:
+    """Return which fields that were sent a new Pod lacks, by their place in the FlameCluster; empty when it has them."""
+    has = {
+        "resources": found.spec.resources is not None,
+        "resourceClaims": bool(found.spec.resource_claims),
+        "schedulingGroup": found.spec.scheduling_group is not None,
+    }
+    lost = ", ".join(f"{place}.{name}" for name, kept in has.items() if asked.get(name) and not kept)
+    why = "this version of Kubernetes does not know it, its feature gate is off, or a webhook takes it out"
+    return f"new Pods do not have {lost}, so it has no effect ({why})" if lost else ""

@@ -56,12 +56,7 @@ class Churn:
         self._held: dict[str, float] = {}
 
     def hold(self, pod: str, wanted: int) -> Outcome | None:
-        """Return the wait before a Pod may be created; None when it may be created now.
-
-        Args:
-            pod: Its name; that of any executor stands for all executors.
-            wanted: How many such Pods are wanted.
-        """
+        """Return the wait before a Pod may be created, by how many such Pods are wanted; None when it may be created now."""
         words, now, most = self._words(pod), self._clock.monotonic(), max(AT_LEAST, PER_WANTED_POD * wanted)
         recent = self._counts[words] = [each for each in self._counts.get(words, ()) if each[0] > now - WINDOW_SECONDS]
         if sum(count for _, count in recent) < most:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from flamectl_operator.api.skew import changed, not_stored, with_unknown
-from flamectl_operator.api.status import ConditionType, FlameClusterStatus, State
+from flamectl_operator.api.status import ConditionType, FlameClusterStatus, State, changed, not_stored, with_unknown
 from flamectl_operator.kube.errors import ConflictError, NotFoundError
 from flamectl_operator.planning.spec_changes import MAX_PATHS
 from flamectl_operator.reconcile.objects.cluster_io import ClusterIO

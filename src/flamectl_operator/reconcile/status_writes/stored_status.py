@@ -11,8 +11,7 @@ import msgspec
 import structlog
 
 from flamectl_operator.api.constants import API_VERSION, KIND
-from flamectl_operator.api.skew import not_stored, with_unknown
-from flamectl_operator.api.status import FlameClusterStatus
+from flamectl_operator.api.status import FlameClusterStatus, not_stored, with_unknown
 from flamectl_operator.kube.errors import ConflictError, KubernetesError, NotFoundError
 from flamectl_operator.observed.flame_cluster import FlameClusterView
 from flamectl_operator.reconcile.objects.cluster_io import ClusterIO

@@ -9,7 +9,7 @@ from typing import ClassVar, Generic, TypeVar
 from flamectl_operator.planning.cluster_plan import ClusterPlan
 from flamectl_operator.planning.part import Part
 from flamectl_operator.reconcile.reconcile_pass import Pass
-from flamectl_operator.reconcile.refusals.collect import collect
+from flamectl_operator.reconcile.refusals.error import collect
 from flamectl_operator.runtime.outcome import DONE, Outcome, combine
 from flamectl_operator.runtime.workflow import Action
 
@@ -63,7 +63,7 @@ class PlannedStep(Subreconciler, Generic[P]):
         part, confirmed = self.part(pass_.plan), set[str]()  # the confirmation may have updated the view
         # The plan chooses other Pods in place of those whose claims turn out to be in danger.
         while chosen := [each.pod for each in part.removes if each.pod.uid not in confirmed]:
-            await pass_.io.confirm_claims(chosen)
+            await pass_.io.claims.confirm(chosen, pass_.io.writes_in_flight)
             confirmed |= {pod.uid for pod in chosen}
             part = self.part(pass_.plan)
         # Taking the lock may have lasted so long that the plan now waits for another answer of the session manager.

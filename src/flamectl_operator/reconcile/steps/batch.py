@@ -1,13 +1,21 @@
-"""A batch of requests: what it does in the time that it has, and how a step ends with it."""
+"""A batch of requests: what it does in the time that it has, how a step ends with it, and the batches that remove executors."""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
+from dataclasses import dataclass
+from functools import partial
 from typing import TypeVar
 
+from flamectl_operator.desired.pods import drain_annotations
+from flamectl_operator.kube.resources import PODS
+from flamectl_operator.observed.executor import Executor
+from flamectl_operator.planning.part import listed
+from flamectl_operator.planning.parts import DrainReason
+from flamectl_operator.reconcile.objects.cluster_io import ClusterIO
 from flamectl_operator.reconcile.objects.cluster_reads import ClusterReads
 from flamectl_operator.reconcile.objects.outcomes import changed, next_batch
-from flamectl_operator.reconcile.refusals.collect import primary_error
+from flamectl_operator.reconcile.refusals.error import primary_error
 from flamectl_operator.runtime.clock import Clock
 from flamectl_operator.runtime.outcome import DONE, Outcome
 from flamectl_operator.runtime.slow_start import SlowStartResult, in_parallel
@@ -63,3 +71,68 @@ def batch_end(result: SlowStartResult, done: int, otherwise: Outcome = DONE) -> 
     if result.skipped:
         return next_batch()
     return changed() if done < result.succeeded else otherwise
+
+
+@dataclass(frozen=True)
+class RemovalResult:
+    """The names of the executors that were deleted.
+
+    Others stay, because they or the remaining executors had changed, the request failed, or the time was over.
+    """
+
+    deleted: set[str]
+    batch: SlowStartResult
+
+    def outcome(self) -> Outcome:
+        """Return the outcome of the step."""
+        return batch_end(self.batch, len(self.deleted))
+
+
+class ExecutorRemoval:
+    """Removes the executors that a step has chosen, in parallel; a failed request does not prevent the others.
+
+    The choice assumes that all other executors stay ready, and many requests take a while. So no further request is sent when one
+    of the others is no longer ready. An executor that became ready, or that left the cluster, is not removed either. The next
+    pass chooses again.
+    """
+
+    def __init__(self, io: ClusterIO, chosen: Iterable[Executor]) -> None:
+        self._io = io
+        self._in_time = time_limit(io.clock)
+        names = {executor.name for executor in chosen}
+        self._remaining = [each for each in io.observe().group.ready if each.name not in names]
+
+    async def delete(self, executors: Sequence[Executor], unchanged: Collection[str] = ()) -> RemovalResult:
+        """Delete executors, some of them only if they have not changed since they were chosen."""
+        deleted: set[str] = set()
+
+        async def delete(executor: Executor) -> None:
+            still_due = partial(self._still_due, executor)
+            if await self._io.delete(PODS, executor.pod, unchanged=executor.name in unchanged, still_due=still_due):
+                deleted.add(executor.name)
+
+        return RemovalResult(deleted, await in_parallel(executors, self._io.writes_in_flight, delete, self._in_time))
+
+    async def mark(self, executors: Sequence[Executor], reason: DrainReason, why: str) -> Outcome:
+        """Mark executors that are deleted when their work is done; return how the step ends."""
+        annotations = drain_annotations(reason, self._io.clock.now())
+        marked: list[Executor] = []
+
+        async def mark(executor: Executor) -> None:
+            due = self._still_due(executor) and not self._io.superseded
+            if due and await self._io.annotate(executor.pod, annotations):
+                marked.append(executor)
+
+        result = await in_parallel(executors, self._io.writes_in_flight, mark, self._in_time)
+        if marked:
+            self._io.events.record_normal("ExecutorsDraining", f"Draining {listed(marked)}: {why}")
+        return batch_end(result, len(marked))
+
+    def _still_due(self, executor: Executor) -> bool:
+        pods, remaining = self._io.stores.pods, self._remaining
+        if all(pods.get(each.pod.namespace, each.name) is each.pod for each in (executor, *remaining)):
+            return True
+        observed = self._io.observe()
+        ready, ours = ({each.name for each in some} for some in (observed.group.ready, observed.executors))
+        still_chosen = executor.name in ours and (executor.ready or executor.name not in ready)
+        return still_chosen and all(each.name in ready for each in remaining)

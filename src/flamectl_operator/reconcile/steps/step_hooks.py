@@ -11,10 +11,9 @@ from structlog.typing import FilteringBoundLogger
 from flamectl_operator.kube.errors import ForbiddenError, NamespaceTerminatingError
 from flamectl_operator.reconcile.objects.cluster_io import ClusterIO
 from flamectl_operator.reconcile.objects.write_count import WRITES, WriteCount
-from flamectl_operator.reconcile.reconcile_pass import Pass
+from flamectl_operator.reconcile.reconcile_pass import INTERNAL_ERROR, Pass, is_unforeseen
 from flamectl_operator.reconcile.refusals.error import RefusedError
 from flamectl_operator.reconcile.refusals.remedies import PERMISSION_DENIED
-from flamectl_operator.reconcile.report import INTERNAL_ERROR, is_unforeseen
 from flamectl_operator.reconcile.steps.base import Subreconciler
 from flamectl_operator.runtime.clock import Clock
 from flamectl_operator.runtime.logs import STEP, logs_debug

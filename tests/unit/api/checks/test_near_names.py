@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from flamectl_operator.api.checks.near_names import near_names
+from flamectl_operator.api.checks.consistency import near_names
 from tests.unit.builders import executor_template, session_template, spec
 
 

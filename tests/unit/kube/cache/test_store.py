@@ -95,7 +95,7 @@ def test_repeated_deletion_is_reported_once(store: Store[PodView], changes: list
 
 
 def test_number_of_remembered_uids_is_limited(store: Store[PodView], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("flamectl_operator.kube.cache.outdated_states._MAX_ENDED", 2)
+    monkeypatch.setattr("flamectl_operator.kube.cache.contradictions._MAX_ENDED", 2)
     for number in range(3):
         one = pod(f"a{number}", 101 + 2 * number)
         store.apply(added(one))

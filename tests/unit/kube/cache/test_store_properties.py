@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from flamectl_operator.kube.cache.changes import Change
-from flamectl_operator.kube.cache.outdated_states import version_of
+from flamectl_operator.kube.cache.contradictions import version_of
 from flamectl_operator.kube.cache.store import Store
 from flamectl_operator.kube.client import EventType, WatchEvent
 from flamectl_operator.kube.pod_views import PodView

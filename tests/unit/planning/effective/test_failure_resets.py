@@ -9,7 +9,7 @@ import pytest
 
 from flamectl_operator.kube.pod_views import PodView
 from flamectl_operator.observed.component import Component
-from flamectl_operator.planning.effective.failure_resets import (
+from flamectl_operator.planning.effective.failure_counts import (
     executors_reset_at,
     object_caches_reset_at,
     session_manager_reset_at,

@@ -12,7 +12,7 @@ import pytest
 from aiohttp import web
 from structlog.testing import capture_logs
 
-from flamectl_operator.process.monitoring import connections, flood
+from flamectl_operator.process.monitoring import connections, steering
 from flamectl_operator.process.monitoring.http import serving
 
 REAL_TIME = True
@@ -114,7 +114,7 @@ class Limits:
 
     def __call__(self, **limits: float) -> None:
         for name, value in limits.items():
-            for module in (connections, flood):
+            for module in (connections, steering):
                 if hasattr(module, name):
                     self._monkeypatch.setattr(module, name, value)
 

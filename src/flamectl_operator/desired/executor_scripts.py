@@ -1,7 +1,14 @@
-"""The executors' init container: it waits until the session manager's backend accepts connections.
+"""The scripts of the executors: the init container, and the preStop hook.
+
+The init container waits until the session manager's backend accepts connections.
 
 Flame's executor manager connects once at its start and exits if there is no answer. The container uses the executor's own image,
 so that the node needs no second image, and checks the port with bash, Python or nc, whichever the image has.
+
+The preStop hook holds the end of a Pod up as long as the executor manager has work. Somebody else may delete the Pod: the
+eviction API, a drain of the node, a person. The kubelet runs the hook before it stops any process. Flame's executor manager runs
+the work of sessions in processes of its own, so the hook waits until it has no child. The hook needs the process namespace of the
+Pod, because without it the executor manager is process 1 and ignores SIGTERM.
 """
 
 from __future__ import annotations
@@ -9,6 +16,7 @@ from __future__ import annotations
 from typing import Any
 
 from flamectl_operator.api.constants import WAIT_CONTAINER
+from flamectl_operator.api.fields.update_strategy import OnTermination
 from flamectl_operator.api.flamecluster import ExecutorManagerSpec
 from flamectl_operator.desired.pod_template import CONTAINER_SECURITY
 from flamectl_operator.settings.model import FlameSettings
@@ -50,3 +58,51 @@ def wait_command(backend: str) -> dict[str, Any]:
     """Return the command, which a podTemplate may not override; `backend` is host:port."""
     host, port = backend.rsplit(":", 1)
     return {"name": WAIT_CONTAINER, "command": ["sh", "-c", _SCRIPT.format(host=host, port=port, probes=PROBES)]}
+
+
+#: Seconds without an answer of the session manager after which the hook ends, because nobody wants the work any more.
+SILENCE_LIMIT_SECONDS = 10
+
+# Only builtins of the shell read /proc, so that the hook starts no process but `sleep`. The name of a process may hold spaces and
+# brackets, so the fields behind it are counted from the last one. The first wait lets the operator release the node.
+_HOOK = """\
+host='{host}' port={port}
+{probes}else
+  answers() {{ :; }}
+fi
+clock() {{ read -r up _ </proc/uptime; up=${{up%%.*}}; }}
+working() {{
+  managers= parents=' '
+  for each in /proc/[0-9]*/stat; do
+    {{ read -r line <"$each"; }} 2>/dev/null || continue
+    name=${{line#*(}} rest=${{line##*) }}
+    case $name in flame-executor*) managers="$managers ${{line%% *}}" ;; esac
+    case $rest in [ZX]*) continue ;; esac
+    rest=${{rest#* }}
+    parents="$parents${{rest%% *}} "
+  done
+  for id in $managers; do
+    case $parents in *" $id "*) return 0 ;; esac
+  done
+  return 1
+}}
+clock
+end=$((up + {seconds})) heard=$up
+sleep 2
+while working && clock && [ "$up" -lt "$end" ]; do
+  if answers; then clock; heard=$up; fi
+  clock
+  [ $((up - heard)) -lt {silent} ] || break
+  sleep 1
+done
+exit 0
+"""
+
+
+def termination_hook(backend: str, options: OnTermination) -> dict[str, Any]:
+    """Return the fields that the executor's container must have for the hook; `backend` is host:port."""
+    host, port = backend.rsplit(":", 1)
+    script = _HOOK.format(
+        host=host, port=port, probes=PROBES, seconds=options.max_seconds, silent=SILENCE_LIMIT_SECONDS
+    )
+    return {"lifecycle": {"preStop": {"exec": {"command": ["sh", "-c", script]}}}}

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from flamectl_operator.api.skew import not_stored, with_unknown
+from flamectl_operator.api.status import not_stored, with_unknown
 
 Json = dict[str, Any]
 
