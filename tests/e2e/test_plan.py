@@ -10,15 +10,9 @@ from typing import Any
 
 import yaml
 
-from flamectl_operator.reconcile.stores.stores import CHILDREN
 from tests.e2e.namespace import E2ENamespace, flame_cluster
 from tools.controlplane.errors import PATIENCE
 from tools.installation import OperatorProcess
-
-#: The kinds of children, by resource. No plan shows other writes.
-KINDS = {each.plural: each.kind for each in CHILDREN}
-#: A write: the verb, the kind and the name.
-Write = tuple[str, str, str]
 
 
 def _plan(world: E2ENamespace, *arguments: str | Path) -> subprocess.CompletedProcess[str]:

@@ -98,7 +98,6 @@ async def test_rendered_spec_takes_no_more_memory_than_it_is_counted_for(changes
     renderer, cluster = SpecRenderer(), _cluster(changes)
     first = await renderer.render(OWNER, _cluster(changes), SETTINGS, UNMEASURED)
     assert first.desired is not None, first.problem
-    gc.collect()
     tracemalloc.start()
     try:
         await renderer.render(replace(OWNER, uid="another"), cluster, SETTINGS, UNMEASURED)

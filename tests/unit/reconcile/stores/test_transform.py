@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import tracemalloc
 from sys import getsizeof
 from typing import Any
@@ -349,7 +348,6 @@ def test_what_is_kept_of_an_object_stays_when_it_is_read_again(kind: type[Kubern
 def test_objects_just_below_the_limits_take_some_kib_each(
     kind: type[KubernetesObject], texts: int, *, owners: bool
 ) -> None:
-    gc.collect()
     tracemalloc.start()
     try:
         kept = []
@@ -415,7 +413,6 @@ def test_name_that_a_too_large_object_has_is_told_with_the_reason() -> None:
 
 
 def test_pods_that_come_and_go_with_labels_of_their_own_leave_little_behind() -> None:
-    gc.collect()
     tracemalloc.start()
     try:
         for number in range(2_000):
