@@ -51,6 +51,27 @@ def test_burst_gets_six_executors_and_then_one_again_and_no_task_is_lost_or_repe
         world.wait("a clean table", lambda: len(flame.table) == 1, PATIENCE)
 
 
+def test_paused_session_is_told_and_releases_its_executors(world: E2ENamespace, flame: Flame, tmp_path: Path) -> None:
+    with operator_with(world, tmp_path):
+        world.apply(_cluster(idleTimeoutSeconds=5))
+        world.wait_running(executors=1)
+        flame.ask(lambda model: model.open_session("works", tasks=4, seconds=15))
+        world.wait("four executors with work", lambda: len(flame.busy("works")) == 4, PATIENCE)
+        flame.ask(lambda model: setattr(model, "binds", False))
+        flame.ask(lambda model: model.open_session("fails", tasks=60))
+
+        world.wait("the reason", lambda: world.status().get("reason") == "SessionPaused", PATIENCE)
+        status = world.status()
+        assert 'session "fails" is paused: Session retry limit reached after 5/5 failed attempts' in status["message"]
+        assert (status["state"], status["sessions"]["paused"]) == ("Running", 1)
+        assert world.events("SessionPaused")[0]["type"] == "Warning"
+        world.wait("the other session", lambda: flame.done("works"), PATIENCE)
+        world.wait("one executor", lambda: len(world.executors()) == 1, PATIENCE)
+
+        assert flame.runs("works") == [1] * 4
+        assert _desired(world) == 1
+
+
 def test_kubectl_scale_says_why_it_cannot_set_the_number(world: E2ENamespace) -> None:
     world.apply(_cluster())
     with pytest.raises(KubectlError, match="must be left out where autoscaling is set"):

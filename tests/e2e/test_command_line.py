@@ -60,6 +60,26 @@ def _cluster(kubeconfig: dict[str, Any]) -> dict[str, Any]:
 
 @pytest.mark.parametrize(
     ("content", "words"),
+    [(None, "there is no such file"), ("a: [b", "is not YAML")],
+    ids=["missing", "not YAML"],
+)
+def test_unusable_kubeconfig_is_reported_in_one_line(tmp_path: Path, content: str | None, words: str) -> None:
+    kubeconfig = tmp_path / "kubeconfig"
+    if content is not None:
+        kubeconfig.write_text(content, encoding="utf-8")
+
+    complaint = _complaint("--kubeconfig", kubeconfig)
+
+    assert str(kubeconfig) in complaint
+    assert words in complaint
+
+
+def test_missing_context_is_reported_in_one_line(installed: Plane) -> None:
+    assert "nowhere" in _complaint("--kubeconfig", installed.kubeconfig, "--context", "nowhere")
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
     [(None, "No such file"), ("controller: {wokers: 3}", "controller.wokers")],
     ids=["missing", "unknown key"],
 )

@@ -19,6 +19,7 @@ from tests.e2e.namespace import (
     Recording,
     Request,
     annotated,
+    condition,
     count_ready,
     flame_cluster,
     provoke_a_pass,
@@ -185,6 +186,31 @@ def test_cluster_at_rest_reads_and_writes_no_lease(
     world.wait_at_rest(2 * SOON)
 
     assert [len(each.requests("leases", "get", "create", "patch")) for each in deployments] == before
+
+
+@pytest.mark.parametrize("expires_in", [NEVER], ids=[""])
+def test_deny_list_takes_effect_at_once(world: E2ENamespace, deployments: tuple[Deployment, Deployment]) -> None:
+    blue, green = deployments
+    world.apply(flame_cluster(replicas=6))
+    world.wait_running(executors=6)
+    for denied, other, replicas in ((blue, green, 4), (green, blue, 2)):
+        world.wait_at_rest()
+        before, others = denied.deleted, other.deleted
+        world.change(lockOptions={"denyList": [denied.identity]}, executorManager={"replicas": replicas})
+        world.wait_running(executors=replicas)
+        assert denied.deleted == before
+        assert len(other.deleted) >= len(others) + 2
+
+    world.change(lockOptions={"denyList": ["blue", "green"]}, executorManager={"replicas": 1})
+    degraded = world.wait(
+        "Degraded", lambda: (found := condition(world.status(), "Degraded"))["status"] == "True" and found
+    )
+    assert degraded["reason"] == "LockDenied"
+    assert "is on the deny list" in degraded["message"]
+    assert len(world.live_executors()) == 2
+
+    world.change(lockOptions={"denyList": []})
+    world.wait_running(executors=1)
 
 
 @pytest.mark.parametrize("expires_in", [4 * SOON], ids=[""])  # who deletes must be done before another holds it

@@ -83,6 +83,25 @@ def test_tasks_of_a_dead_executor_run_elsewhere_and_its_node_is_released(
         world.wait("a clean table", lambda: flame.table == _executors(world), PATIENCE)
 
 
+def test_operator_killed_during_a_drain_finishes_it(world: E2ENamespace, flame: Flame, tmp_path: Path) -> None:
+    with operator_with(world, tmp_path) as operator:
+        _start(world, flame, 2)
+        flame.ask(lambda model: model.open_session("s", tasks=2, seconds=60, max_instances=2))
+        world.wait("tasks to run", lambda: len(flame.busy("s")) == 2)
+        world.change(executorManager={"replicas": 1})
+        world.wait("a drain", lambda: world.events("ExecutorsDraining"))
+        operator.kill()
+        operator.start()
+        world.wait("the release of its node", lambda: len(flame.table) == 1, PATIENCE)
+        operator.kill()
+        operator.start()
+        world.wait("one executor", lambda: len(world.executors()) == 1, PATIENCE)
+
+        assert flame.done("s")
+        assert flame.runs("s") == [1, 1]
+        world.wait("a clean table", lambda: flame.table == _executors(world), PATIENCE)
+
+
 def test_session_manager_with_tls_is_asked_when_the_spec_has_its_authority(world: E2ENamespace, tmp_path: Path) -> None:
     folder = tmp_path / "certificate"
     folder.mkdir()

@@ -118,6 +118,40 @@ def flame_config(world: E2ENamespace) -> Object:
     return config
 
 
+def test_pod_template_is_merged_into_the_pods(world: E2ENamespace, operator: OperatorProcess) -> None:
+    toleration = {"key": "nvidia.com/gpu", "operator": "Exists", "effect": "NoSchedule"}
+    template = {
+        "metadata": {"labels": {"team": "research"}, "annotations": {"example.com/cost-center": "42"}},
+        "spec": {
+            "nodeSelector": {"kubernetes.io/os": "linux"},
+            "tolerations": [toleration],
+            "containers": [
+                {"name": "log-shipper", "image": "registry.example.com/shipper:1"},
+                {"name": "executor-manager", "volumeMounts": [{"name": "scratch", "mountPath": "/scratch"}]},
+            ],
+            "volumes": [{"name": "scratch", "emptyDir": {}}],
+        },
+    }
+    world.apply(flame_cluster(replicas=1, executorManager={"podTemplate": template}))
+    world.wait_running(executors=1)
+
+    (pod,) = world.executors()
+    assert pod["metadata"]["labels"]["team"] == "research"
+    assert pod["metadata"]["labels"]["app"] == "flame-executor-manager"
+    assert pod["metadata"]["annotations"]["example.com/cost-center"] == "42"
+    assert pod["spec"]["nodeSelector"] == {"kubernetes.io/os": "linux"}
+    assert toleration in pod["spec"]["tolerations"]
+    patience = {
+        each.get("tolerationSeconds") for each in pod["spec"]["tolerations"] if each.get("effect") == "NoExecute"
+    }
+    assert patience == {60}, "those for lost nodes are not lost with it"
+    containers = {each["name"]: each for each in pod["spec"]["containers"]}
+    assert containers.keys() == {"executor-manager", "log-shipper"}
+    assert {"name": "scratch", "mountPath": "/scratch"} in containers["executor-manager"]["volumeMounts"]
+    assert containers["executor-manager"]["image"] == "xflops/flame-executor-manager:v0.6.0"
+    assert "nodeSelector" not in world.session_manager()["spec"]
+
+
 def test_template_of_kubectl_create_dry_run_is_applied_by_server_side_apply_as_well(world: E2ENamespace) -> None:
     printed = {"podTemplate": {"metadata": {"creationTimestamp": None, "labels": {"team": "a"}}}}
     manifest = flame_cluster(sessionManager=printed, executorManager=printed)

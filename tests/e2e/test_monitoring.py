@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import socket
 from collections.abc import Iterator
 from functools import partial
@@ -16,7 +17,7 @@ from tests.e2e.scraping import get, scrape, value
 from tests.unit.process.monitoring.everything import everything
 from tools.controlplane import Plane
 from tools.controlplane.errors import PATIENCE, wait_until
-from tools.installation import WITH_FREE_PORTS, OperatorProcess, allow_in
+from tools.installation import NAMESPACE, ROOT, WITH_FREE_PORTS, OperatorProcess, allow_in
 
 CLUSTER = {"cluster": "my-flame"}
 
@@ -130,6 +131,35 @@ def test_both_replicas_are_ready_and_only_the_leader_counts_clusters(world: E2EN
         world.wait("the other to lead", lambda: _leads(second) == 1)
         world.wait("the other to count", lambda: value(scrape(second), "flamectl_clusters") == 1)
         world.wait("the other to be alive", partial(_is_well, second, "/healthz"))
+
+
+def test_metrics_show_refused_settings_and_pending_restarts(world: E2ENamespace, tmp_path: Path) -> None:
+    settings = tmp_path / "settings.yaml"
+    settings.write_text("controller: {resyncSeconds: 600}", encoding="utf-8")
+    arguments = [*WITH_FREE_PORTS, "--namespace", world.namespace, "--config", str(settings)]
+    log = tmp_path / "operator.log"
+
+    def says(operator: OperatorProcess, success: float, restart: float) -> bool:
+        samples = scrape(operator)
+        found = [value(samples, f"flamectl_config_{name}") for name in ("reload_success", "restart_needed")]
+        return found == [success, restart]
+
+    with OperatorProcess(allow_in(world.plane, world.namespace), log, arguments) as operator:
+        assert says(operator, 1, 0)
+        settings.write_text("controller: {resyncSeconds: soon}", encoding="utf-8")
+        world.wait("the refusal to be seen", lambda: says(operator, 0, 0))
+        settings.write_text("controller: {workers: 3}", encoding="utf-8")
+        world.wait("the need of a restart to be seen", lambda: says(operator, 1, 1))
+        assert operator.stop() == 0
+
+
+def test_monitoring_manifests_can_be_rendered(control_plane: Plane) -> None:
+    rendered = control_plane.kubectl("kustomize", str(ROOT / "config" / "monitoring")).stdout
+    objects = {each["kind"]: each for each in yaml.safe_load_all(rendered)}
+    assert objects.keys() == {"ConfigMap", "PodMonitor", "PrometheusRule"}
+    assert {each["metadata"]["namespace"] for each in objects.values()} == {NAMESPACE}
+    [dashboard] = objects["ConfigMap"]["data"].values()
+    assert json.loads(dashboard)["panels"]
 
 
 def _kubeconfig(plane: Plane, folder: Path, server: str) -> Path:

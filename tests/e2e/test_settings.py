@@ -164,6 +164,21 @@ def test_own_namespace_role_grants_exactly_the_used_permissions(
     assert [request for request in home.operator_requests() if request.code == HTTPStatus.FORBIDDEN] == []
 
 
+def test_foreign_config_map_is_not_changed(
+    world: E2ENamespace, home: E2ENamespace, kubeconfig: Path, tmp_path: Path
+) -> None:
+    home.apply({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": CONFIG_MAP}, "data": {"theirs": "x"}})
+    arguments = ["--namespace", world.namespace, "--config-map", f"{home.namespace}/{CONFIG_MAP}"]
+    with supervised(OperatorProcess(kubeconfig, tmp_path / "operator.log", arguments)) as operator:
+        world.apply(flame_cluster(replicas=1))
+        world.wait_running(executors=1)
+        assert "hasnokeyconfig.yaml" in _log(operator)
+
+    found = home.get("configmap", CONFIG_MAP)
+    assert found is not None
+    assert found["data"] == {"theirs": "x"}
+
+
 def _config(*arguments: str) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "flamectl_operator", "config", *arguments]
     return subprocess.run(command, capture_output=True, text=True, check=False, timeout=PATIENCE)
