@@ -135,6 +135,8 @@ class ApiServer:
     def all(self, resource: str, namespace: str | None = None, selector: str = "") -> list[Obj]:
         """Objects by namespace and name."""
         table = self.tables[resource]
+        if namespace is None and not selector:
+            return [table[key] for key in sorted(table)]
         matches = matcher(namespace, selector)
         return [table[key] for key in sorted(table) if matches(table[key])]
 
@@ -487,18 +489,18 @@ def same(old: Obj, new: Obj) -> bool:
 
 def matcher(namespace: str | None, selector: str) -> Callable[[Obj], bool]:
     wanted: dict[str, str] = {}
-    present: list[str] = []
+    present: set[str] = set()
     for part in selector.split(",") if selector else ():
         name, equals, value = part.partition("=")
         if equals:
             wanted[name] = value
         else:
-            present.append(name)
+            present.add(name)
 
     def matches(obj: Obj) -> bool:
         if namespace is not None and obj["metadata"]["namespace"] != namespace:
             return False
         labels = labels_of(obj)
-        return all(name in labels for name in present) and selects(wanted, labels)
+        return present <= labels.keys() and selects(wanted, labels)
 
     return matches

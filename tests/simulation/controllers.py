@@ -49,7 +49,7 @@ class TimedController(Controller):
         client: Any = self._context.client
         compared = self._comparisons.pop(key, None)
         if compared is None or not compared.goes_on(self):
-            if not in_step(client, self, key) or not client.compares(EVERY):
+            if not client.compares(EVERY) or not in_step(client, self, key):
                 return None
             try:
                 compared = Comparison(client, self, key)

@@ -131,7 +131,7 @@ def controller_uid(obj: Obj) -> str | None:
 
 
 def selects(selector: dict[str, str], labels: dict[str, str]) -> bool:
-    return all(labels.get(name) == value for name, value in selector.items())
+    return selector.items() <= labels.items()
 
 
 def condition(obj: Obj, kind: str) -> Obj:
