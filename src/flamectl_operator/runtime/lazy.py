@@ -14,10 +14,10 @@ class cached_property(Generic[T_co]):  # noqa: N801 - the name that everybody kn
     Two threads that ask at the same time may both work the value out, so it must be a function of a value that does not change.
     """
 
-    def __init__(self, work_out: Callable[[Any], T_co]) -> None:
-        self._work_out = work_out
-        self._name = work_out.__name__
-        self.__doc__ = work_out.__doc__
+    def __init__(self, func: Callable[[Any], T_co]) -> None:
+        self.func = func
+        self._name = func.__name__
+        self.__doc__ = func.__doc__
 
     @overload
     def __get__(self, instance: None, owner: type) -> Self: ...
@@ -29,5 +29,5 @@ class cached_property(Generic[T_co]):  # noqa: N801 - the name that everybody kn
         """Work the value out, and keep it in the instance, where Python finds it before this descriptor."""
         if instance is None:
             return self
-        value = instance.__dict__[self._name] = self._work_out(instance)
+        value = instance.__dict__[self._name] = self.func(instance)
         return value
