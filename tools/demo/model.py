@@ -53,13 +53,7 @@ class Cluster:
 
 @dataclass(frozen=True, slots=True)
 class Pod:
-    """A Pod of the cluster.
-
-    Attributes:
-        uid: Tells it from another one of that name.
-        phase: As kubectl shows it: the phase, or what speaks louder.
-        stale: Whether its component has a newer revision.
-    """
+    """A Pod of the cluster: its phase as kubectl shows it, and whether its component has a newer revision (stale)."""
 
     name: str
     uid: str
@@ -96,13 +90,7 @@ class Event:
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """Everything that is shown.
-
-    Attributes:
-        pods: The session manager's first, then the executors by id.
-        events: About the FlameCluster, the newest last.
-        others: Other objects of the namespace, as `Service/name`.
-    """
+    """Everything that is shown: Pods (the session manager, then executors by id), events (the newest last), and others."""
 
     cluster: Cluster | None
     pods: tuple[Pod, ...]

@@ -95,12 +95,7 @@ async def _at_once() -> None:
 
 
 class EventRecorder:
-    """Records Events and writes them from a separate task.
-
-    Args:
-        clock: The time of an Event, and the source of its name.
-        calm: Waits until no more urgent request waits.
-    """
+    """Records Events at the clock's time, and writes them from a separate task when no more urgent request waits."""
 
     def __init__(
         self,

@@ -59,12 +59,7 @@ class HeldLease:
 
 @dataclass(frozen=True)
 class ObservedLease:
-    """A Lease as this process observed it.
-
-    Args:
-        until: The time at which its holder, if any, has lost it, unless the Lease changes before.
-        too_long: Whether it asks for more time than any operator does.
-    """
+    """A Lease as this process observed it: until when it is held, and whether it asks for more time than any operator."""
 
     version: str
     holder: str

@@ -87,11 +87,7 @@ _SETTINGS = {
 
 @dataclass(frozen=True)
 class ConfigLocations:
-    """The locations of the settings, in a file or else a ConfigMap, and of the API server.
-
-    Args:
-        overrides: The settings of the environment and of the command line; the last one takes precedence.
-    """
+    """Where the settings are, in a file or else a ConfigMap, with overrides of which the last wins, and the API server."""
 
     kubeconfig: Path | None
     context: str | None
