@@ -187,10 +187,6 @@ def _print(line: str) -> None:
     print(line, flush=True)
 
 
-if __name__ == "__main__":
-    sys.exit(main())
-
-
 @contextmanager
 def foreground() -> Iterator[None]:
     """Be the terminal's foreground process group, as a shell's command is, and give the terminal back in the end.
@@ -226,3 +222,7 @@ def _terminal() -> int | None:
         # No file, or none that is the terminal of this session.
         return None
     return number
+
+
+if __name__ == "__main__":
+    sys.exit(main())
