@@ -45,10 +45,10 @@ class _Lazily(MetaPathFinder):
 
 
 def import_lazily() -> None:
-    """Keep out of memory what libraries import and the operator never uses; call it before anything is imported.
+    """Keep modules out of memory that libraries import and the operator never uses.
 
-    `import kubernetes.aio` runs `kubernetes/__init__.py`, which imports the synchronous client too, and with it `requests`,
-    `urllib3`, `websocket` and `oauthlib`. Together they are 9 MB, an eighth of the process.
+    Call this before other imports. `import kubernetes.aio` runs `kubernetes/__init__.py`, which imports the synchronous client
+    too, and with it `requests`, `urllib3`, `websocket` and `oauthlib`. Together they are 9 MB, an eighth of the process.
     """
     sys.meta_path.insert(0, _Lazily())
 

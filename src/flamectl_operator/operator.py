@@ -118,7 +118,11 @@ class Operator:
         self._subscribe()
 
     def reconfigure(self, config: OperatorConfig) -> None:
-        """Apply settings that differ in none marked `AtStart`. Running passes end with the settings that they began with."""
+        """Apply other settings. Running passes end with the settings that they began with.
+
+        Args:
+            config: The settings. Settings marked `AtStart` must be unchanged.
+        """
         before, self._config = self._config, config
         self._controller.reconfigure(config)
         if config.controller.resync_seconds != before.controller.resync_seconds:

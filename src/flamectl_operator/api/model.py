@@ -50,7 +50,7 @@ class PlainModel(BaseModel):  # noqa: PLW1641 - pydantic adds a hash, because it
         return self.__dict__ == other.__dict__ and (self.__pydantic_extra__ or {}) == (other.__pydantic_extra__ or {})
 
     def having(self, fields: Mapping[str, Any]) -> Self:
-        """Return the object with these fields, which are not validated; itself if it has them already."""
+        """Return a copy with these fields, or this object if it has them already. The fields are not validated."""
         return self if fields.items() <= self.__dict__.items() else self.model_copy(update=dict(fields))
 
     def __deepcopy__(self, memo: dict[int, Any] | None = None) -> Self:

@@ -17,7 +17,12 @@ _SHOWN = 60
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """A problem: the path of its field, as `spec.executorManager.env[2].name`, and the requirement, which follows a colon."""
+    """A problem of one field.
+
+    Args:
+        path: The path of the field in Kubernetes' notation: `spec.executorManager.env[2].name`.
+        message: The requirement, as text after the path and a colon.
+    """
 
     path: str
     message: str

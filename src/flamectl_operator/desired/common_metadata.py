@@ -50,9 +50,10 @@ class CommonMetadata:
         return {**manifest, "metadata": {**metadata, "labels": labels, "annotations": annotations}}
 
     def patch(self, child: KubernetesObject) -> dict[str, Any] | None:
-        """Return the merge patch that a child needs, or None, by the metadata that is left beside its more specific ones.
+        """Return the merge patch that brings the common metadata of a child up to date; None when the child needs none.
 
-        A child whose labels or annotations a store has reduced stays as it is, because nobody knows what it lacks.
+        The child's more specific metadata takes precedence, so call this on the result of `besides`. A child whose labels or
+        annotations a store has reduced stays as it is, because nobody knows what it lacks.
         """
         listed = child.annotations.get(COMMON_KEYS_ANNOTATION, "")
         if not listed and not self.labels and not self.annotations:

@@ -28,7 +28,10 @@ NO_POLICY: Final = msgspec.Raw(b"null")
 
 
 def digested_data(data: dict[str, str]) -> dict[str, str]:
-    """Return the data of a ConfigMap with digests of large values, old ones too, in keys, where no user can write a slash."""
+    """Return the data of a ConfigMap with a digest in place of each large value. Digested data stays the same.
+
+    The digest follows a slash in the key, because no user can write a key with a slash.
+    """
     return {key if _short(value) else f"{key}/{_digest(value.encode())}": _kept(value) for key, value in data.items()}
 
 

@@ -32,7 +32,12 @@ _CONTAINER_FIELDS = frozenset({"image", "imagePullPolicy", "env", "resources"})
 
 
 def authored_paths(message: str, component: str, pod_spec: Mapping[str, Any], asked: Mapping[str, Any]) -> str:
-    """Return a message with each path of a Pod's field as in the FlameCluster; `asked` is the spec of the podTemplate."""
+    """Return a message with each path of a Pod's field replaced by the FlameCluster's path.
+
+    Args:
+        component: Name of the component, which is also the name of its main container.
+        asked: The spec of the component's podTemplate.
+    """
     prefix = COMPONENT_FIELDS[component]
 
     def replace(match: re.Match[str]) -> str:
@@ -86,7 +91,12 @@ def names_added_container(message: str, pod_spec: Mapping[str, Any]) -> bool:
 
 
 def authored_metadata(message: str, place: str = "", metadata: Mapping[str, Any] = MappingProxyType({})) -> str:
-    """Return a message with each path of a label or an annotation as in the FlameCluster: in `metadata` at `place`, or common."""
+    """Return a message with the path of each label and annotation replaced by the FlameCluster's path.
+
+    Args:
+        place: The path of the metadata that the object has besides the common labels and annotations.
+        metadata: This metadata; empty for an object that has none from its author.
+    """
 
     def replace(match: re.Match[str]) -> str:
         kind, key = match.groups()

@@ -1,8 +1,8 @@
-"""Renders flame-cluster.yaml, the configuration of Flame's processes, and flame.yaml, that of its clients, from the spec.
+"""Renders flame-cluster.yaml for Flame's processes and flame.yaml for Flame's clients from the spec.
 
-For Flame 0.6 the file has the documented keys (`cluster.slot`, top-level `executors`) and also the keys that 0.6 really reads
-(`cluster.resreq`, `cluster.executors`, `cluster.limits`), because every version ignores unknown keys. `policies` is left out
-unless the author asks for a policy other than the default, because leaving it out works with each version.
+For Flame 0.6 flame-cluster.yaml has the documented keys (`cluster.slot`, top-level `executors`) and also the keys that 0.6
+really reads (`cluster.resreq`, `cluster.executors`, `cluster.limits`), because every version ignores unknown keys. `policies`
+is left out unless the author asks for a policy other than the default, because leaving it out works with each version.
 """
 
 from __future__ import annotations
@@ -212,7 +212,11 @@ for each in (_QuotingDumper, _FastDumper):
 
 
 def client_config_map(owner: Identity, wanted: ClientConfigSpec, config: dict[str, Any]) -> dict[str, Any]:
-    """Return the desired ConfigMap, with endpoints and certificates of `config`, the content of flame-cluster.yaml."""
+    """Return the desired ConfigMap `<name>-client` with flame.yaml, which Flame's clients read from `~/.flame`.
+
+    Args:
+        config: The content of flame-cluster.yaml. Clients get its endpoints and certificates.
+    """
     return {
         "apiVersion": "v1",
         "kind": "ConfigMap",

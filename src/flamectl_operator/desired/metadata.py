@@ -20,7 +20,11 @@ from flamectl_operator.api.constants import (
 
 @dataclass(frozen=True)
 class Identity:
-    """The identity of a FlameCluster, on which its children's metadata depends. A recreated one has another uid."""
+    """The identity of a FlameCluster, on which its children's metadata depends.
+
+    Args:
+        uid: `metadata.uid`: a recreated FlameCluster of the same name is another owner.
+    """
 
     name: str
     namespace: str
@@ -43,7 +47,12 @@ class Identity:
         }
 
     def labels(self, component: str) -> dict[str, str]:
-        """Return the labels of a child of a component. A child of no component has a word of its own, such as `config`."""
+        """Return the labels of a child.
+
+        Args:
+            component: `session-manager`, `executor-manager` or `object-cache`. An object of no component has a word of its own,
+                such as `config` or `lock`.
+        """
         return {
             CLUSTER_LABEL: self.name,
             NAME_LABEL: "flame",

@@ -69,7 +69,10 @@ _CONTAINER_LISTS = ("initContainers", "containers", "ephemeralContainers")
 
 
 def check_pod_policy(spec: FlameClusterSpec, policy: PodPolicy, name: str = "") -> None:
-    """Reject a spec that asks for more than the policy allows. A FlameCluster may mount the Secrets that are named after it.
+    """Reject a spec that asks for more than the policy allows.
+
+    Args:
+        name: Name of the FlameCluster, which may mount the Secrets that are named after it.
 
     Raises:
         InvalidSpecError: The policy does not allow the spec; each problem names the field and the setting that would allow it.

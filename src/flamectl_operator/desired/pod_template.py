@@ -131,7 +131,7 @@ def template_of(
     """Return the template of a component's Pods, merged from three layers.
 
     Args:
-        layers: The operator's defaults, and the fields that the operator must set.
+        layers: The operator's defaults below the podTemplate, and the fields above it that the operator must set.
         hook_seconds: The most seconds that the preStop hook takes, which are added to the grace period. An annotation has the
             grace period without them, for deletions that do not wait for the hook.
     """
@@ -166,7 +166,11 @@ def template_of(
 
 
 def pod_defaults(settings: FlameSettings, container: dict[str, Any], directories: dict[str, str]) -> dict[str, Any]:
-    """Return the part of a PodSpec that a podTemplate may override, with emptyDirs at these paths, by the volumes' names."""
+    """Return the part of a PodSpec that a podTemplate may override.
+
+    Args:
+        directories: The mount paths of emptyDirs, by the name of the volume.
+    """
     mounts = [{"name": volume, "mountPath": path} for volume, path in directories.items()]
     return {
         "automountServiceAccountToken": False,
@@ -197,7 +201,11 @@ def own_container(name: str, component: ComponentSpec, args: list[str], addresse
 
 
 def port_probes(port: int, *, start_seconds: int) -> dict[str, Any]:
-    """Return the probes of a server of Flame: Flame's gRPC has no health service, so they only check that the port is open."""
+    """Return the probes of a server of Flame. They only check an open port, because Flame's gRPC has no health service.
+
+    Args:
+        start_seconds: The most seconds until the port is open for the first time.
+    """
     probe = {"tcpSocket": {"port": port}, "timeoutSeconds": 2}
     return {
         "startupProbe": probe | {"periodSeconds": 1, "failureThreshold": start_seconds},
@@ -236,7 +244,11 @@ def directories_for(directories: dict[str, str], spec: FlameClusterSpec) -> dict
 
 
 def mountable_directory(volume: str, directory: str, taken: Iterable[str]) -> dict[str, str]:
-    """Return a directory that the author names by its volume; nothing when a mount could hide other files or mounts."""
+    """Return the directory that the author names, by its volume; nothing when a mount there could hide other files.
+
+    Args:
+        taken: Directories that have mounts of their own.
+    """
     path = posixpath.normpath(directory)
     others = (CONFIG_DIRECTORY, *taken)
     nested = any(path == other or path.startswith(f"{other}/") or other.startswith(f"{path}/") for other in others)

@@ -1,4 +1,4 @@
-"""The memory for answers of session managers while they arrive and are read, and the choice of those that are given up."""
+"""Limits the memory that answers of session managers take while they arrive, are read, and are kept."""
 
 from __future__ import annotations
 
@@ -45,10 +45,18 @@ Key = tuple[str, str]
 
 
 def to_give_up(sizes: Mapping[Key, int], newest: Key, most: int) -> tuple[Key, ...]:
-    """Return the FlameClusters whose answers, by their bytes, are given up until the others have `most` bytes at most.
+    """Return the FlameClusters whose answers are given up, until the others fit.
 
     The namespace that keeps most gives up its largest answer, or the newest answer if that is its own. So a namespace keeps its
     share, whoever comes first and however many answers another one has.
+
+    Args:
+        sizes: Bytes of each answer, by the namespace and name of its FlameCluster.
+        newest: The FlameCluster whose answer has just come.
+        most: Bytes that all answers may take.
+
+    Returns:
+        The FlameClusters; only the newest one if its own namespace keeps most.
     """
     left, found = dict(sizes), list[Key]()
     while sum(left.values()) > most:

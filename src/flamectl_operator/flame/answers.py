@@ -92,7 +92,10 @@ def limit_messages(stream: Any, share: Share) -> None:
 
 
 async def read(nodes: bytes, executors: bytes, sessions: bytes, began: float = 0.0) -> SessionManagerSnapshot:
-    """Return the snapshot of three encoded lists since this session manager began (Unix time); read large ones in a thread.
+    """Return the snapshot of three answers, which are encoded lists. A thread reads large answers.
+
+    Args:
+        began: When this session manager began, in seconds since 1970. Earlier events do not count.
 
     Raises:
         TooLargeError: An answer has more than `MAX_ENTRIES`, or takes more memory than `MAX_SNAPSHOT_SIZE`.

@@ -39,7 +39,11 @@ _WATCH, _WATCHED = message_class("WatchNodeRequest"), message_class("WatchNodeRe
 
 
 def verified_by(authority: str) -> ssl.SSLContext | None:
-    """Return how a server is verified, by authorities in PEM; None without any, because it serves no TLS."""
+    """Return how the certificate of a server is verified; None where the server has no TLS.
+
+    Args:
+        authority: Certificate authorities in PEM; empty where the server has no TLS.
+    """
     if not authority:
         return None
     context = LimitedContext(ssl.PROTOCOL_TLS_CLIENT)

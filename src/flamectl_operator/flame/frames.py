@@ -173,7 +173,7 @@ class RecordLimit(FrameLimit):
 
 
 class LimitedTLS(ssl.SSLObject):
-    """The TLS of one connection, which takes nothing in beyond the limit, before gRPC sees any of it.
+    """The TLS of one connection. It checks the limit itself, because TLS takes data in before gRPC sees any of it.
 
     A key update has 27 bytes and takes the event loop 25 microseconds, as does a record with a single byte of data. So records
     are counted before any of them is decrypted, also while the connection ends.

@@ -1,4 +1,4 @@
-"""The protobuf messages of Flame's API, as far as the operator uses them, and the batches of a long list.
+"""The protobuf messages of Flame's API that the operator uses, and the division of a long list into batches.
 
 Each message is written as in a `.proto` file, with Flame's field numbers; fields that the operator does not use are left out, and
 protobuf skips them. The descriptors live in a pool of their own, so that another library's definitions of the same package do no
@@ -124,7 +124,7 @@ class TooLargeError(ValueError):
 
 
 def batches(data: bytes, most: int) -> Iterator[bytes]:
-    """Yield an encoded list in parts, each an encoded list; count all entries before protobuf decodes any of them.
+    """Yield an encoded list in parts, each of which is an encoded list. All entries are counted before protobuf decodes any.
 
     On the wire a list is its entries one after the other, each with a tag and a length (protobuf's encoding, "message
     structure"). So a part of a list that begins and ends between two entries is a list as well.

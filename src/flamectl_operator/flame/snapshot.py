@@ -54,7 +54,12 @@ class Load(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class FlameExecutor:
-    """A process for the tasks of a session, if any, on a node, which has the name of an executor manager's Pod."""
+    """A process that runs the tasks of a session on a node.
+
+    Args:
+        node: Name of the node, which is the name of an executor manager's Pod.
+        session: The session that the process works for; empty when there is none.
+    """
 
     node: str
     state: ExecutorState
@@ -72,7 +77,12 @@ class FlameExecutor:
 
 
 class Resources(NamedTuple):
-    """The resources of one executor of a session, in cores, bytes and pieces."""
+    """The resources of one executor of a session.
+
+    Args:
+        cpu: Cores.
+        memory: Bytes.
+    """
 
     cpu: int
     memory: int
@@ -80,7 +90,13 @@ class Resources(NamedTuple):
 
 
 class SessionCounts(NamedTuple):
-    """How much work the session manager has: open sessions, those that get no more executors, and their tasks."""
+    """How much work the session manager has.
+
+    Args:
+        sessions: Open sessions.
+        pending: Tasks of open sessions that wait.
+        paused: Open sessions that get no more executors.
+    """
 
     sessions: int
     pending: int
@@ -127,10 +143,14 @@ class Session:
 
 @dataclass(frozen=True)
 class SessionManagerSnapshot:
-    """The answer of a session manager at one moment: the state of nodes by name, and its bytes in memory as an estimate.
+    """The answer of a session manager at one moment.
 
     The nodes were listed before the executors. So a node that is not listed here, and has no executor here, gets none either,
     unless it registers again.
+
+    Args:
+        nodes: State of each listed node, by name.
+        size: Bytes that the snapshot takes in memory, as an estimate.
     """
 
     nodes: Mapping[str, NodeState]

@@ -147,7 +147,7 @@ class ApiServerClient:
                 yield WatchEvent(EventType(event.type), changed)
 
     async def _create(self, resource: Resource[T], namespace: str, body: JsonObject, query: Mapping[str, str]) -> bytes:
-        """Send a create; raise RenamedError when another name than that of the body is taken."""
+        """Send a create; raise RenamedError when a webhook has changed the name and the new name is taken."""
         name = _metadata(body, "name")
         try:
             return await self._write("POST", resource.path(namespace), body, query)

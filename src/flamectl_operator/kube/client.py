@@ -1,4 +1,7 @@
-"""The verbs of the API on typed resources: a protocol that `api_server_client`, the tests and the simulation implement."""
+"""The verbs of the API on typed resources: a protocol that `api_server_client`, the tests and the simulation implement.
+
+`list_pages` reads a list page by page.
+"""
 
 from __future__ import annotations
 
@@ -131,7 +134,11 @@ class Client(Protocol):
     async def delete(
         self, resource: Resource[T], namespace: str, name: str, **options: Unpack[DeleteOptions]
     ) -> T | None:
-        """Delete the object with this uid; return it if the response holds it, None if the response is a Status."""
+        """Delete the object with this uid.
+
+        Returns:
+            The object if the response holds it, None if the response is a Status.
+        """
 
     async def list_page(self, resource: Resource[T], namespace: str | None, **options: Unpack[ListOptions]) -> Page[T]:
         """Read a page of a list of a namespace, or of all of them, with a consistent read, never from a cache."""
@@ -154,11 +161,14 @@ USUAL_SIZE = 2 * 1024 * 1024
 async def list_pages(
     client: Client, resource: Resource[T], namespace: str | None, *, label_selector: str = ""
 ) -> AsyncGenerator[Page[T], None]:
-    """Iterate over the pages of a list, of one namespace or of all with None; pages have as many objects as fit.
+    """Iterate over the pages of a list. Each page has as many objects as fit.
 
     Users decide how large objects are. A page of five hundred of the largest ones would take more memory than the process may
     use. So the size of a page is limited, and a page that is too large is asked for again with fewer objects. The pages that
     follow have as many objects as would fit if they were like those before.
+
+    Args:
+        namespace: The namespace, or None for all of them.
 
     Raises:
         KubernetesError: The list cannot be read.

@@ -95,7 +95,13 @@ async def _at_once() -> None:
 
 
 class EventRecorder:
-    """Records Events at the clock's time, and writes them from a separate task when no more urgent request waits."""
+    """Records Events and writes them from a separate task.
+
+    Args:
+        component: The reporting component, such as `flamectl-operator`.
+        clock: The time of an Event, and the source of its name.
+        calm: Waits until no more urgent request waits.
+    """
 
     def __init__(
         self,

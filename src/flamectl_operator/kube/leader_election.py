@@ -100,7 +100,12 @@ class ContendedLease:
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A process with an identity that no other ever had, and the prefix of those of its dead predecessors, if known."""
+    """A process that contends for the Lease.
+
+    Args:
+        identity: The name of the process, which no other process ever had.
+        predecessors: Prefix of the identities of its dead predecessors, and of no other process; empty when unknown.
+    """
 
     identity: str
     predecessors: str = ""

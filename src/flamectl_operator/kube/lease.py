@@ -21,7 +21,11 @@ MAX_TRANSITIONS = 2**31 - 1
 
 
 def new(metadata: Mapping[str, Any], holder: str, duration: float, now: datetime) -> dict[str, Any]:
-    """Return the manifest of a Lease that is acquired for the first time, for `duration` seconds unless it is extended."""
+    """Return the manifest of a Lease that is acquired for the first time.
+
+    Args:
+        duration: Seconds for which the Lease is held unless it is extended.
+    """
     return {
         "apiVersion": LEASES.api_version,
         "kind": LEASES.kind,

@@ -1,4 +1,4 @@
-"""A Pod that is ours, read as a component of Flame, and the time for which it worked."""
+"""The Pods that are ours, read as components of Flame: the object caches by ordinal, and the time for which a Pod worked."""
 
 from __future__ import annotations
 

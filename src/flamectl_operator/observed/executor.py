@@ -1,4 +1,4 @@
-"""An executor manager's Pod, and its mark of the incarnation of the session manager that it belongs to."""
+"""An executor manager's Pod, its mark of the session manager's incarnation, and the times at which this process saw it."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ _MAX_DIGITS = 10
 
 @dataclass(frozen=True)
 class Marks:
-    """The marks of executors beside the present incarnation of the session manager, and whether they can be true.
+    """Compares the marks of executors with the present incarnation of the session manager, and tells which marks can be true.
 
     A mark is an annotation, and anybody who may write Pods may edit or remove it.
 

@@ -13,7 +13,11 @@ from flamectl_operator.runtime.lazy import cached_property
 
 @dataclass(frozen=True)
 class ObservedGroup:
-    """The executors of a group that exist, and the last answer of the session manager; None while it is not believed."""
+    """The executors of a group that exist.
+
+    Args:
+        snapshot: The last answer of the session manager; None while it is not believed.
+    """
 
     executors: tuple[Executor, ...]
     marks: Marks

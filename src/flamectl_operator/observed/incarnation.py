@@ -103,9 +103,12 @@ def stale_pod(manager: Component) -> str:
 
 
 def incarnation_of(manager: Component | None, store: str = "") -> str:
-    """Return the incarnation of a session manager, by the store that keeps its sessions, if any; empty without a live one.
+    """Return the incarnation of a session manager; empty without a live session manager.
 
     A session manager whose sessions persist goes on where the one before it ended, so its incarnation is that of its storage.
+
+    Args:
+        store: The storage that the session manager keeps its sessions in; empty when they do not persist.
     """
     if manager is None or not manager.live:
         return ""

@@ -173,7 +173,11 @@ def image_remedy(said: str) -> str:
 
 
 def pull_cause(words: str) -> tuple[str, str]:
-    """Return why an image cannot be pulled, by the kubelet's words without the image's name, and the remedy."""
+    """Return why an image cannot be pulled, and the remedy.
+
+    Args:
+        words: The kubelet's message without the name of the image.
+    """
     read = _ADDRESS.sub("", words[:_MAX_READ_LENGTH_OF_PULL])
     for pattern, cause, remedy in _PULLS:
         if re.search(pattern, read, re.IGNORECASE):

@@ -126,7 +126,11 @@ def waiting_problem(status: ContainerStatus) -> PodProblem | None:
 
 
 def ended_problem(status: ContainerStatus, otherwise: str) -> PodProblem | None:
-    """Return how a container ended, exit code 0 included, with a reason where the kubelet gives none; None when it has not."""
+    """Return how a container ended, exit code 0 included; None when it has not.
+
+    Args:
+        otherwise: The reason where the kubelet gives none.
+    """
     ended = status.state.terminated
     if ended is None:
         return None

@@ -48,7 +48,7 @@ def is_terminal(pod: PodView, main: str) -> bool:
     """Return whether the Pod has ended for good and must be replaced, because the kubelet does not restart it.
 
     An executor is also terminal when its main container ended while a sidecar still runs, and when it was started again in place:
-    Flame has lost the node then. A main container that may restart in place (restartPolicy Always) is up to the kubelet.
+    Flame has lost the node then. `main` is empty for a Pod whose containers the kubelet restarts in place (restartPolicy Always).
     """
     if pod.status.phase in TERMINAL_PHASES:
         return True
@@ -57,9 +57,10 @@ def is_terminal(pod: PodView, main: str) -> bool:
 
 
 def restarted_in_place(pod: PodView, main: str) -> PodProblem | None:
-    """Return that the main container started more than once, or will; None when it has not, or when it may.
+    """Return the problem that the main container was or will be restarted in place; None when it was not, or when it may be.
 
     A kubelet restarts the containers of a Pod with restartPolicy Never when a restart rule says so, or after it lost them.
+    `main` is empty for a Pod whose containers the kubelet restarts in place.
     """
     status = container(pod, main)
     if status is None:

@@ -1,4 +1,4 @@
-"""The cluster beside its effective spec: what is stale, what is current, and what comes first."""
+"""The cluster and its groups of executors beside the effective spec: what is stale, what is current, and what comes first."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ _MAX_NAMED = 2
 
 
 def claims_in_danger(observed: ObservedCluster) -> list[Outcome]:
-    """Return the outcomes for claims that Pods keep: those that are being deleted, lost ones, and claims made anew."""
+    """Return the outcomes for users' lost claims, for claims made anew, and for claims in deletion that Pods keep."""
     users, known = observed.claim_users, observed.known_claims
     claims = [claim for name in sorted(users) if (claim := known.find(name)) is not None]
     lost = [each for each in claims if each.status.phase == PHASE_LOST]

@@ -39,7 +39,12 @@ class HeldLease:
 
     @classmethod
     def taken(cls, lease: LeaseView, sent: float, duration: float, *, view_is_new: bool) -> HeldLease:
-        """Return the state after a request, not sent before `sent`, acquired or extended the lock for `duration` seconds."""
+        """Return the state after the lock was acquired or extended.
+
+        Args:
+            sent: A time not later than the request.
+            duration: Seconds for which the lock holds.
+        """
         return cls(lease, sent + duration * EXTEND_AFTER, sent + duration * DELETE_UNTIL, view_is_new)
 
     @classmethod
@@ -59,7 +64,12 @@ class HeldLease:
 
 @dataclass(frozen=True)
 class ObservedLease:
-    """A Lease as this process observed it: until when it is held, and whether it asks for more time than any operator."""
+    """A Lease as this process observed it.
+
+    Args:
+        until: The time at which its holder, if any, has lost it, unless the Lease changes before.
+        too_long: Whether it asks for more time than any operator does.
+    """
 
     version: str
     holder: str
@@ -97,7 +107,11 @@ class Waiting:
     why: str = ""
 
     def after(self, pods: frozenset[str], why: str, now: float, *, at_once: bool = False) -> Waiting:
-        """Return the wait after another look at the lock; `at_once` when the obstacle is no operator, so that it is reported."""
+        """Return the wait after another look at the lock.
+
+        Args:
+            at_once: Whether the obstacle is no operator, so that the status reports it without a wait.
+        """
         if not self.pods <= pods:
             return Waiting(now, pods)
         reported = self.why or (why if at_once or now >= self.since + REPORT_AFTER else "")
@@ -107,11 +121,14 @@ class Waiting:
 def observe_lease(
     lease: LeaseView | None, before: ObservedLease | None, now: float, duration: float
 ) -> ObservedLease | None:
-    """Record since when a Lease has had its content; `duration` seconds count if it gives none that makes sense.
+    """Record since when a Lease has had its present content.
 
     A deleted Lease changes nothing, because its holder may not have noticed the deletion yet.
 
     Everybody who may write Leases in the namespace can write this one, so it lasts no longer than an operator would let it last.
+
+    Args:
+        duration: Seconds that a lock lasts if its Lease gives no duration that makes sense.
     """
     if lease is None or (before is not None and before.version == lease.metadata.resource_version):
         return before

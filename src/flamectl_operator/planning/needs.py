@@ -51,7 +51,11 @@ NO_NEEDS = Needs()
 
 
 def needs(compared: Comparison, claims: ClaimPlan, scale: ScalePlan, contended: Collection[str] = ()) -> Needs:
-    """Compare the observed cluster with the effective spec. Children that somebody keeps changing always need an update."""
+    """Compare the observed cluster with the effective spec.
+
+    Args:
+        contended: The kinds of children that somebody keeps changing. They always need an update, which keeps the status still.
+    """
     observed, effective = compared.observed, compared.effective
     group = compared.group
     draining = {executor.drain_reason for executor in group.observed.draining}

@@ -107,9 +107,12 @@ class CacheRemoval:
 
 @dataclass(frozen=True)
 class ObjectCachePlan(Part):
-    """The changes that bring the object caches to the wanted number, apart from stale ones; foreign Pods have `taken` names.
+    """The changes that bring the object caches to the wanted number, apart from stale ones.
 
-    `read` has the ordinals of object caches that are not wanted and may exist without their label.
+    Args:
+        create: Ordinals of missing object caches.
+        read: Ordinals of object caches that are not wanted and may exist without their label.
+        taken: Foreign Pods with names of object caches.
     """
 
     create: tuple[int, ...] = ()
@@ -244,7 +247,12 @@ class LostNodesPlan(Part):
 
 @dataclass(frozen=True)
 class ProtectionPlan(Part):
-    """The executors whose annotations change, and in how many seconds the first may be patched again that should be now."""
+    """The executors whose annotations change.
+
+    Args:
+        patch: Executors, each with the annotations to set or to take off.
+        again: Seconds until the next patch of an executor that should be patched now but must wait; None when there is none.
+    """
 
     patch: tuple[tuple[Executor, AnnotationChanges], ...] = ()
     again: float | None = None

@@ -28,7 +28,13 @@ MAX_PATHS = 3
 
 @dataclass(frozen=True)
 class SpecChanges:
-    """The paths of the fields whose changes made Pods stale, as far as this process has seen them."""
+    """The changes that made Pods stale, as far as this process has seen them.
+
+    Args:
+        session_manager: Paths that the session manager reads.
+        executors: Paths that the executors read.
+        last: All paths of the last change.
+    """
 
     session_manager: tuple[str, ...] = ()
     executors: tuple[str, ...] = ()
@@ -50,7 +56,12 @@ def because(why: str, paths: tuple[str, ...]) -> str:
 
 
 def why_replaced(pods: Sequence[Component], wanted: str, paths: tuple[str, ...]) -> str:
-    """Return why stale Pods are replaced: the fields that changed, or the annotation that somebody changed or took off."""
+    """Return why stale Pods are replaced: the fields that changed, or the annotation that somebody changed or took off.
+
+    Args:
+        wanted: The revision that the Pods should have.
+        paths: The fields that changed, if they are known.
+    """
     found = {pod.revision for pod in pods}
     # An executor that is replaced in its present revision does not tell its session manager.
     if found == {wanted}:
@@ -121,7 +132,7 @@ def unwanted_changes(
 
     Args:
         known: `specHash` of the status that this process last wrote or found right; None if there is none.
-        digest: Of the spec as it reads now.
+        digest: The hash of the spec as it reads now.
 
     Returns:
         Paths of the fields where they are known, otherwise of their component or the spec; empty if nothing changed.

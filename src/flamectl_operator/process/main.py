@@ -1,4 +1,4 @@
-"""Builds the process from its parts, and runs it from start to end.
+"""Builds the process from its parts, runs it from start to end, and stops it when a signal asks for that.
 
 Health starts first, so that probes get an answer while the rest starts; then the settings, which set the limits of the
 connection; then the replica, which works or stands by.

@@ -1,4 +1,4 @@
-"""What the process takes: how often it looks for cycles, its buffers, what goes back to the system, and open descriptors."""
+"""Limits the memory of the process, and raises its limit of open descriptors."""
 
 from __future__ import annotations
 

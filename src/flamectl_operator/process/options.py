@@ -87,7 +87,11 @@ _SETTINGS = {
 
 @dataclass(frozen=True)
 class ConfigLocations:
-    """Where the settings are, in a file or else a ConfigMap, with overrides of which the last wins, and the API server."""
+    """The locations of the settings, in a file or else a ConfigMap, and of the API server.
+
+    Args:
+        overrides: The settings of the environment and of the command line; the last one takes precedence.
+    """
 
     kubeconfig: Path | None
     context: str | None
@@ -113,7 +117,10 @@ def config_locations(
     config_map: str | None,
     **settings: object,
 ) -> ConfigLocations:
-    """Interpret the command line and the environment; options that were not given are None or empty.
+    """Interpret the command line and the environment.
+
+    Args:
+        settings: The other options by parameter name; None or empty for options that were not given.
 
     Raises:
         SettingsError: The options cannot be used.

@@ -47,7 +47,10 @@ async def plan_of(
     clock: Clock,
     cluster: FlameClusterView | None = None,
 ) -> PlanResult:
-    """Work out what the operator would do, for the FlameCluster as it would be applied, or else for the stored one.
+    """Work out what the operator would do.
+
+    Args:
+        cluster: The FlameCluster as it would be applied; None for the stored one.
 
     Raises:
         PlanError: There is no such FlameCluster, or its spec is refused.
@@ -74,7 +77,10 @@ async def plan_of(
 
 
 async def plan(where: ConfigLocations, name: str | None, file: Path | None, namespace: str | None) -> PlanResult:
-    """Connect to the API server, and work out what the operator would do; the default namespace is the file's, or `default`.
+    """Connect to the API server, and work out what the operator would do.
+
+    Args:
+        namespace: The namespace; None for that of the file, or `default`.
 
     Raises:
         ConfigurationError: There are no credentials, or they cannot be used.

@@ -1,4 +1,4 @@
-"""Passes whose writes are recorded, so that they show what the operator would do, and the answer to `flamectl-operator plan`.
+"""Runs passes whose writes are recorded, and renders what the operator would do for `flamectl-operator plan`.
 
 The pipeline runs on the real objects, as the person who asks. It goes on after each recorded write as long as nothing has to be
 waited for.
@@ -31,7 +31,13 @@ Output = Literal["text", "json", "yaml"]
 
 @dataclass(frozen=True)
 class Entry:
-    """Something that the operator would do by a request, or say, in a stage; `part` is empty for the stage's own."""
+    """A write that the operator would send, or a message of an event that it would record.
+
+    Args:
+        stage: The name of the stage.
+        part: The name of the action within the stage; empty for the stage's own.
+        write: The write; None for a message.
+    """
 
     stage: str
     part: str = ""
@@ -125,7 +131,12 @@ def _place() -> tuple[str, str]:
 
 
 class Rehearsal:
-    """Passes of a controller that only reads, and records its writes; without `flame` no session manager is polled."""
+    """Passes of a controller whose writes are recorded.
+
+    Args:
+        client: The API server, which is only read.
+        flame: The knowledge about the session managers; None when they are not polled.
+    """
 
     def __init__(self, client: Client, key: tuple[str, str], clock: Clock, flame: Flame | None = None) -> None:
         self._client = client
@@ -139,7 +150,10 @@ class Rehearsal:
         self.stores = Stores.empty(flame)
 
     async def load(self, cluster: FlameClusterView | None = None) -> None:
-        """Fill the stores with the objects as they are, and with the FlameCluster as it would be applied, if one is given.
+        """Fill the stores with the objects as they are.
+
+        Args:
+            cluster: The FlameCluster as it would be applied; None for the stored one.
 
         Raises:
             NotFoundError: There is no such FlameCluster, or no CRD.

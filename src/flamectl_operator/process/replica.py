@@ -24,7 +24,11 @@ _FIRST = 1
 
 @dataclass(frozen=True, slots=True)
 class Host:
-    """The host of a process, and the uid of its Pod if every earlier process with this uid is dead; else empty."""
+    """The host of a process.
+
+    Args:
+        pod_uid: The uid of the Pod if every earlier process with this uid is dead; else empty.
+    """
 
     name: str
     pod_uid: str = ""
@@ -148,10 +152,14 @@ class Replica:
 
 
 def lock_identity(config: OperatorConfig, host: str, namespace: str | None) -> str:
-    """Return the identity of this deployment of the operator in deletion locks; outside a cluster, that of this machine.
+    """Return the identity of this deployment of the operator in the Leases of deletion locks.
 
     All replicas of a deployment have the same identity and keep it over a restart, so a new process continues with the lock of an
     earlier one. The identity is the name of the Lease for leader election, because each deployment has its own.
+
+    Args:
+        host: The name of this machine, for a process outside a cluster.
+        namespace: The operator's namespace; None outside a cluster.
     """
     election = config.leader_election
     namespace = election.resource_namespace or namespace

@@ -104,10 +104,13 @@ def what_to_do(error: Exception) -> str:
 
 
 def access_checks(client: Client, namespaces: Sequence[str]) -> list[Step]:
-    """Return steps that send one small list request for each watched resource in these namespaces, or in all without any.
+    """Return steps that send one small list request for each watched resource.
 
     They detect missing permissions and CRDs in one place before the watches start, because otherwise the caches would never fill.
     At least one of several namespaces must allow access; `/readyz` reports the others.
+
+    Args:
+        namespaces: The watched namespaces; all if empty.
     """
     if len(namespaces) > 1:
         return [partial(_some_namespace, client, namespaces)]

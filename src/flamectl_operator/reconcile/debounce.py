@@ -40,7 +40,12 @@ _NO_WORK = frozenset({"reconciled", "has_pending_removal"})
 
 
 class Awaited(NamedTuple):
-    """The executors that must become ready until the state turns, and that terminate: until the last, they change only counts."""
+    """The executors that a FlameCluster waits for. Each of them but the last changes nothing but counts.
+
+    Args:
+        starts: How many more must become ready until the state changes.
+        ends: How many terminate.
+    """
 
     starts: int = 0
     ends: int = 0
@@ -129,7 +134,11 @@ def only_starts(owner: Identity, old: PodView, new: PodView) -> bool:
 
 
 def only_ends(owner: Identity, old: PodView, new: PodView | None) -> bool:
-    """Return whether an executor that was terminating only came closer to being gone (None). No decision reads its progress."""
+    """Return whether an executor that was terminating only came closer to being gone. No decision reads its progress.
+
+    Args:
+        new: The Pod after; None when it is gone.
+    """
     return old.terminating and _same_executor(owner, old, new or old)
 
 

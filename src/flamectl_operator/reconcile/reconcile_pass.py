@@ -1,4 +1,4 @@
-"""A pass over a FlameCluster, as its steps see it."""
+"""A pass over a FlameCluster, as its steps see it, and the report of the steps, from which the status is computed."""
 
 from __future__ import annotations
 
@@ -32,7 +32,12 @@ INTERNAL_ERROR = "InternalError"
 
 @dataclass
 class Report:
-    """The messages for users and the errors of the steps so far, and whether all is stored that must survive a crash."""
+    """The messages for users and the errors of the steps that have run, in their order.
+
+    Args:
+        acting_steps_ran: Whether a step ran that may change child objects.
+        recorded: Whether everything that must survive a crash is stored, so that the pass may go on.
+    """
 
     errors: list[Exception] = field(default_factory=list)
     outcomes: list[Outcome] = field(default_factory=list)
@@ -85,7 +90,7 @@ class PresentPlan:
         self._last_logged = ""
 
     def keep(self, plan: ClusterPlan, known: tuple[object, ...]) -> ClusterPlan:
-        """Keep and return a plan, with the facts that it was made from beside its snapshot."""
+        """Keep a plan with the facts, besides the snapshot, that it was made from; return the plan."""
         self.plan, self.known = plan, known
         if logs_debug() and (text := str(plan)) != self._last_logged:
             self._last_logged = text

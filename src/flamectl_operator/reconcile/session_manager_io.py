@@ -91,14 +91,14 @@ class SessionManagerIO:
         return may
 
     async def release(self, nodes: Iterable[str]) -> Outcome | None:
-        """Take nodes out of the table; return why the pass must be repeated, or None."""
+        """Take nodes out of the table; return why the pass must be repeated, or None when all calls succeeded."""
         deferral, self.released_at = await self._call_each(
             nodes, lambda manager, node: manager.release_node(node), self.released_at
         )
         return deferral
 
     async def report_lost(self, nodes: Iterable[str]) -> Outcome | None:
-        """Report nodes as lost; return why the pass must be repeated, or None."""
+        """Report nodes as lost; return why the pass must be repeated, or None when all calls succeeded."""
         deferral, self.reported_at = await self._call_each(
             nodes, lambda manager, node: manager.report_lost(node), self.reported_at
         )
@@ -107,7 +107,11 @@ class SessionManagerIO:
     async def _call_each(
         self, nodes: Iterable[str], call: Callable[[SessionManager, str], Awaitable[None]], before: Mapping[str, float]
     ) -> tuple[Outcome | None, Mapping[str, float]]:
-        """Call the session manager once for each node; return why the pass must be repeated, and when each call succeeded."""
+        """Call the session manager once for each node; return why the pass must be repeated, and when each call succeeded.
+
+        Args:
+            before: When earlier calls succeeded.
+        """
         manager, waiting = self._flame.session_manager(self._key), tuple(nodes)
         if manager is None or not waiting:
             return None, before

@@ -1,4 +1,4 @@
-"""The operator's source of time, which a test or a simulation can replace."""
+"""The operator's source of time, which a test or a simulation can replace, and the notice that the process stood still."""
 
 from __future__ import annotations
 

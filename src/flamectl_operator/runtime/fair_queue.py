@@ -43,7 +43,10 @@ class FairQueue(Generic[K]):
             del self._groups[group]
 
     def take(self, admits: Callable[[Hashable], bool] = lambda _group: True) -> K:
-        """Remove the next key and return it, of a group that may have its turn; another group keeps its place.
+        """Remove the next key and return it.
+
+        Args:
+            admits: Returns whether a group may have its turn. A group that may not keeps its place.
 
         Raises:
             KeyError: No key of an admitted group waits.

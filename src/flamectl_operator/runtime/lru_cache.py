@@ -10,7 +10,12 @@ V = TypeVar("V")
 
 
 class LRUCache(Generic[V]):
-    """A dictionary that drops the least recently used entries beyond its capacity, in entries or in their weight."""
+    """A dictionary that drops the least recently used entries.
+
+    Args:
+        capacity: The most entries, or the most that they may weigh together.
+        weigh: Returns the weight of a key, such as its bytes; 1 by default. Needed where others decide how large keys are.
+    """
 
     def __init__(self, capacity: int, weigh: Callable[[Any], int] = lambda _key: 1) -> None:
         self._capacity = capacity

@@ -40,7 +40,11 @@ _TURN: ContextVar[tuple[_Turns, int] | None] = ContextVar("turn", default=None)
 
 
 def in_turn(report: Callable[[], None]) -> None:
-    """Make a report that others see, such as an event: at once, or when the works before that of the caller have ended."""
+    """Make a report that others see, such as an event: at once, or when the works before that of the caller have ended.
+
+    Args:
+        report: Makes it, in the context of the caller.
+    """
     turn = _TURN.get()
     if turn is None:
         report()

@@ -75,7 +75,12 @@ class Workflow(ABC, Generic[S]):
 
     @abstractmethod
     async def run(self, subject: S, hooks: Hooks[S]) -> Result:
-        """Run the workflow; return the joined results, with exceptions of actions as errors. Only cancellation passes through."""
+        """Run the workflow.
+
+        Returns:
+            The joined results of all actions that ran. An exception of an action becomes an error of the result; only
+            cancellation passes through.
+        """
 
     def actions(self) -> Iterator[Action[S]]:
         """Iterate over all actions, in the order of the tree."""
@@ -93,7 +98,12 @@ Node = Workflow[S] | Action[S]
 
 @dataclass(frozen=True)
 class Place:
-    """The place of an action, as logs and metrics name it; part and phase are empty where there are none."""
+    """The place of an action, as logs and metrics name it.
+
+    Args:
+        part: The name of the action; empty for the stage's own.
+        phase: The phase of the stage; empty where a stage has none.
+    """
 
     subreconciler: str
     part: str = ""

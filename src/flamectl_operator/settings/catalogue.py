@@ -1,4 +1,4 @@
-"""All settings by their paths, such as `flame.podPolicy.privileged`: derived from the model; and what changed."""
+"""All settings by their paths, such as `flame.podPolicy.privileged`, derived from the model, and their changes."""
 
 from __future__ import annotations
 

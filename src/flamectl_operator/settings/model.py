@@ -77,7 +77,11 @@ POD_IP = "{podIP}"
 
 @lru_cache
 def endpoint(template: str, *, name: str, namespace: str, cluster_domain: str, pod_ip: str) -> tuple[str, int]:
-    """Return host and port of a session manager, by HOST:PORT with {podIP}, {name}, {namespace} and {clusterDomain}.
+    """Return host and port of a session manager.
+
+    Args:
+        template: HOST:PORT with the placeholders {podIP}, {name}, {namespace} and {clusterDomain}.
+        pod_ip: IP address of the session manager's Pod.
 
     Raises:
         ValueError: The template has another form.

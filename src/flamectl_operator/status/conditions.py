@@ -90,7 +90,11 @@ class ConditionWriter:
     now: datetime
 
     def make(self, kind: ConditionType, reason: str, message: str, *, status: bool | None) -> Condition:
-        """Return a condition; its status is None when it is unknown whether the condition holds."""
+        """Return a condition.
+
+        Args:
+            status: Whether it holds; None when that is unknown.
+        """
         known = next((condition for condition in self.before if condition.type == kind), None)
         text: Literal["True", "False", "Unknown"] = "Unknown" if status is None else "True" if status else "False"
         wanted = (text, reason, message, self.generation)
@@ -108,14 +112,22 @@ class ConditionWriter:
         )
 
     def merge(self, ours: Iterable[Condition], *, without: Collection[str] = ()) -> tuple[Condition, ...]:
-        """Return all conditions in a fixed order: those of other writers stay, and those of `without` end if not among these."""
+        """Return all conditions of the status in a fixed order; conditions of other writers stay as they are.
+
+        Args:
+            without: Types of conditions that end when they are not among these.
+        """
         kept = [condition for condition in self.before if condition.type not in without]
         return tuple({condition.type: condition for condition in (*kept, *ours)}.values())
 
 
 @dataclass(frozen=True)
 class ValidSpecConditions:
-    """The conditions of a valid spec, and the facts from which they follow, with probable mistakes and what has no effect."""
+    """The conditions that are known of a valid spec, and the facts from which they follow.
+
+    Args:
+        warnings: Probable mistakes, and what has no effect, each with its path.
+    """
 
     writer: ConditionWriter
     observed: ObservedCluster
@@ -127,7 +139,11 @@ class ValidSpecConditions:
     warnings: Sequence[str]
 
     def compute(self, *, midway: bool = False) -> tuple[Condition, ...]:
-        """Compute the conditions; midway, when the pass does not know yet what the API server answers to this generation."""
+        """Compute the conditions.
+
+        Args:
+            midway: Whether the pass has yet to find out what the API server answers to this generation.
+        """
         degraded = self._degraded()
         # Until the pass has tried this generation, a refusal of an earlier one is neither resolved nor repeated.
         unknown = midway and degraded.status == "False" and _refused(self.before) is not None

@@ -1,6 +1,7 @@
-"""`state` and `message`: the health of a FlameCluster in one word and in one line.
+"""`state` and `message`: the health of a FlameCluster in one word and in one line; and the status of its object cache.
 
-Executors that should have ended are named, because they keep their CPU, memory and devices although nobody waits for their end.
+The message names executors that should have ended, because they keep their CPU, memory and devices although nobody waits for
+their end.
 
 Precedence: invalid spec, suspended, the rest; that it is paused is added to the message. The operator writes no status
 for a FlameCluster that is being deleted.
@@ -61,7 +62,11 @@ class Health:
 
 @dataclass(frozen=True)
 class ValidSpecHealth:
-    """The facts from which the health of a valid spec follows. The status tells of late executors whatever the health is."""
+    """The facts from which the health of a FlameCluster with a valid spec follows.
+
+    Args:
+        late: The executors that should have ended. The status names them whatever the health is.
+    """
 
     observed: ObservedCluster
     effective: EffectiveSpec

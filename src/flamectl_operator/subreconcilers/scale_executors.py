@@ -85,7 +85,11 @@ class ScaleExecutors(PlannedStep[ScalePlan]):
 
 @dataclass
 class _Creation:
-    """Creates executors and records their ids. The `lost` ones had no answer; their Pods may still appear."""
+    """Creates executors and records their ids.
+
+    Args:
+        lost: Ids of requests with a lost answer; their Pods may still appear.
+    """
 
     pass_: Pass
     template: ComponentTemplate

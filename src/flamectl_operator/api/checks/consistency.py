@@ -1,4 +1,4 @@
-"""Checks across fields: contradictions that Flame could not run with, and contradictions that deserve a warning."""
+"""Checks across fields: contradictions that Flame could not run with, and contradictions and typos that deserve a warning."""
 
 from __future__ import annotations
 
@@ -283,7 +283,7 @@ _ALIKE = 0.85
 
 
 def near_names(spec: FlameClusterSpec) -> tuple[str, ...]:
-    """Return a warning for each container whose name is nearly that of the component's own, which is probably a typo."""
+    """Return a warning for each container whose name is nearly that of the component's own container: probably a typo."""
     templates = {name: part.pod_template for name, part in spec.components.items() if part.pod_template}
     return tuple(warning for name, template in templates.items() for warning in _near_names(name, template))
 

@@ -17,7 +17,12 @@ _OF_PODS = ("cpu", "memory")
 
 
 class Limit(NamedTuple):
-    """A limit of an executor, in cores, bytes or pieces, and the path of its field."""
+    """A limit of an executor.
+
+    Args:
+        amount: In cores, bytes or pieces.
+        path: The field that sets the limit.
+    """
 
     amount: Decimal
     path: str

@@ -12,7 +12,12 @@ _VERSION = re.compile(
 
 
 class Version(NamedTuple):
-    """A version of Flame; `patch` is 0 when the tag leaves it out."""
+    """A version of Flame.
+
+    Args:
+        minor: The second number. The first two numbers decide the format of flame-cluster.yaml.
+        patch: The third number; 0 when the tag leaves it out.
+    """
 
     major: int
     minor: int
@@ -25,7 +30,11 @@ class Version(NamedTuple):
 
 
 def tagged_version(image: str) -> Version | None:
-    """Return the version in an image's tag; None without a tag or without a version in the tag."""
+    """Return the version in an image's tag; None without a tag or without a version in the tag.
+
+    Args:
+        image: An image reference, such as `registry:5000/xflops/flame-session-manager:v0.6.0@sha256:...`.
+    """
     _, _, tag = image.partition("@")[0].rpartition("/")[2].partition(":")
     match = _VERSION.fullmatch(tag)
     if match is None:

@@ -18,7 +18,10 @@ from flamectl_operator.api.rules import BROKEN_RULES
 
 
 def parse_spec(raw: Any, name: str) -> FlameClusterSpec:
-    """Return the spec of a FlameCluster, with defaults; all its objects derive their names from `name`.
+    """Return the spec of a FlameCluster, with defaults.
+
+    Args:
+        name: `metadata.name`, from which the names of all objects derive.
 
     Raises:
         InvalidSpecError: The name or the spec is not valid.

@@ -1,4 +1,4 @@
-"""Options of flame-cluster.yaml beyond the HLD. Without a value, Flame's own default applies."""
+"""Options of flame-cluster.yaml beyond the HLD, and `clientConfig`. Without a value, Flame's own default applies."""
 
 from __future__ import annotations
 

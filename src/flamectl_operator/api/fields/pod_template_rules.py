@@ -88,7 +88,11 @@ def only_additional(own: str, attribute: str, why: str) -> Rule:
 
 
 def needs_image(own: str | None = None) -> Rule:
-    """Return the rule that a container has an image, unless it is the operator's own in this list, if the list has one."""
+    """Return the rule that a container has an image.
+
+    Args:
+        own: The operator's container of this list, whose image comes from the component; None if the list has none.
+    """
     message = (
         "must have an image" if own is None else f"must have an image: the operator's container here is named {own}"
     )
@@ -121,7 +125,11 @@ _CONFIG_PATH = "^(/|[.]/)*" + "(/+[.])*/+".join(CONFIG_DIRECTORY.strip("/").spli
 
 
 def own_container_rules(own: str, component: str) -> tuple[Rule, ...]:
-    """Return the rules of the entry of a component's main container; the path `component` has the proper fields."""
+    """Return the rules for a component's main container in the podTemplate.
+
+    Args:
+        component: The path of the component in the spec. Messages name the fields of the component that apply instead.
+    """
     elsewhere = {
         "image": f"see {component}.image",
         "image_pull_policy": f"see {component}.imagePullPolicy",

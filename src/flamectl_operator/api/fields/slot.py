@@ -52,7 +52,12 @@ def readable_by_0_5(text: str) -> bool:
 
 
 class Slot(NamedTuple):
-    """A slot as Flame reads it: cores, bytes of memory, and GPUs."""
+    """A slot as Flame reads it.
+
+    Args:
+        cpu: Cores.
+        memory: Bytes.
+    """
 
     cpu: int
     memory: int

@@ -1,4 +1,4 @@
-"""`updateStrategy`: how executors, and the session manager, are replaced after a change of the spec."""
+"""`updateStrategy` and `drain`: how Pods are replaced after a change of the spec, and how executors end their work."""
 
 from __future__ import annotations
 

@@ -13,7 +13,11 @@ T = TypeVar("T", bound=KubernetesObject)
 
 @dataclass(frozen=True, slots=True)
 class Change(Generic[T]):
-    """A change that subscribers receive; None stands for no object. An `initial` one existed when the operator started."""
+    """A change that subscribers receive; None stands for no object.
+
+    Args:
+        initial: Whether the object existed when the operator started, so that it has not changed just now.
+    """
 
     old: T | None
     new: T | None

@@ -1,4 +1,4 @@
-"""Answers that contradict what the cache knew when their requests were sent, and states that a store ignores.
+"""Finds answers that contradict what the cache knew when their requests were sent, and remembers states that a store ignores.
 
 A read shows etcd as it is after the request was sent, and each write gets a higher resourceVersion than all writes before it.
 So an answer that is older than the cache was shows that etcd was set back to a copy, or that something else answered in place of
@@ -27,14 +27,18 @@ _MAX_ENDED = 1000
 
 @dataclass(frozen=True, slots=True)
 class _Horizon:
-    """States up to `version` are ignored, of one object or of all objects with one value of the index."""
+    """The version up to which a store ignores the states of one object, or of all objects with one value of the index."""
 
     namespace: str
     version: int
 
 
 class OutdatedStates(Generic[T]):
-    """The states that a store ignores, because the objects were deleted or went out of sight later, by uid or by index value."""
+    """The states that a store ignores, because their objects were deleted or went out of sight later; see `store`.
+
+    Args:
+        index: Returns the value of the store's index. A list for one value shows which objects with this value are gone.
+    """
 
     def __init__(self, index: Callable[[T], Hashable | None]) -> None:
         self._index = index

@@ -91,7 +91,12 @@ class SetBackError(Exception):
 
 
 class Reflector(Generic[T]):
-    """Feeds one store with the objects of one resource and label selector, of one namespace, or of all with None."""
+    """Feeds one store with the objects of one resource.
+
+    Args:
+        namespace: The namespace; None for all namespaces.
+        label_selector: The label selector; empty selects all objects.
+    """
 
     def __init__(
         self,

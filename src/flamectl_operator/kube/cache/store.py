@@ -117,7 +117,11 @@ class Store(Generic[T]):
         return same and self._transform(answer) != before
 
     def overlooked(self, known: Known[T], items: Iterable[T], present: Collection[str] = ()) -> str:
-        """Return which object the reflector should have brought before a request was sent, when the store had `present`."""
+        """Return which object the reflector should have brought before a request was sent; empty if there is none.
+
+        Args:
+            present: The uids that the store had before the request, if it was a list.
+        """
         for item in items:
             unknown = item.uid not in present and (known.obj is None or known.obj.uid != item.uid)
             if unknown and version_of(item) <= known.synced and self._selects(item):

@@ -20,7 +20,12 @@ async def connect(
     telemetry: Telemetry = UNMEASURED,
     server_clock: ServerClock | None = None,
 ) -> Transport:
-    """Load credentials, as `load_credentials` finds them, and return a transport that uses them; send no request.
+    """Load credentials and return a transport that uses them; send no request.
+
+    Args:
+        kubeconfig: A kubeconfig. Without one: the service account of this Pod, else the default kubeconfig
+            ($KUBECONFIG, ~/.kube/config).
+        context: The context of the kubeconfig; by default its current one. Without `kubeconfig`, of the default kubeconfig.
 
     Raises:
         ConfigurationError: There are no credentials, or they cannot be used.

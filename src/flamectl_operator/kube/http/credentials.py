@@ -68,7 +68,11 @@ class Credentials:
 
 
 async def load_credentials(kubeconfig: Path | None, context: str | None, environ: Mapping[str, str]) -> Credentials:
-    """Load credentials from a given kubeconfig and context, else from this Pod, else from the default kubeconfig.
+    """Load credentials from a given kubeconfig, else from this Pod, else from the default kubeconfig.
+
+    Args:
+        context: The context to use instead of the current one of the kubeconfig; implies a kubeconfig.
+        environ: The environment, with KUBERNETES_SERVICE_HOST, KUBECONFIG and HOME.
 
     Raises:
         ConfigurationError: There are no credentials, or they cannot be used.
@@ -90,7 +94,11 @@ def in_cluster(kubeconfig: Path | None, context: str | None, environ: Mapping[st
 
 
 def own_namespace(path: Path = NAMESPACE_FILE) -> str | None:
-    """Return the namespace of this process's Pod, by the file beside the service account's token; None outside a cluster."""
+    """Return the namespace of this process's Pod, or None outside a cluster.
+
+    Args:
+        path: The file with the namespace, mounted with the service account's token.
+    """
     try:
         return path.read_text(encoding="utf-8").strip() or None
     except OSError:

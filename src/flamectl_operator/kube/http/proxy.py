@@ -17,7 +17,11 @@ _PORTS = {"http": 80, "https": 443}
 
 
 def environment_proxy(host: str) -> str:
-    """Return the proxy to the API server by `HTTPS_PROXY`, `HTTP_PROXY` and `NO_PROXY`; empty when there is none."""
+    """Return the proxy that the environment names (`HTTPS_PROXY`, `HTTP_PROXY`, `NO_PROXY`); empty when there is none.
+
+    Args:
+        host: The URL of the API server.
+    """
     url, proxies = urlsplit(host), getproxies()
     name = (url.hostname or "").rstrip(".")
     if _goes_direct(name, url.port or _PORTS.get(url.scheme, 0), proxies.get("no", "")):

@@ -90,7 +90,12 @@ def plan_scaling(
 def rescale(
     autoscaling: Autoscaling, before: AutoscalingStatus, needed: int, placed: int, now: ClockReading
 ) -> Scaling:
-    """Return the number of executors for now, by those that sessions can use or hold, and those that run."""
+    """Return the number of executors for now.
+
+    Args:
+        needed: The executors that sessions can use, or that are bound to one.
+        placed: The executors that have a node and do not fail.
+    """
     current = _current(autoscaling, before)
     wanted = _within(autoscaling, needed)
     if wanted > current:

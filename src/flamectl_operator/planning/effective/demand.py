@@ -16,7 +16,12 @@ MAX_KINDS = 64
 
 @dataclass(frozen=True)
 class Demand:
-    """The executors that all open sessions can use, and one that asks for more than an executor offers, if any."""
+    """The demand of all open sessions.
+
+    Args:
+        executors: How many executors the sessions can use.
+        too_large: A session that asks for more than one executor offers; empty when there is none.
+    """
 
     executors: int
     too_large: str = ""

@@ -1,4 +1,4 @@
-"""A group of executors as it is wanted now, by its spec and the state that the status records, and the budget of its updates."""
+"""A group of executors as it is wanted now, by its spec and the state that the status records, and the limits of its updates."""
 
 from __future__ import annotations
 
@@ -14,7 +14,12 @@ from flamectl_operator.settings.model import FlameSettings
 
 @dataclass(frozen=True)
 class Budget:
-    """The limits of an update: the most wanted executors that it may make unavailable, and the most that it may add."""
+    """The limits of a rolling update, in Pods.
+
+    Args:
+        unavailable: The most wanted executors that may be unavailable because of the update.
+        surge: The most executors beyond the wanted number.
+    """
 
     unavailable: int
     surge: int

@@ -1,7 +1,7 @@
 """The effective spec: the desired cluster, adjusted by the state that the status records.
 
 The spec alone is not enough. A suspension that has begun is finished before anything starts again, and replacements wait while
-they keep failing.
+they keep failing. The address at which the operator asks the session manager follows from the effective spec, too.
 """
 
 from __future__ import annotations
@@ -103,7 +103,11 @@ class EffectiveSpec:
         return manager.revision != self.desired.session_manager.revision
 
     def session_store_on(self, claim: PersistentVolumeClaimView | None) -> str:
-        """Return which storage a new session manager finds its sessions in, by its claim; empty when they do not persist."""
+        """Return which storage a new session manager finds its sessions in; empty when they do not persist.
+
+        Args:
+            claim: The claim that the session manager mounts. A claim that was made anew under its name is another storage.
+        """
         return f"{self.desired.session_store}.{claim.uid}" if self.desired.session_store and claim is not None else ""
 
     def wanted_session_store(self, observed: ObservedCluster) -> SessionStore:
@@ -128,11 +132,15 @@ def _can_be_asked(spec: FlameClusterSpec, settings: FlameSettings) -> bool:
 
 
 def config_generation(content_hash: str, status: tuple[int, str], observed: tuple[int, str]) -> int:
-    """Return the number of flame-cluster.yaml, by number and hash in the status and the ConfigMap, where 0 stands for none.
+    """Return the number of the content of flame-cluster.yaml.
 
     The status and the ConfigMap both hold the number and the hash of the content. The larger number is the later one: the
     ConfigMap's after a crash between the two writes, the status's when the ConfigMap was deleted. A repaired manual edit or a
     restart does not change the number, because both values describe wanted content, not observed content.
+
+    Args:
+        status: The number and hash in the status; 0 when there is none.
+        observed: The number and hash in the ConfigMap's annotations; 0 when there is none.
     """
     number = max(status[0], observed[0])
     current = number > 0 and (number, content_hash) in (status, observed)

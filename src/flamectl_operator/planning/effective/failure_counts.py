@@ -1,4 +1,4 @@
-"""The failures of Pods that the replacement backoff counts.
+"""The failures of Pods that the replacement backoff counts, and the times at which they are reset.
 
 Each failure is counted once even if a pass is repeated. The session manager and object caches are known by the uids of their
 Pods, executors by their ids.
@@ -140,9 +140,12 @@ def count_object_caches(
     now: datetime,
     settings: FlameSettings,
 ) -> ReplacementBackoff:
-    """Count failures of the present object caches, which have one count. An empty revision means that none is wanted.
+    """Count failures of the present object caches, which have one count.
 
     Object caches that fail together are one failure: with the first of them, all that exist count as counted.
+
+    Args:
+        revision: The wanted revision; empty when the operator runs no object cache.
     """
     if replicas == 0:
         return ReplacementBackoff(revision)
@@ -171,9 +174,12 @@ def object_cache_uncounted(cache: ObjectCache, backoff: ReplacementBackoff, sett
 
 
 def count_executors(wanted: EffectiveGroup, existing: ObservedGroup, next_id: int, now: datetime) -> ReplacementBackoff:
-    """Count failures of the present executors, beside those that the status records of their group.
+    """Count failures of the present executors.
 
     Executors that fail together are one failure: after the first of them, `attempt_id` marks all earlier executors as counted.
+
+    Args:
+        wanted: The group with its failures as the status records them.
     """
     before, revision, settings = wanted.backoff, wanted.desired.template.revision, wanted.settings
     backoff = before.for_revision(revision, now, settings)

@@ -24,9 +24,12 @@ AT_MOST_EVERY = timedelta(seconds=60)
 
 
 def plan_protection(group: PlannedGroup, common_annotations: Collection[str]) -> ProtectionPlan:
-    """Decide which executors are protected from now on, and which no longer; common annotations stay as their author says.
+    """Decide which executors are protected from now on, and which no longer.
 
     Without an answer of the session manager each stays as it is.
+
+    Args:
+        common_annotations: The keys of annotations that the author gives to all objects. They stay as the author says.
     """
     desired, snapshot, now = group.effective.desired, group.cluster.flame.fresh, group.now
     wanted = desired.spec.drain.protect_busy
@@ -55,7 +58,12 @@ def plan_protection(group: PlannedGroup, common_annotations: Collection[str]) ->
 def _changes(
     executor: Executor, protection: Mapping[str, str], authored: Mapping[str, str], *, busy: bool
 ) -> AnnotationChanges | None:
-    """Return the annotations to set, to set back or to take off, never those of others; None when all are as they should be."""
+    """Return the annotations to set, to set back or to take off, never those of others; None when all are as they should be.
+
+    Args:
+        protection: The annotations that protect, without those that the author gives to all objects.
+        authored: The annotations of the podTemplate.
+    """
     present: Mapping[str, str] = executor.pod.annotations
     if busy == bool(executor.protected):
         return None

@@ -16,7 +16,12 @@ from flamectl_operator.runtime.outcome import Outcome, wait
 
 @dataclass(frozen=True)
 class Accepted:
-    """The hashes of the templates whose Pods the API server accepts for stale ones, and whether ids are left for executors."""
+    """The Pods that the API server accepts in place of stale ones, which must be known before one is deleted.
+
+    Args:
+        templates: The hashes of their templates.
+        ids_left: Whether ids are left for executors.
+    """
 
     templates: frozenset[str]
     ids_left: bool
@@ -56,7 +61,11 @@ def plan_replacements(compared: Comparison) -> ReplacementsPlan:
 def plan_session_manager_rollout(
     compared: Comparison, accepted: Accepted, update_wait: Outcome | None
 ) -> RolloutPlan | None:
-    """Decide whether a stale session manager is replaced now, or why no Pod is; None when the others have their turn."""
+    """Decide whether a stale session manager is replaced now, or why no Pod is; None when it is the turn of other Pods.
+
+    Args:
+        update_wait: Why a stale session manager stays, while other Pods need not wait for it.
+    """
     if compared.effective.suspended:
         return RolloutPlan()
     if not compared.config_map_current:

@@ -40,7 +40,10 @@ class CannotListenError(Exception):
 
 @asynccontextmanager
 async def serving(what: str, address: tuple[str, int] | None, routes: Routes) -> AsyncIterator[None]:
-    """Serve at host and port while the context is entered: an empty host is all interfaces, port 0 any, and None nothing.
+    """Serve while the context is entered.
+
+    Args:
+        address: Host and port; an empty host for all interfaces, port 0 for any that is free; None to serve nothing.
 
     Raises:
         CannotListenError: The address cannot be used.
@@ -98,7 +101,11 @@ def health_routes(checks: HealthChecks) -> Routes:
 
 
 def metrics_routes(registry: CollectorRegistry, now: Callable[[], float] = time.monotonic) -> Routes:
-    """Return `/metrics`, in the text format of Prometheus or OpenMetrics, as the client accepts; `now` is a monotonic clock."""
+    """Return `/metrics`, in the text format of Prometheus or OpenMetrics, as the client accepts.
+
+    Args:
+        now: Returns the time, in seconds of a monotonic clock.
+    """
     formats = {each: _Exposition(registry, each, now) for each in ("", OPEN_METRICS)}
 
     async def metrics(request: web.Request) -> web.Response:

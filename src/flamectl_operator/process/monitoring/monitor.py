@@ -1,4 +1,9 @@
-"""Health and metrics of a process, from start to end."""
+"""Health and metrics of a process, from start to end.
+
+`/healthz` fails only where a restart of the process helps. A restart does not help when the API server does not answer, a
+FlameCluster fails, or permissions are missing. Many operators that restart again and again would even keep an API server that
+is down from recovering.
+"""
 
 from __future__ import annotations
 
@@ -74,7 +79,10 @@ class Monitor:
             await self._beating
 
     async def serve(self, config: OperatorConfig, *, provisional: bool = False) -> None:
-        """Serve at the addresses in the settings, and stop other servers; if others may follow, an unusable one is only logged.
+        """Serve at the addresses in the settings, and stop other servers.
+
+        Args:
+            provisional: Whether other settings may follow in a moment. Then an address that cannot be used is only logged.
 
         Raises:
             CannotListenError: A port is taken.
@@ -173,7 +181,12 @@ def hanging_watches(reflectors: Iterable[Reflector[Any]], clock: Clock) -> str:
 
 
 def hanging_election(last_attempt: float | None, duration: float, clock: Clock) -> str:
-    """Fail when no attempt on the Lease was made for longer than its duration in seconds and `ELECTION_TIMEOUT_SECONDS`."""
+    """Fail when no attempt on the Lease, successful or not, was made for longer than its duration and `ELECTION_TIMEOUT_SECONDS`.
+
+    Args:
+        last_attempt: The monotonic time of the last attempt; None when there was none.
+        duration: The Lease's duration in seconds.
+    """
     still = 0.0 if last_attempt is None else clock.monotonic() - last_attempt
     return f"the election has hung for {still:.0f} s" if still > duration + ELECTION_TIMEOUT_SECONDS else ""
 

@@ -1,9 +1,9 @@
-"""Tells a flood of new connections by how often each address tries, and lets the kernel refuse the connections of addresses.
+"""Recognizes a flood of connections by how often each address tries, and lets the kernel refuse those of chosen addresses.
 
 A process that accepts and closes each connection of a flood may get too little of a processor to keep up. Then the kernel's
 queue of new connections stays full for everybody. So the listener shares its port with a second socket, whose queue nobody
 accepts, and a program in the kernel sends the chosen addresses there. When that queue is full, the kernel drops their attempts,
-which costs this process nothing. The program takes no privilege, but Linux; elsewhere there is no second socket.
+which costs this process nothing. The program needs Linux, but no privilege; elsewhere there is no second socket.
 """
 
 from __future__ import annotations
@@ -104,7 +104,12 @@ _ACCEPTED, _IGNORED = 0, 1
 
 
 class Steering:
-    """The listeners of one port: a bound socket that does not listen yet, and how many connections the kernel keeps for it."""
+    """The listeners of one port.
+
+    Args:
+        listener: A bound socket that does not listen yet.
+        backlog: How many new connections the kernel keeps for it.
+    """
 
     def __init__(self, listener: socket.socket, backlog: int) -> None:
         self._listener = listener

@@ -1,4 +1,4 @@
-"""Looks at a PersistentVolumeClaim that exists, before the Pod that mounts it is created, or another is deleted for that Pod.
+"""Checks an existing PersistentVolumeClaim before the Pod that mounts it is created, or another is deleted for that Pod.
 
 The watch shows labelled claims only, so a claim that a user made is read. Without this read the Pod stays Pending and only the
 scheduler says why, and a recreated, empty claim looks like the old one.
@@ -38,7 +38,12 @@ _NOT_DELETED = "; no Pod is deleted for one that could not start"
 
 @dataclass(frozen=True)
 class _Mount:
-    """A claim that a new Pod would mount, the begin of messages about it, and whether a present Pod would be deleted for it."""
+    """A claim that a new Pod would mount, as messages name it.
+
+    Args:
+        label: The beginning of a message about the claim.
+        replaces: Whether a present Pod would be deleted for the new one.
+    """
 
     claim: str
     label: str
@@ -58,7 +63,11 @@ class _Mount:
 async def reserve_existing_claim(
     io: ClusterIO, persistence: Persistence | None, component: str
 ) -> PersistentVolumeClaimView | Outcome | None:
-    """Reserve the `existingClaim`, if any, until `mount_reserved` ends; return it, or why no Pod can mount it."""
+    """Reserve the `existingClaim` until `mount_reserved` ends; return it, or why no Pod can mount it. None without the field.
+
+    Args:
+        component: The field of the spec that describes the component.
+    """
     if persistence is None or persistence.existing_claim is None:
         return None
     name = persistence.existing_claim
@@ -70,7 +79,11 @@ async def reserve_existing_claim(
 
 
 def reserve_own_claim(io: ClusterIO, claim: PersistentVolumeClaimView, component: str) -> Outcome | None:
-    """Reserve a claim that the operator made for a field, as above; return why no Pod can mount it, or None."""
+    """Reserve a claim that the operator made until `mount_reserved` ends; return why no Pod can mount it, or None.
+
+    Args:
+        component: The field of the spec that describes the component.
+    """
     mount = _Mount(claim.name, f'PersistentVolumeClaim "{claim.name}" of {component}.persistence')
     return _in_use(io, claim, mount) or _reserve(io, claim, mount)
 
@@ -78,7 +91,11 @@ def reserve_own_claim(io: ClusterIO, claim: PersistentVolumeClaimView, component
 async def replacement_wait(
     io: ClusterIO, template: ComponentTemplate, created: Collection[DesiredClaim]
 ) -> Outcome | None:
-    """Return why a new Pod could not start for want of a claim that is not `created`, or of a ConfigMap; None when it could."""
+    """Return why a new Pod could not start, because a claim or a ConfigMap is not there or not usable; None when it could.
+
+    Args:
+        created: The claims that the operator creates, which need not exist yet.
+    """
     for own in (each for each in created if each.component == template.component):
         claim = io.stores.claims.get(io.owner.namespace, own.name)
         if claim is None:
@@ -204,11 +221,15 @@ _MAX_CAUSE_LENGTH = 100
 
 
 async def volume_wait(io: ClusterIO, claim: PersistentVolumeClaimView, label: str, advice: str) -> Outcome | None:
-    """Return, from label to advice, why a claim gets no volume; None when it has one, or may get one when a Pod mounts it.
+    """Return why a claim gets no volume; None when it has one, or may get one when a Pod mounts it.
 
     A claim whose class has the volumeBindingMode WaitForFirstConsumer gets its volume when a Pod mounts it. Any other claim gets
     one by itself, or never. Only the events of a claim tell which, because an operator of single namespaces may not read
     StorageClasses.
+
+    Args:
+        label: The claim, as the message begins.
+        advice: What to do about it, as the message ends.
     """
     if claim.status.phase != PHASE_PENDING:
         return None

@@ -23,7 +23,11 @@ MAX_READ = 8
 
 
 async def missing_config_map(io: ClusterIO, template: ComponentTemplate, consequence: str) -> Outcome | None:
-    """Return which ConfigMap, or which key of one, a new Pod would lack, and the consequence; None when it would lack none."""
+    """Return which ConfigMap a new Pod would lack, or which key of one; None when it would lack none.
+
+    Args:
+        consequence: The consequence, as the message ends.
+    """
     needed = needed_config_maps(template.manifest["spec"])
     # The operator creates its own ones before the Pods.
     unknown = (name for name in sorted(needed) if io.stores.of(CONFIG_MAPS).get(io.owner.namespace, name) is None)

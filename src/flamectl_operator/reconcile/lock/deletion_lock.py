@@ -75,7 +75,11 @@ class LockWait:
         return wait(LOCK_HELD, "", delay)
 
     def explained(self, deferral: Outcome, pods: frozenset[str], now: float, *, no_operator: bool) -> Outcome:
-        """Return why nothing may be deleted, in words once that has lasted for minutes, at once if no operator holds it."""
+        """Return why nothing may be deleted. The outcome has a message only after the wait has lasted for minutes.
+
+        Args:
+            no_operator: Whether the holder is certainly no operator, so that the status reports it at once.
+        """
         if deferral.attention:
             return deferral
         self._waiting = (self._waiting or Waiting(now, pods)).after(pods, self.obstacle, now, at_once=no_operator)
@@ -109,7 +113,11 @@ class DeletionLock:
         self._wait = LockWait()
 
     def begin(self, generation: int, options: LockOptions, duration: float) -> None:
-        """Begin a pass; the lock lasts for `duration` seconds unless it is extended."""
+        """Begin a pass.
+
+        Args:
+            duration: Seconds that the lock lasts unless it is extended.
+        """
         self._generation, self._deferral = generation, _NOT_ASKED
         self.lease.begin(generation, options, duration)
         self._wait.begin()
@@ -120,7 +128,11 @@ class DeletionLock:
         return self._hold.denied
 
     async def acquire(self) -> Outcome | None:
-        """Acquire the lock, or extend it when that is due; return why Pods may not be deleted, or None."""
+        """Acquire the lock, or extend it when that is due.
+
+        Returns:
+            None when Pods may be deleted; otherwise the reason why not.
+        """
         # The outcome until the answers are there, and after an error, which already asks for a retry.
         self._deferral = wait("LockNotAcquired")
         self._wait.need(f'somebody keeps changing Lease "{self.lease.name}"')

@@ -72,7 +72,11 @@ class LockLease:
         self._acquired_for = 0
 
     def begin(self, generation: int, options: LockOptions, duration: float) -> None:
-        """Begin a pass; the lock lasts for `duration` seconds unless it is extended."""
+        """Begin a pass.
+
+        Args:
+            duration: Seconds that the lock lasts unless it is extended.
+        """
         self._generation, self.hold.options, self._duration = generation, options, duration
         if options.disabled:
             self.hold.held = self._seen = None
@@ -129,7 +133,11 @@ class LockLease:
         return self._clock.boottime() < held.extend_at or await self.acquire(held.lease, view_is_new=held.view_is_new)
 
     async def acquire(self, lease: LeaseView | None, *, view_is_new: bool) -> bool:
-        """Write this operator's identity into the Lease, if there is one; return False when another writer came first."""
+        """Write this operator's identity into the Lease, if there is one; return False when another writer came first.
+
+        Args:
+            view_is_new: Whether the view is as new as the lock.
+        """
         now, sent = self._clock.now(), self._clock.boottime()
         if lease is None:
             metadata = self.io.owner.metadata(self.name, "lock")

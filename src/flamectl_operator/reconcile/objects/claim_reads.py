@@ -64,7 +64,11 @@ class ClaimReads:
         return bool(pod.claim_names) and self.known(pod.claim_names).must_stay(pod)
 
     async def read_due(self, observed: ObservedCluster, limit: Callable[[], int]) -> None:
-        """Read the claims that Pods mount and that the watch does not show, if that is due. An error stays in `error`."""
+        """Read the claims that Pods mount and that the watch does not show, if that is due. An error stays in `error`.
+
+        Args:
+            limit: Returns the most concurrent requests at the moment.
+        """
         self.error = None
         if not observed.claim_users and not self.found:
             return
@@ -79,6 +83,9 @@ class ClaimReads:
 
     async def confirm(self, pods: Iterable[PodView], limit: Callable[[], int]) -> None:
         """Read the claims of Pods that are about to be deleted, because the watch may be late.
+
+        Args:
+            limit: Returns the most concurrent requests at the moment.
 
         Raises:
             RefusedError: RBAC forbids a read.

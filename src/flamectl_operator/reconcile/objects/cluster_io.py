@@ -84,6 +84,9 @@ class ClusterIO(ClusterReads):
     ) -> T:
         """Create a child. When the response is lost, a read tells whether it was created.
 
+        Args:
+            template: The template of a Pod, so that a refusal can name the fields of the FlameCluster.
+
         Raises:
             AlreadyExistsError: The name is taken.
             RefusedError: RBAC, admission, a quota or the schema rejects it.
@@ -121,7 +124,11 @@ class ClusterIO(ClusterReads):
         self._dropped = message
 
     async def patch(self, resource: Resource[T], name: str, changes: Mapping[str, Any]) -> T | None:
-        """Repair a child with a merge patch; None when it had changed, which is no error, because the store has been updated."""
+        """Repair a child with a merge patch.
+
+        Returns:
+            The child; None when it had changed, which is not an error, because the store has been updated.
+        """
         WRITES.get().sent += 1
         store = self.stores.of(resource)
         before = store.before_request(self.owner.namespace, name)

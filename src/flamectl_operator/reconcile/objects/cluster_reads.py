@@ -135,7 +135,11 @@ class ClusterReads:
             raise RefusedError.of(error) from error
 
     async def refresh(self, resource: Resource[T], name: str) -> T | None:
-        """Read an object and update the store, because the watch may be late or may not show an object without its label."""
+        """Read an object and update the store, because the watch may be late or may not show an object without its label.
+
+        Returns:
+            The object; None when it does not exist.
+        """
         store = self.stores.of(resource)
         # Before the read, because a watch event that arrives during the read may be newer than the response.
         before = store.before_request(self.owner.namespace, name)
@@ -149,7 +153,10 @@ class ClusterReads:
         return found
 
     def check_age(self, resource: Resource[T], before: Known[T], answer: T, *, created: bool = False) -> None:
-        """Reject an answer that is older than the store was `before` the request, and have everything listed again.
+        """Reject an answer that is older than the store was before the request, and have everything listed again.
+
+        Args:
+            before: What the store knew before the request was sent.
 
         Raises:
             OutdatedAnswerError: The answer is older.

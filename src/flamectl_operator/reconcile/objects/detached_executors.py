@@ -41,7 +41,12 @@ class DetachedExecutors:
         limit: Callable[[], int],
         now: float,
     ) -> None:
-        """Read the executors that left since the last look without being deleted, and now and then those that left before.
+        """Read the executors that have left since the last look, and now and then those that left before.
+
+        Args:
+            deleted: uids of Pods that this operator deleted.
+            read: Reads a Pod by its name.
+            limit: Returns the most concurrent requests at the moment.
 
         Raises:
             KubernetesError: A Pod could not be read; the next pass reads it.

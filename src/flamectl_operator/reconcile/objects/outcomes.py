@@ -29,12 +29,20 @@ HELD_TIMEOUT = timedelta(seconds=60)
 
 
 def changed(delay: float | None = CHANGED_RECHECK_SECONDS) -> Outcome:
-    """Return the outcome for an object that changed after the step's decision, so that the next pass decides again."""
+    """Return the outcome for an object that changed after the step's decision, so that the next pass decides again.
+
+    Args:
+        delay: Seconds until that pass; None when an event will trigger it.
+    """
     return wait("Changed", "", delay)
 
 
 def undone(resource: Resource[Any], name: str, changes: Mapping[str, Any]) -> Outcome:
-    """Return the outcome for an object that lacks changes of the operator's write in the response to that write."""
+    """Return the outcome for an object that differs from the operator's write in the response to that write.
+
+    Args:
+        changes: The patch that would bring it back.
+    """
     how = f"differs from what the operator wrote ({fields_of(changes)})"
     message = f'{resource.kind} "{name}" {how}; check the webhooks that change it'
     return blocked(CHANGES_UNDONE, message, TAKEN_NAME_RECHECK_SECONDS)

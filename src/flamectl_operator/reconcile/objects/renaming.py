@@ -1,4 +1,4 @@
-"""Webhooks that give new objects another name.
+"""Webhooks that give new objects another name, and fields that new Pods lack.
 
 An object with another name is not the one that was asked for, so the next pass would create one more, and so on without end. So
 once an object was renamed, a dry run must show that the webhook keeps the name before another object of that kind is created.
@@ -75,7 +75,12 @@ MAY_BE_DROPPED = frozenset({"resources", "resourceClaims", "schedulingGroup"})
 
 
 def dropped_fields(asked: Mapping[str, Any], found: PodView, place: str) -> str:
-    """Return which fields that were sent a new Pod lacks, by their place in the FlameCluster; empty when it has them."""
+    """Return a message about the fields that were sent and that a new Pod lacks; empty when it lacks none.
+
+    Args:
+        asked: The spec of the Pod as it was sent.
+        place: The path of the PodSpec in the FlameCluster.
+    """
     has = {
         "resources": found.spec.resources is not None,
         "resourceClaims": bool(found.spec.resource_claims),

@@ -39,7 +39,7 @@ _MESSAGE = (
 
 
 class Churn:
-    """The latest creations of one FlameCluster's Pods, because something may delete each of them as soon as it is there.
+    """Counts the latest creations of one FlameCluster's Pods, because something may delete each Pod as soon as it is there.
 
     Such a deletion is no failure, so no backoff slows the replacement down. A program that cleans up, or the taint of a node that
     `nodeName` names, would make the operator create Pods as fast as the API server answers. The counts may be lost without harm.
@@ -56,7 +56,12 @@ class Churn:
         self._held: dict[str, float] = {}
 
     def hold(self, pod: str, wanted: int) -> Outcome | None:
-        """Return the wait before a Pod may be created, by how many such Pods are wanted; None when it may be created now."""
+        """Return the wait before a Pod may be created; None when it may be created now.
+
+        Args:
+            pod: Its name; that of any executor stands for all executors.
+            wanted: How many such Pods are wanted.
+        """
         words, now, most = self._words(pod), self._clock.monotonic(), max(AT_LEAST, PER_WANTED_POD * wanted)
         recent = self._counts[words] = [each for each in self._counts.get(words, ()) if each[0] > now - WINDOW_SECONDS]
         if sum(count for _, count in recent) < most:
@@ -158,7 +163,11 @@ class Repairs:
         return series.undone or wait(CONTENTION, "", max(series.bucket.delay(now), SHORTEST_WAIT))
 
     def undone(self, resource: Resource[Any], name: str, changes: Mapping[str, Any], part: str = "") -> Outcome:
-        """Return the outcome for a child that differs from the operator's write in the answer to that write."""
+        """Return the outcome for a child that differs from the operator's write in the answer to that write.
+
+        Args:
+            changes: The patch that would bring it back.
+        """
         outcome = undone(resource, name, changes)
         if (series := self._series.get((resource.kind, name, part))) is not None:
             series.undone = outcome

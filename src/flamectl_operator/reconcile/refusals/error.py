@@ -1,6 +1,6 @@
 """The error of a write that the API server refuses: its reason, the cause in the author's words, and the advice.
 
-A step may do several works. An error of one does not prevent the others, and the step raises one error in the end.
+`collect` runs several works of a step: an error of one does not prevent the others, and the step raises one error in the end.
 """
 
 from __future__ import annotations
@@ -60,7 +60,12 @@ _PERMISSION = re.compile(r"\bUser \"[^\"]*\" cannot |can't set finalizers on|\(R
 
 
 class RefusedError(Exception):
-    """The API server refuses a write that cannot succeed until a person changes something: the reason for `Degraded`, and why."""
+    """The API server refuses a write that cannot succeed until a person changes something.
+
+    Args:
+        reason: One CamelCase word for the `Degraded` condition.
+        message: The server's own text and the remedy.
+    """
 
     def __init__(self, reason: str, message: str) -> None:
         super().__init__(message)
@@ -68,7 +73,11 @@ class RefusedError(Exception):
 
     @classmethod
     def of(cls, error: ApiError, template: ComponentTemplate | None = None) -> RefusedError:
-        """Return the refusal to create an object, with the template of a Pod, or to read or write another object."""
+        """Return the refusal to create an object, or to read or write another one, for an error of the API server.
+
+        Args:
+            template: The template of the Pod that is refused; None for another object.
+        """
         words = str(error) if template is None else as_manifested(str(error), template.manifest["spec"])
         reason = _reason(error, words)
         # The advice stays whole if it can, because it says what to do. It may name each of many containers and resources.
@@ -82,7 +91,11 @@ class RefusedError(Exception):
 
     @classmethod
     def of_change(cls, error: ApiError, what: str, *, deletion: bool = False) -> RefusedError:
-        """Return the refusal to change or delete an object, which the words of a webhook or a policy do not tell."""
+        """Return the refusal to change or delete an object. It names the object, because a webhook or a policy may not name it.
+
+        Args:
+            what: The kind and the name of the object.
+        """
         refusal = cls.of(error)
         if refusal.reason != ADMISSION_DENIED:
             return refusal

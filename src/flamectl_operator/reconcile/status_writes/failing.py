@@ -34,7 +34,12 @@ _EXPECTED = (ConflictError, LockLostError, NamespaceTerminatingError, NotLeading
 
 @dataclass(frozen=True)
 class Failing:
-    """A series of passes with failed requests since a `monotonic`; errors that differ only in numbers count as equal."""
+    """A series of passes with failed requests.
+
+    Args:
+        words: The error. Errors that differ only in numbers, such as ports, count as equal, because each would be a status write.
+        since: The end of the first of the passes, by the clock's `monotonic`.
+    """
 
     words: str
     since: float
@@ -49,7 +54,7 @@ class Failing:
 
 
 def failing(before: Failing | None, errors: Iterable[Exception], now: float) -> Failing | None:
-    """Count the errors of another pass; None when no request failed in a way that may be over by itself."""
+    """Return the series after another pass with these errors; None when no request failed in a way that may end by itself."""
     requests = [each for each in errors if isinstance(each, KubernetesError)]
     error = next((each for each in requests if not isinstance(each, _EXPECTED)), None)
     if error is None:

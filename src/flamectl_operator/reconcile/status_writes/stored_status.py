@@ -1,4 +1,4 @@
-"""Writes the status with optimistic locking, and no more often than its readers need."""
+"""Writes the status with optimistic locking and no more often than its readers need, and keeps the words of a lasting refusal."""
 
 from __future__ import annotations
 
@@ -107,10 +107,13 @@ class StoredStatus:
         self._failing = failing(self._failing, errors, self._io.clock.monotonic())
 
     async def write(self, status: FlameClusterStatus) -> Outcome | None:
-        """Write the status if it differs from the stored status; return why the write is postponed, or None.
+        """Write the status if it differs from the stored status.
 
         The write carries the resourceVersion of the view on which every decision of the pass is based. So if two operators
         reserve the same ids, or an operator has an old view, only one write succeeds.
+
+        Returns:
+            The reason why the write is postponed; None when the status is stored.
         """
         self._computed, self.spec_hash = status, status.spec_hash
         if self._agreed == (self.cluster.raw_status, status):
@@ -249,7 +252,7 @@ _VOLATILE = re.compile(
 
 
 class Wording:
-    """The first words of the refusals that the status tells, while later ones differ only in numbers without meaning.
+    """Keeps the first words of each refusal in the status, while its later words differ only in numbers, times or ids.
 
     A quota tells what its namespace uses at the moment, and a webhook the time or the number of its request. Each wording would
     be another write of the status and another event, once a minute for as long as the refusal lasts.

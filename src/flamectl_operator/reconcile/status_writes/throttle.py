@@ -54,7 +54,11 @@ class Throttle:
     pause: float = FIRST_PAUSE
 
     def delay(self, before: dict[str, Any], after: dict[str, Any], now: float, creation_seconds: float) -> float:
-        """Return the seconds until a status may be written, 0 for now, by the seconds that a creation took lately."""
+        """Return the seconds until a status may be written; 0 when it may be written now.
+
+        Args:
+            creation_seconds: The seconds that the creation of an object took lately.
+        """
         if _only_counts_differ(before, after):
             only_sessions = {**before, "sessions": None} == {**after, "sessions": None}
             due = self.wrote_at + SESSIONS_PAUSE if only_sessions else self.counts_due

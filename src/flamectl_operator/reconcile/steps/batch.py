@@ -1,4 +1,4 @@
-"""A batch of requests: what it does in the time that it has, how a step ends with it, and the batches that remove executors."""
+"""Batches of requests: how much a batch does in its time, how a step ends with it, and the batches that remove executors."""
 
 from __future__ import annotations
 

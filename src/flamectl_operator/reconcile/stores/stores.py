@@ -1,4 +1,8 @@
-"""The stores that the operator keeps equal to the API server, one per resource, and what session managers said."""
+"""The stores that the operator keeps equal to the API server, one per resource, and the answers of session managers.
+
+`keys_of` finds the FlameClusters that a change of an object affects. `ClaimReservations` reserves a claim until the store shows
+the Pod that mounts it.
+"""
 
 from __future__ import annotations
 
@@ -39,7 +43,15 @@ class ClaimReservations:
         self._given: dict[str, tuple[str, str, float]] = {}
 
     def take(self, claim: str, cluster: str, uid: str, now: float) -> str | None:
-        """Reserve a claim, by its uid; return the name of another FlameCluster for which it is reserved, or None."""
+        """Reserve a claim for a FlameCluster.
+
+        Args:
+            claim: The claim's uid.
+            now: The time on a monotonic clock.
+
+        Returns:
+            None, or the name of another FlameCluster for which the claim is reserved.
+        """
         self._given = {each: given for each, given in self._given.items() if given[2] > now}
         holder = self._given.get(claim)
         if holder is not None and holder[1] != uid:
@@ -48,7 +60,11 @@ class ClaimReservations:
         return None
 
     def end(self, claim: str, uid: str) -> None:
-        """End the reservation for a FlameCluster: stores show its Pod now, or there is none."""
+        """End the reservation for a FlameCluster: stores show its Pod now, or there is none.
+
+        Args:
+            claim: The claim's uid.
+        """
         if claim in self._given and self._given[claim][1] == uid:
             del self._given[claim]
 
@@ -93,7 +109,11 @@ class Stores:
 
     @classmethod
     def empty(cls, flame: Flame | None = None) -> Stores:
-        """Return empty stores. Pods and claims are indexed by the FlameCluster in their label, and Pods by their claim."""
+        """Return empty stores. Pods and claims are indexed by the FlameCluster in their label, and Pods by their claim.
+
+        Args:
+            flame: The knowledge about the session managers; None when they are not polled.
+        """
         changes = ChangeCount()
         return cls(
             flame_clusters=Store(transform=bounded),
