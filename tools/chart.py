@@ -50,7 +50,11 @@ _HEADER = "{{- /* Generated from %s by `make generate`. */ -}}\n"
 
 
 def generated(schema: str) -> dict[str, str]:
-    """Return the generated files by their path in the chart; what is written by hand in the schema of values stays."""
+    """Return the generated files by their path in the chart.
+
+    Args:
+        schema: The present values.schema.json, whose handwritten parts stay.
+    """
     return {
         "templates/crd.yaml": _crd(),
         "templates/admission.yaml": _admission(),

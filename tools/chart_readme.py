@@ -43,14 +43,19 @@ _INDENT = 2
 
 
 def render(text: str) -> str:
-    """Return the README."""
+    """Return the README for the text of a values.yaml."""
     return _INTRO + "".join(
         f"| `{path}` | {_default(value)} | {meaning} |\n" for path, value, meaning in documented(text)
     )
 
 
 def documented(text: str) -> Iterator[tuple[str, Any, str]]:
-    """Yield path, default and comment of each value of a values.yaml, in the order of the file."""
+    """Yield path, default and comment of each value of a values.yaml, in the order of the file.
+
+    Raises:
+        ValueError: A value has no comment.
+    =OLD
+    """
     values = yaml.safe_load(text)
     comment: list[str] = []
     section: list[str] = []

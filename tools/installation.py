@@ -60,7 +60,13 @@ def wait_for_crd(plane: Plane) -> None:
 
 
 def allow_in(plane: Plane, namespace: str, name: str = SERVICE_ACCOUNT, *, home: str = "") -> Path:
-    """Give a ServiceAccount (of `home`, or else here) the operator's permissions in a namespace; return its kubeconfig."""
+    """Give a ServiceAccount the operator's permissions in a namespace; return its kubeconfig.
+
+    Args:
+        namespace: The namespace that the operator serves.
+        name: The name of the ServiceAccount, and of the objects that bind it.
+        home: The ServiceAccount's namespace, where it gets the permissions of the operator's own namespace; by default the same.
+    """
     home = home or namespace
     account = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": name, "namespace": home}}
     manifests = [account, _binding(namespace, name, account, "ClusterRole", ROLE)]

@@ -26,7 +26,12 @@ _VIA = re.compile(r"^ +#(?: via|  ) (?P<name>[\w.-]+)(?: \(pyproject\.toml\))?$"
 
 @dataclass(frozen=True, slots=True)
 class Package:
-    """A package of the lock file, with the SHA-256 of each file that may be installed, in hex."""
+    """A package of the lock file.
+
+    Attributes:
+        hashes: SHA-256 of each file that may be installed, in hex.
+        needed_by: Names of the packages that need it.
+    """
 
     name: str
     version: str
@@ -57,7 +62,12 @@ def packages(lock: str) -> tuple[Package, ...]:
 
 
 def render(lock: str, project: dict[str, Any]) -> str:
-    """Return the bill of materials, by the text of the lock file and the table `project` of pyproject.toml."""
+    """Return the bill of materials.
+
+    Args:
+        lock: The text of the lock file.
+        project: The table `project` of pyproject.toml.
+    """
     locked = packages(lock)
     root = f"pkg:pypi/{project['name']}@{project['version']}"
     bill = {

@@ -29,7 +29,13 @@ _KUBERNETES_VERSION = "k8s.io/component-base/version"
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """One binary to build, and the seconds that it takes after those before it with empty caches on two cores."""
+    """One binary to build.
+
+    Attributes:
+        package: Its main package.
+        seconds: The build time with empty caches on two cores, in the order of `TARGETS`, because a binary shares much with
+            those before it. For the progress line only.
+    """
 
     package: str
     seconds: int
@@ -52,7 +58,12 @@ def build(
     report: Reporter,
     environment: Mapping[str, str] = os.environ,
 ) -> None:
-    """Build some of the binaries, one after the other; an interrupted build leaves the complete ones in the directory."""
+    """Build some of the binaries, one after the other. An interrupted build leaves the finished binaries in the directory.
+
+    Raises:
+        ToolchainError: No Go is new enough, and none can be downloaded.
+        BuildError: `go build` failed.
+    """
     total = sum(TARGETS[name].seconds for name in names)
     # A module of another Kubernetes may need only etcd and kwok from here.
     kubernetes = any(TARGETS[name].package.startswith("k8s.io/kubernetes/") for name in names)
@@ -77,7 +88,14 @@ def build_command(go: str, name: str, output: Path, versions: Versions) -> list[
 
 @dataclass(frozen=True, slots=True)
 class _Build:
-    """A build of some binaries in a workshop, which takes a total of seconds with empty caches on two cores."""
+    """A build of some binaries.
+
+    Attributes:
+        workshop: Where unfinished files are.
+        directory: Where finished files go.
+        total: Seconds that the build takes with empty caches on two cores.
+        begin: When it began, by the monotonic clock.
+    """
 
     go: str
     names: Sequence[str]
@@ -122,7 +140,13 @@ class _Build:
 
 
 def news(log: Path, passed: float, total: float) -> str:
-    """Return what Go has done so far, by the output of `go build -v`, and how many seconds passed of how many."""
+    """Return what Go has done so far, and how long it took.
+
+    Args:
+        log: The output of `go build -v`.
+        passed: Seconds since the begin of the build.
+        total: Seconds that were estimated for all of it.
+    """
     if passed > total:
         # Both do not fit into a line.
         return f"{clock(passed)}, longer than estimated"

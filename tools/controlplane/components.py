@@ -1,4 +1,4 @@
-"""The components in the order of their start: their command lines and how each one says that it is ready."""
+"""The components in the order of their start, with their command lines and readiness probes, and the Nodes that kwok plays."""
 
 from __future__ import annotations
 
@@ -44,7 +44,12 @@ _UNTHROTTLED = ("--kube-api-qps=5000", "--kube-api-burst=10000")
 
 @dataclass(frozen=True, slots=True)
 class Probe:
-    """Where a component answers 200 once it is ready, by its certificates or, without any, by plain HTTP."""
+    """Where a component answers 200 once it is ready.
+
+    Attributes:
+        port: On the loopback address.
+        ca: Certificates to verify the component by, once it has made them; None for plain HTTP.
+    """
 
     port: int
     path: str

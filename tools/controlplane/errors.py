@@ -1,4 +1,4 @@
-"""The errors of the local control plane, each with its remedy."""
+"""The errors of the local control plane, each with its remedy, and the wait for a condition, which ends in one of them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,11 @@ from typing import TypeVar
 
 
 class ControlPlaneError(Exception):
-    """Base of all errors of the local control plane; a wait goes on after a transient one."""
+    """Base of all errors of the local control plane.
+
+    Attributes:
+        transient: Whether the error may be over in a moment, so that a wait goes on.
+    """
 
     transient: bool = False
 
@@ -42,7 +46,7 @@ class ComponentError(ControlPlaneError):
 
 
 class StartError(ControlPlaneError):
-    """A component died before it was ready; the message has the end of its log."""
+    """A component died before it was ready. The message has the end of its log, and `log_file` all of it."""
 
     def __init__(self, component: str, log_file: Path) -> None:
         self.component = component
@@ -72,7 +76,7 @@ _UNAVAILABLE = re.compile(
 
 
 class KubectlError(ControlPlaneError):
-    """A kubectl command failed; transient where the API server could not answer."""
+    """A kubectl command failed. The error is transient when the API server could not answer."""
 
     def __init__(self, result: subprocess.CompletedProcess[str]) -> None:
         self.result = result
@@ -83,7 +87,11 @@ class KubectlError(ControlPlaneError):
 
 
 def tail(file: Path, lines: int = 20, *, without: str | None = None) -> str:
-    """Return the last lines of a log file, without those that begin as a pattern says, or a note that there is none."""
+    """Return the last lines of a log file, or a note that there is none.
+
+    Args:
+        without: A regular expression. Lines whose beginning matches it are left out.
+    """
     try:
         text = file.read_text(encoding="utf-8", errors="replace")
     except FileNotFoundError:
@@ -106,10 +114,13 @@ def wait_until(condition: Callable[[], T], what: str, *, timeout: float = PATIEN
     The intervals grow, because many waits at a time would take a part of the machine that they wait for.
 
     Args:
-        condition: Asked at once and then after every interval. What it raises ends the wait, unless it may be over in a
-            moment: an API server that has too much to do is asked again.
-        what: What is waited for; completes "timed out after 30 s waiting for ...".
+        condition: Asked at once and then after every interval. An exception that it raises ends the wait, unless the error is
+            transient: an API server that has too much to do is asked again.
+        what: Completes "timed out after 30 s waiting for ...".
         interval: Seconds until the second question; later intervals grow up to `LONGEST`.
+
+    Raises:
+        WaitTimeoutError: The answer was not truthy within `timeout` seconds.
     """
     deadline = time.monotonic() + timeout
     while True:

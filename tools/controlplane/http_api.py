@@ -29,7 +29,11 @@ _KEPT: dict[object, http.client.HTTPConnection] = {}
 
 @dataclass(frozen=True, slots=True)
 class Response:
-    """An answer of the API server: the status, and the decoded JSON, or the text if it is none."""
+    """An answer of the API server.
+
+    Attributes:
+        body: The decoded JSON, or the text if the answer is not JSON.
+    """
 
     status: int
     body: Any

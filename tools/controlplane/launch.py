@@ -20,6 +20,9 @@ def main(arguments: list[str]) -> None:
 
     Args:
         arguments: Pid of the parent, number of the signal that its death sends, and the command line.
+
+    Raises:
+        OSError: The command can't be executed, or the kernel refuses the binding.
     """
     parent, death_signal, *command = arguments
     if sys.platform == "linux":

@@ -164,7 +164,10 @@ class Plane:
         check: bool = True,
         timeout: float = 300.0,
     ) -> subprocess.CompletedProcess[str]:
-        """Run kubectl as the administrator, and kill it after some seconds, more than any `--timeout` among its arguments.
+        """Run kubectl as the administrator.
+
+        Args:
+            timeout: Seconds until kubectl is killed; more than any `--timeout` among its arguments.
 
         Raises:
             KubectlError: It failed, and `check` is set.
@@ -191,7 +194,13 @@ class Plane:
         return result
 
     def patch(self, path: str, body: object, *, apply: bool = False) -> bool:
-        """Send a merge patch, or apply on the server by force as kubectl, without its cost; return whether that was accepted."""
+        """Send a patch without the cost of a kubectl; return whether the API server accepted it.
+
+        Args:
+            path: Path and query.
+            body: The merge patch, or the whole object to apply.
+            apply: Whether to apply the object under the name of kubectl, as `kubectl apply --server-side --force-conflicts` does.
+        """
         kind = "apply-patch+yaml" if apply else "merge-patch+json"
         query = "?fieldManager=kubectl&force=true" if apply else ""
         response = self._request("PATCH", path + query, body, f"application/{kind}")
@@ -227,7 +236,14 @@ class Plane:
     def kubeconfig_for_service_account(
         self, namespace: str, name: str, *, duration: timedelta = timedelta(hours=1)
     ) -> Path:
-        """Write a kubeconfig with a fresh token for a ServiceAccount, over an earlier one; a token lasts ten minutes at least."""
+        """Write a kubeconfig with a fresh token for a ServiceAccount; a second call overwrites the file.
+
+        Args:
+            duration: How long the token is valid. The API server gives ten minutes at least.
+
+        Raises:
+            ControlPlaneError: There is no such ServiceAccount.
+        """
         asked = {
             "apiVersion": "authentication.k8s.io/v1",
             "kind": "TokenRequest",

@@ -17,7 +17,11 @@ _LAST = 32000
 
 @dataclass(frozen=True, slots=True)
 class Ports:
-    """One port a listener; etcd insists on one for other members, of which there are none."""
+    """One port for each listener.
+
+    Attributes:
+        etcd_peer: For other members, of which there are none; etcd insists on it.
+    """
 
     etcd: int
     etcd_peer: int

@@ -30,7 +30,11 @@ class Reporter:
         self._unfinished = False
 
     def moving(self, line: str, done: float | None = None) -> None:
-        """Print a line that the next one replaces on a terminal, which shows a bar for the share that is done."""
+        """Print a line that the next one replaces on a terminal.
+
+        Args:
+            done: The share of the work that is done, between 0 and 1. A terminal shows a bar for it.
+        """
         if not self._terminal:
             self(line)
             return
@@ -70,7 +74,12 @@ def run_with_progress(
     directory: Path,
     environment: Mapping[str, str],
 ) -> int:
-    """Run a command to its end and return its exit code; `tick` gets the seconds since the start, after each interval."""
+    """Run a command to its end and return its exit code.
+
+    Args:
+        tick: Called after each interval, with the seconds since the start.
+        interval: Seconds.
+    """
     begin = time.monotonic()
     with (
         log.open("wb") as output,

@@ -61,7 +61,7 @@ class StateFiles:
 
 
 def prepare(files: StateFiles) -> dict[str, str]:
-    """Make a state directory ready for a new control plane, without an earlier one's files; return the tokens by user."""
+    """Remove the files of an earlier control plane from a state directory and prepare it; return the tokens by user."""
     for directory in (files.etcd, files.logs, files.pids, files.pki, files.kubeconfigs):
         shutil.rmtree(directory, ignore_errors=True)
         directory.mkdir(parents=True, mode=0o700)

@@ -26,7 +26,15 @@ _ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64"}
 
 @dataclass(frozen=True, slots=True)
 class Versions:
-    """Versions, as their modules write them; the module does not build what is None. `go` is the lowest Go that builds all."""
+    """Versions, as their modules write them.
+
+    Attributes:
+        etcd: For example "v3.7.0"; None if the module does not build it.
+        kwok: For example "v0.8.0"; None if the module does not build it.
+        go: The lowest Go that builds all of them, for example (1, 26).
+        packages: The main packages that the module builds.
+        module: The directory of the Go module that names the versions.
+    """
 
     kubernetes: str
     etcd: str | None

@@ -1,4 +1,4 @@
-"""The visible state of a FlameCluster at one moment, made from the objects as the API server has them. Pure."""
+"""The visible state of a FlameCluster and the picture of the demo at one moment, made from objects of the API server. Pure."""
 
 from __future__ import annotations
 
@@ -53,7 +53,14 @@ class Cluster:
 
 @dataclass(frozen=True, slots=True)
 class Pod:
-    """A Pod of the cluster: its phase as kubectl shows it, and whether its component has a newer revision (stale)."""
+    """A Pod of the cluster.
+
+    Attributes:
+        phase: As kubectl shows it: the phase, or the reason that is more important.
+        age: Seconds since its creation.
+        revision: Hash of the spec that it was made from.
+        stale: Whether its component has a newer revision.
+    """
 
     name: str
     uid: str
@@ -73,7 +80,13 @@ class Pod:
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """An action that the operator reports; its age is the seconds since it came last."""
+    """An action that the operator reports.
+
+    Attributes:
+        count: How many times the event came.
+        warning: Whether somebody should look at it.
+        age: Seconds since it came last.
+    """
 
     uid: str
     count: int
@@ -90,7 +103,13 @@ class Event:
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """Everything that is shown: Pods (the session manager, then executors by id), events (the newest last), and others."""
+    """Everything that is shown.
+
+    Attributes:
+        pods: The session manager's first, then the executors by id.
+        events: About the FlameCluster, the newest last.
+        others: Other objects of the namespace, as `Service/name`.
+    """
 
     cluster: Cluster | None
     pods: tuple[Pod, ...]
@@ -116,7 +135,14 @@ def snapshot(
     events: Iterable[Object],
     others: Iterable[tuple[str, Object]],
 ) -> Snapshot:
-    """Make a snapshot of the objects of a namespace, with its first FlameCluster and the events about that."""
+    """Make a snapshot of the objects of a namespace.
+
+    Args:
+        now: The time, with a time zone, from which ages are counted.
+        clusters: At most one is expected, and the first one is shown.
+        events: Events about other objects than FlameClusters are left out.
+        others: The kind and the object, for all other objects.
+    """
     cluster = next((_cluster(item) for item in clusters), None)
     revisions = {} if cluster is None else cluster.revisions
     about_clusters = (item for item in events if item["involvedObject"].get("kind") == KIND)

@@ -40,7 +40,12 @@ class ChapterFailedError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Player:
-    """Plays a story, with `pace` seconds to read a command and to look at what came of it."""
+    """Plays a story.
+
+    Attributes:
+        pace: Seconds to read a command before it is run, and to look at its effect.
+        clock: Seconds since the demo was started.
+    """
 
     theatre: Theatre
     audience: Audience

@@ -24,7 +24,11 @@ _CORE = f"/api/v1/namespaces/{NAMESPACE}"
 
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """The demo's namespace on a control plane; a typist runs kubectl, so that the audience sees what happens meanwhile."""
+    """The demo's namespace on a control plane that runs.
+
+    Attributes:
+        typist: Runs kubectl, so that the audience sees the effects meanwhile.
+    """
 
     plane: Plane
     operator: OperatorProcess
@@ -45,7 +49,11 @@ class Stage:
         return model.snapshot(now=datetime.now(UTC), clusters=clusters, pods=pods, events=events, others=others)
 
     def kubectl(self, arguments: Sequence[str], timeout: float) -> Future[object]:
-        """Start kubectl, and kill it after some seconds; its failure is a KubectlError."""
+        """Start kubectl; the result is its end, or a KubectlError if it failed.
+
+        Args:
+            timeout: Seconds until kubectl is killed.
+        """
         return self.typist.submit(lambda: self.plane.kubectl(*arguments, timeout=timeout))
 
     def trouble(self) -> str | None:

@@ -44,7 +44,11 @@ def ensure_binaries(report: Reporter) -> dict[str, Path]:
 
 
 def kubernetes_version(modules: Path = MODULES) -> str:
-    """Return the version of the kubelet, for example "v1.34.4", by the directory with the Go modules."""
+    """Return the version of the kubelet, for example "v1.34.4".
+
+    Args:
+        modules: The directory with the Go modules.
+    """
     lines = (modules / "kubernetes" / "go.mod").read_text(encoding="utf-8").splitlines()
     words = [line.split() for line in lines]
     return next(line[1] for line in words if len(line) > 1 and line[0] == "k8s.io/kubernetes")

@@ -1,4 +1,4 @@
-"""The state directory of one node: what is where; and the errors of a node."""
+"""The paths in the state directory of one node, and the errors of a node, each with its remedy."""
 
 from __future__ import annotations
 

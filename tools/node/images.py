@@ -60,7 +60,13 @@ _TAIL = 20
 
 @dataclass(frozen=True, slots=True)
 class Images:
-    """Archives that containerd can import: the operator in two revisions, and stand-ins or Flame's own binaries."""
+    """Archives that containerd can import.
+
+    Attributes:
+        pause: The container that holds a Pod's network.
+        operator: The operator, and the same of another revision.
+        flame: Stand-ins for Flame's binaries, and Flame's own where there are any.
+    """
 
     pause: Path
     operator: tuple[Path, Path]
