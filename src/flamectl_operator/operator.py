@@ -53,7 +53,7 @@ EVENTS_FLUSH_TIMEOUT = 3.0
 
 @dataclass(frozen=True)
 class Environment:
-    """What an operator finds where it runs: time, chance, telemetry and, if they are asked, the way to session managers."""
+    """The surroundings of an operator: time, chance, telemetry and, if session managers are asked, the way to them."""
 
     clock: Clock
     random: Random

@@ -49,7 +49,7 @@ class Stage:
         return model.snapshot(now=datetime.now(UTC), clusters=clusters, pods=pods, events=events, others=others)
 
     def kubectl(self, arguments: Sequence[str], timeout: float) -> Future[object]:
-        """Start kubectl; the result is its end, or a KubectlError if it failed.
+        """Start kubectl. The future is done when kubectl ends, and has a KubectlError if it failed.
 
         Args:
             timeout: Seconds until kubectl is killed.

@@ -55,7 +55,11 @@ def wait_defaults(component: ExecutorManagerSpec, settings: FlameSettings) -> di
 
 
 def wait_command(backend: str) -> dict[str, Any]:
-    """Return the command, which a podTemplate may not override; `backend` is host:port."""
+    """Return the command, which a podTemplate may not override.
+
+    Args:
+        backend: Host and port of the session manager's backend, as host:port.
+    """
     host, port = backend.rsplit(":", 1)
     return {"name": WAIT_CONTAINER, "command": ["sh", "-c", _SCRIPT.format(host=host, port=port, probes=PROBES)]}
 
@@ -100,7 +104,11 @@ exit 0
 
 
 def termination_hook(backend: str, options: OnTermination) -> dict[str, Any]:
-    """Return the fields that the executor's container must have for the hook; `backend` is host:port."""
+    """Return the fields that the executor's container must have for the hook.
+
+    Args:
+        backend: Host and port of the session manager's backend, as host:port.
+    """
     host, port = backend.rsplit(":", 1)
     script = _HOOK.format(
         host=host, port=port, probes=PROBES, seconds=options.max_seconds, silent=SILENCE_LIMIT_SECONDS

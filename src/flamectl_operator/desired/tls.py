@@ -86,7 +86,7 @@ def read_by_executors(tls: TlsSpec) -> dict[str, Any]:
 
 
 def certificate_names(owner: Identity, service: str, domain: str) -> tuple[str, ...]:
-    """Return the names under which clients reach a Service, all of which its certificate must cover."""
+    """Return the names under which clients reach a Service. Its certificate must cover all of them."""
     qualified = f"{service}.{owner.namespace}"
     return (service, qualified, f"{qualified}.svc", f"{qualified}.svc.{domain}")
 

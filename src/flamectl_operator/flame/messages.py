@@ -124,7 +124,7 @@ class TooLargeError(ValueError):
 
 
 def batches(data: bytes, most: int) -> Iterator[bytes]:
-    """Yield an encoded list in parts, each of which is an encoded list. All entries are counted before protobuf decodes any.
+    """Yield an encoded list in parts, and each part is an encoded list. All entries are counted before protobuf decodes any.
 
     On the wire a list is its entries one after the other, each with a tag and a length (protobuf's encoding, "message
     structure"). So a part of a list that begins and ends between two entries is a list as well.

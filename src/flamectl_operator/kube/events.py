@@ -161,7 +161,11 @@ class EventRecorder:
                 self._none_left.set()
 
     async def flush(self, timeout: float) -> None:  # noqa: ASYNC109 - a timeout is not an error here
-        """Wait until all Events are written, but at most `timeout` seconds; `run` must be running."""
+        """Wait until all Events are written. `run` must be running.
+
+        Args:
+            timeout: Seconds after which the wait ends without an error.
+        """
         try:
             async with asyncio.timeout(timeout):
                 await self._none_left.wait()

@@ -178,9 +178,9 @@ def _is_uid(text: str) -> bool:
 
 @dataclass(frozen=True)
 class FirstSeen:
-    """The times, as `boottime` by the uid of the Pod, at which this process first saw what it observes.
+    """The times at which this process first saw states of Pods: `boottime` by the uid of the Pod.
 
-    Clocks of two machines are never compared.
+    The process counts from these times, because clocks of two machines are never compared.
 
     Args:
         terminating: When each Pod was first seen to terminate.

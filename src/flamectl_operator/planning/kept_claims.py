@@ -38,7 +38,7 @@ def claims_in_danger(observed: ObservedCluster) -> list[Outcome]:
 
 
 def claims_yet_to_retain(observed: ObservedCluster, effective: EffectiveSpec) -> list[Outcome]:
-    """Return the outcome for the first claim that is to be retained and has its owner still, because the cluster is paused."""
+    """Return the outcome for the first claim that must be retained but still has its owner, because the cluster is paused."""
     for desired in effective.desired.claims:
         claim = observed.claims.get(desired.name)
         if desired.retained and claim is not None and claim.controlled_by(observed.owner.uid):

@@ -65,7 +65,10 @@ class LiveConfig:
         self._subscribers.append(subscriber)
 
     async def load(self, *, prepare: bool = True) -> None:
-        """Read the settings for the first time; `prepare` creates a missing ConfigMap.
+        """Read the settings for the first time.
+
+        Args:
+            prepare: Whether to create a missing ConfigMap.
 
         Raises:
             SettingsError: The settings cannot be used.

@@ -94,7 +94,11 @@ class Replica:
             await self._elector.run(lambda: self._term(self._fence.check, stop), stop)
 
     def reconfigure(self, config: OperatorConfig) -> None:
-        """Apply other settings, in this term and in later ones; those marked `AtStart` must be unchanged."""
+        """Apply other settings, in this term and in later ones.
+
+        Args:
+            config: The settings. Settings marked `AtStart` must be unchanged.
+        """
         self._config = config
         if self.operator is not None:
             self.operator.reconfigure(config)

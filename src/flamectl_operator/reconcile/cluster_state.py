@@ -136,7 +136,7 @@ class ClusterState:
         self._debounce = self._debounce.after_pass(awaited, self.status.counts_due, self._clock.monotonic())
 
     def knows(self, cluster: FlameClusterView) -> bool:
-        """Return whether this is the state with which the last pass began, or that it wrote."""
+        """Return whether the last pass began with this state of the FlameCluster, or wrote it."""
         return cluster.metadata.resource_version == self.status.cluster.metadata.resource_version
 
     def pass_delay(self, change: Change[PodView]) -> float:

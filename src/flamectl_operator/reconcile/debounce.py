@@ -40,7 +40,7 @@ _NO_WORK = frozenset({"reconciled", "has_pending_removal"})
 
 
 class Awaited(NamedTuple):
-    """The executors that a FlameCluster waits for. Each of them but the last changes nothing but counts.
+    """The executors that a FlameCluster waits for. Until the last of them, each changes only counts.
 
     Args:
         starts: How many more must become ready until the state changes.

@@ -27,7 +27,11 @@ _RESOLUTION = 1.0
 
 @dataclass(frozen=True)
 class _Candidate:
-    """Another time than expected, on which answers agree since a `boottime`; `origin` is that time at `boottime` 0."""
+    """Another time than expected, on which answers agree since a `boottime`.
+
+    Args:
+        origin: That time at `boottime` 0.
+    """
 
     origin: float
     since: float

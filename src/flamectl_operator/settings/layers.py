@@ -89,11 +89,7 @@ def environment_layer(environ: Mapping[str, str]) -> Layer:
 
 
 def merge(layers: Sequence[Layer]) -> Effective:
-    """Merge layers, of which later ones take precedence; lists are replaced, not joined.
-
-    Raises:
-        SettingsError: A layer has an unknown setting or a bad value, or settings contradict each other.
-    """
+    """Merge layers. Later layers take precedence, and lists are replaced, not joined."""
     document: dict[str, Any] = {}
     origins = dict.fromkeys(catalogue(), DEFAULT)
     for layer in layers:

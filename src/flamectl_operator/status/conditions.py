@@ -1,4 +1,4 @@
-"""The conditions of a FlameCluster; `lastTransitionTime` moves only with `status`."""
+"""The conditions of a FlameCluster. `lastTransitionTime` changes only with `status`."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""What a spec is checked for beside the rules of its fields: its size, contradictions, and probable mistakes."""
+"""The checks of a spec beside the rules of its fields: its size, contradictions, and probable mistakes."""

@@ -4,8 +4,8 @@ A read shows etcd as it is after the request was sent, and each write gets a hig
 So an answer that is older than the cache was shows that etcd was set back to a copy, or that something else answered in place of
 the API server. So does an answer with an unknown object whose resourceVersion the watch has passed. The watches cannot show this:
 when other writes have used up the resourceVersions that were lost, a watch resumes as if nothing had happened, and the changes in
-between are never reported. Nor does the resourceVersion of an object show it that somebody has written since. But its generation
-never becomes lower, and a deletion is never taken back.
+between are never reported. The resourceVersion of an object does not show it either when somebody has written the object since.
+But its generation never becomes lower, and a deletion is never taken back.
 """
 
 from __future__ import annotations
@@ -62,7 +62,11 @@ class OutdatedStates(Generic[T]):
         return frozenset((*self.tombstones, *self.ended))
 
     def add_deletion(self, obj: T, version: int) -> None:
-        """Ignore all states of a deleted object; `version` is its last known one."""
+        """Ignore all states of a deleted object.
+
+        Args:
+            version: The last known resourceVersion of the object.
+        """
         self.tombstones[obj.uid] = _Horizon(obj.namespace, version)
 
     def add_disappearance(self, obj: T, version: int) -> None:

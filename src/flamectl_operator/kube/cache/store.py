@@ -250,7 +250,7 @@ class Store(Generic[T]):
         notify(self._handlers, [Change(obj, None) for obj in gone])
 
     def _take_state(self, obj: T, *, news: bool, initial: bool) -> list[Change[T]]:
-        """Store a state from the reflector; `news` when it is newer than everything before."""
+        """Store a state from the reflector. `news` tells whether it is newer than everything before."""
         if self._is_past(obj):
             return []
         current = self._objects.get(_key(obj))

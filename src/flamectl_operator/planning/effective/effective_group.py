@@ -52,7 +52,11 @@ def _resolve(value: int | str, replicas: int, *, up: bool) -> int:
 
 @dataclass(frozen=True)
 class EffectiveGroup:
-    """A group of executors as it is wanted in this pass; `scaling` is set where their number follows the demand."""
+    """A group of executors as it is wanted in this pass.
+
+    Args:
+        scaling: The number of executors where it follows the demand, with its reason; None where the spec has the number.
+    """
 
     desired: DesiredGroup
     settings: FlameSettings

@@ -145,7 +145,7 @@ def _stale_to_delete(group: PlannedGroup, stale: Sequence[Executor], serving: Se
 
 
 def _rollout_wait(group: PlannedGroup, left: int, kept: int) -> Outcome:
-    """Return the wait for the executors that are left; `kept` of them wait for a user."""
+    """Return the wait for the executors that are left. `kept` of them wait for a user."""
     if kept:
         stale = f"{kept} stale executor{'s' * (kept != 1)}"
         return wait("OnDelete", f"{stale} will be replaced after somebody deletes {'it' if kept == 1 else 'them'}")

@@ -33,7 +33,7 @@ TURNED_AWAY = 20
 
 
 class Flood:
-    """The tries to connect to one listener, which tell a flood from the kubelet. All times are seconds of the event loop."""
+    """The attempts to connect to one listener, which tell a flood from the kubelet. All times are seconds of the event loop."""
 
     def __init__(self) -> None:
         self._second = 0  # in which tries are counted

@@ -1,1 +1,1 @@
-"""What is found out before a Pod is created or deleted: by dry runs, and by a look at the claims that it would mount."""
+"""The checks before a Pod is created or deleted: dry runs, and a look at the claims and ConfigMaps that a new Pod would need."""

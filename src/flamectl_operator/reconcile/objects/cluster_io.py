@@ -74,7 +74,7 @@ class ClusterIO(ClusterReads):
         self._begun_at, self._creations = self.clock.monotonic(), 0
 
     def creation_seconds(self) -> float:
-        """Return the seconds that this pass took for each object that it created; those of an earlier pass if it created none."""
+        """Return the seconds that this pass, or the last one that created objects, took for each object that it created."""
         if self._creations:
             self._creation_seconds = (self.clock.monotonic() - self._begun_at) / self._creations
         return self._creation_seconds

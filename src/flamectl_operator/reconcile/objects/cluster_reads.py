@@ -60,7 +60,11 @@ class ClusterReads:
         self._children = [(each.resource, each.name(owner.name)) for each in CHILDREN]
 
     def begin(self, generation: int, writes_in_flight: Callable[[], int]) -> None:
-        """Begin a pass; `writes_in_flight` returns the most concurrent requests of a batch at the moment."""
+        """Begin a pass.
+
+        Args:
+            writes_in_flight: Returns the most concurrent requests of a batch at the moment.
+        """
         self._generation = generation
         self.writes_in_flight = writes_in_flight
         self._quota_refusals.begin_pass()

@@ -70,7 +70,7 @@ def refusal(resource: Resource[Any], manifest: Mapping[str, Any], error: Renamed
     return RefusedError(CHANGES_UNDONE, message)
 
 
-#: Those of which the view of a Pod tells.
+#: The fields that an API server may drop, as far as the view of a Pod shows them.
 MAY_BE_DROPPED = frozenset({"resources", "resourceClaims", "schedulingGroup"})
 
 

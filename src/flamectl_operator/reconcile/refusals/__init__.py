@@ -1,1 +1,1 @@
-"""What the API server refuses, and what to do about it."""
+"""The refusals of the API server, and the advice about them."""

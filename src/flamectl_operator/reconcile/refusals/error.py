@@ -91,7 +91,7 @@ class RefusedError(Exception):
 
     @classmethod
     def of_change(cls, error: ApiError, what: str, *, deletion: bool = False) -> RefusedError:
-        """Return the refusal to change or delete an object. It names the object, because a webhook or a policy may not name it.
+        """Return the refusal to change or delete an object. The message names the object where a webhook or a policy does not.
 
         Args:
             what: The kind and the name of the object.
