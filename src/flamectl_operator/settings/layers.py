@@ -89,7 +89,11 @@ def environment_layer(environ: Mapping[str, str]) -> Layer:
 
 
 def merge(layers: Sequence[Layer]) -> Effective:
-    """Merge layers. Later layers take precedence, and lists are replaced, not joined."""
+    """Merge layers. Later layers take precedence, and lists are replaced, not joined.
+
+    Raises:
+        SettingsError: A layer has an unknown setting or a bad value, or settings contradict each other.
+    """
     document: dict[str, Any] = {}
     origins = dict.fromkeys(catalogue(), DEFAULT)
     for layer in layers:
