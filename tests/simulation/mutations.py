@@ -1644,7 +1644,7 @@ def _record(name: str, seed: int, said: str) -> None:
     rows = {**_rows(), name: f"| {name} | {seed} | {said.replace('|', ' ')} |"}
     lines = [
         "# Mutations, and a world that caught each\n",
-        "Written by `python -m tests.simulation.mutations --record`.\n",
+        "Written by `python -m tests.simulation.mutations --record`. No known world catches a mutation without a row.\n",
         "| mutation | seed | what was said |",
         "|---|---|---|",
         *(row for _, row in sorted(rows.items())),
