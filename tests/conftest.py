@@ -20,7 +20,7 @@ from tests.image.replay import Image
 ROOT = Path(__file__).resolve().parent.parent
 
 # On a loaded machine an example takes as long as it takes, and so does finding one.
-settings.register_profile("any machine", deadline=None, max_examples=30, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile("any machine", deadline=None, max_examples=50, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("any machine")
 
 

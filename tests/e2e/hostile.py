@@ -15,17 +15,16 @@ SIZE = 1_200_000
 MODERATE = 24_000
 
 
-def hostile_overrides(depth: int, size: int = SIZE) -> dict[str, Any]:
+def hostile_overrides(depth: int) -> dict[str, Any]:
     """Lists within each other, as many as fit, and a letter that takes the slow way of rendering.
 
     Args:
         depth: How many lists are within each other.
-        size: Bytes of all of them.
     """
     nested: Any = "é"
     for _ in range(depth):
         nested = [nested]
-    return {"x": [nested] * (size // (len(json.dumps(nested, ensure_ascii=False).encode()) + 1))}
+    return {"x": [nested] * (SIZE // (len(json.dumps(nested, ensure_ascii=False).encode()) + 1))}
 
 
 def in_state(world: E2ENamespace, state: str) -> set[str]:

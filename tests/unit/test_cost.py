@@ -254,7 +254,7 @@ class _Scale:
         return Counter(f"{verb} {plural}" for verb, plural, _ in self.api.writes if plural != "events")
 
 
-@pytest.mark.parametrize(("count", "each"), [(100, 0.01), (600, 0.001)])
+@pytest.mark.parametrize(("count", "each"), [(300, 0.01), (1200, 0.001)])
 def test_scale_up_costs_a_request_an_executor_and_few_statuses_and_passes(count: int, each: float) -> None:
     async def main() -> None:
         scale = _Scale()

@@ -287,7 +287,7 @@ class Contention(RuleBasedStateMachine):
         assert len(able) <= 1
 
 
-Contention.TestCase.settings = settings(max_examples=50, stateful_step_count=40, deadline=None)
+Contention.TestCase.settings = settings(max_examples=100, stateful_step_count=40, deadline=None)
 TestContention = Contention.TestCase
 
 

@@ -268,5 +268,5 @@ class StoreMachine(RuleBasedStateMachine):
         assert not self.store._past._listed, "a record that stays for ever is a leak"
 
 
-StoreMachine.TestCase.settings = settings(max_examples=50, stateful_step_count=50, deadline=None)
+StoreMachine.TestCase.settings = settings(max_examples=100, stateful_step_count=50, deadline=None)
 TestStore = StoreMachine.TestCase

@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from flamectl_operator.api.constants import EXECUTOR_MANAGER, SESSION_MANAGER
@@ -531,6 +531,7 @@ steps = st.lists(
 )
 
 
+@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(
     count=st.integers(0, 6),
     strategy=strategies,

@@ -72,11 +72,11 @@ async def test_conflict_without_a_change_raises_no_doubts() -> None:
     assert doubts == []
 
 
-async def test_status_that_the_api_server_refused_for_a_while_is_tried_again() -> None:
+async def test_status_that_the_api_server_has_refused_for_hours_is_tried_again() -> None:
     world = await converged()
     world.set_executor(0, "failed")
     world.sync(PODS)
-    refusals = 20
+    refusals = 1100  # a power of two with as many digits is no float
     world.api.fail("status", PLURAL, conflict(), times=refusals)
     for _ in range(refusals):
         assert not (await world.run_pass()).errors

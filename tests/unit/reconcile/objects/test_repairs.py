@@ -101,13 +101,15 @@ async def test_child_that_somebody_keeps_changing_is_restored_at_once_and_then_o
 
 
 @pytest.mark.parametrize(("plural", "name", "edit"), CHILDREN)
+@pytest.mark.parametrize("repaired", [False, True])
 async def test_refusal_to_restore_a_child_is_told_for_as_long_as_it_lasts(
-    plural: str, name: str, edit: dict[str, Any]
+    plural: str, name: str, edit: dict[str, Any], *, repaired: bool
 ) -> None:
     world = await converged(EVERYTHING)
-    world.change(plural, name, edit)  # that this one was repaired is no reason to wait
-    await world.converge()
-    world.clock.elapsed += SECONDS
+    if repaired:
+        world.change(plural, name, edit)
+        await world.converge()
+        world.clock.elapsed += SECONDS
     world.events.told.clear()
     refusal = ForbiddenError(403, "Forbidden", "ValidatingAdmissionPolicy 'a' denied request: no change")
     world.api.fail("patch", plural, refusal, name=name, times=99)
