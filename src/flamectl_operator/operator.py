@@ -87,7 +87,7 @@ class Operator:
         self._lock_identity = lock_identity
         self._log = structlog.get_logger(component="operator")
         self._triggers: dict[Key, set[str]] = {}
-        self._changed_meanwhile: dict[Key, bool] = {}  # FlameClusters that change during the pass over them
+        self._changed_meanwhile: set[Key] = set()  # FlameClusters that change during the pass over them
         self.queue: WorkQueue[Key] = WorkQueue(
             ExponentialBackoff(base=RETRY_BASE, limit=RETRY_LIMIT, jitter=0.2, random=random),
             telemetry,
@@ -235,8 +235,10 @@ class Operator:
             result = await self._reconcile(key)
         finally:
             PASS.reset(bound)
-        if self._changed_meanwhile.pop(key, False) and (result.errors or not self._controller.knows_newest(key)):
-            self._enqueue(key, KIND, Priority.NORMAL)
+        if key in self._changed_meanwhile:
+            self._changed_meanwhile.discard(key)
+            if result.errors or not self._controller.knows_newest(key):
+                self._enqueue(key, KIND, Priority.NORMAL)
         if result.errors:
             self.queue.add_rate_limited(key)
         else:
@@ -309,7 +311,7 @@ class Operator:
         priority = Priority.LOW if change.initial else Priority.NORMAL
         for key in keys_of(change, keys):
             if kind == KIND and key in self.queue.processing:
-                self._changed_meanwhile[key] = True  # by the pass itself, if the watch is faster than the answer
+                self._changed_meanwhile.add(key)  # by the pass itself, if the watch is faster than the answer
             else:
                 self._enqueue(key, kind, priority)
 
