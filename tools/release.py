@@ -1,4 +1,4 @@
-"""Builds, signs and publishes a release: `python -m tools.release --registry REGISTRY [--dry-run]`. See docs/release.md.
+"""Builds, signs and publishes a release: `python -m tools.release --registry REGISTRY [--dry-run]`. See docs/dev/release.md.
 
 The image and the chart are signed by digest, and the bill of materials is attested for the same digest, so that a tag that moves
 later changes nothing. It takes docker with buildx, cosign, helm and git, and a registry that they are logged in to.

@@ -178,7 +178,7 @@ def test_image_has_its_labels() -> None:
     assert labels.keys() == {
         *("title", "description", "licenses", "version", "revision", "source", "created", "url", "base.name")
     }
-    named = (ROOT / "docs" / "release.md").read_text(encoding="utf-8")
+    named = (ROOT / "docs" / "dev" / "release.md").read_text(encoding="utf-8")
     assert [name for name in labels if f"`{name}`" not in named] == []
 
 

@@ -44,7 +44,7 @@ from tools import steps_page
 ROOT = Path(__file__).resolve().parents[2]
 DOCS = ROOT / "docs"
 SOURCE = ROOT / "src" / "flamectl_operator"
-PAGES = sorted([*DOCS.glob("*.md"), *ROOT.glob("*.md"), *(ROOT / "tools").rglob("*.md")])
+PAGES = sorted([*DOCS.rglob("*.md"), *ROOT.glob("*.md"), *(ROOT / "tools").rglob("*.md")])
 
 _LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
 _HEADING = re.compile(r"^#+ +(.*)$", re.MULTILINE)
@@ -91,12 +91,13 @@ def test_every_module_on_the_page_of_guards_exists() -> None:
     modules = {path.name for path in SOURCE.rglob("*.py")} | {
         path.relative_to(SOURCE).as_posix() for path in SOURCE.rglob("*.py")
     }
-    assert set(re.findall(r"`([\w/]+\.py)`", _text("docs/guards.md"))) - modules == set()
+    assert set(re.findall(r"`([\w/]+\.py)`", _text("docs/dev/guards.md"))) - modules == set()
 
 
 def test_index_lists_every_page() -> None:
     index = _text("docs/README.md")
-    unlisted = [page.name for page in DOCS.glob("*.md") if page.name != "README.md" and f"({page.name})" not in index]
+    pages = (page.relative_to(DOCS).as_posix() for page in DOCS.rglob("*.md"))
+    unlisted = [page for page in pages if page != "README.md" and f"({page})" not in index]
     assert unlisted == [], "docs/README.md has no link to these pages: add one for each"
 
 
@@ -348,14 +349,14 @@ def test_page_of_the_steps_is_up_to_date() -> None:
 
 def test_architecture_lists_every_room() -> None:
     rooms = {path.name for path in SOURCE.iterdir() if path.is_dir() and path.name != "__pycache__"}
-    assert _missing({f"{room}/" for room in rooms}, "docs/architecture.md") == [], "add a row for each to The rooms"
+    assert _missing({f"{room}/" for room in rooms}, "docs/dev/architecture.md") == [], "add a row for each to The rooms"
 
 
 def test_architecture_names_files_that_exist() -> None:
     files = [f"/{_name(path)}" for folder in (SOURCE, ROOT / "tests") for path in folder.rglob("*.py")]
-    named = set(re.findall(r"`([\w/]+\.py)`", _text("docs/architecture.md")))
+    named = set(re.findall(r"`([\w/]+\.py)`", _text("docs/dev/architecture.md")))
     lost = sorted(name for name in named if not any(file.endswith(f"/{name}") for file in files))
-    assert lost == [], "docs/architecture.md names these files, which have moved or gone"
+    assert lost == [], "docs/dev/architecture.md names these files, which have moved or gone"
 
 
 def test_every_logging_component_is_documented() -> None:
@@ -368,8 +369,8 @@ def test_every_logging_component_is_documented() -> None:
 def test_every_runtime_dependency_is_justified() -> None:
     project = tomllib.loads(_text("pyproject.toml"))["project"]
     names = {re.split(r"[<>=~! ]", each)[0] for each in project["dependencies"]}
-    explained = set(re.findall(r"^\| `([\w-]+)` \|", _text("docs/dependencies.md"), re.MULTILINE))
-    assert explained == names, "docs/dependencies.md (left) has a row for each dependency of pyproject.toml (right)"
+    explained = set(re.findall(r"^\| `([\w-]+)` \|", _text("docs/dev/dependencies.md"), re.MULTILINE))
+    assert explained == names, "docs/dev/dependencies.md (left) has a row for each dependency of pyproject.toml (right)"
 
 
 # --- reasons --------------------------------------------------------------------------------------------------------------
@@ -640,7 +641,7 @@ def test_no_file_names_a_registry_or_a_home_directory() -> None:
 
 
 def test_guarantees_name_every_mutation_of_the_simulation_once() -> None:
-    page = (DOCS / "guarantees.md").read_text(encoding="utf-8")
+    page = (DOCS / "dev" / "guarantees.md").read_text(encoding="utf-8")
     guarantees = re.findall(r"^\| (.+?) \|", page, re.MULTILINE)[1:]
     lists = re.findall(
         r"^- \*\*(.+)\*\*: (.+)$",
