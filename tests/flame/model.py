@@ -116,6 +116,7 @@ class ModelSession:
     Args:
         binds: Whether executors bind to it.
         retries: How many executors failed to bind to it in this incarnation of the session manager.
+        used_at: When it was opened, or closed if it was, in seconds since 1970.
     """
 
     name: str
@@ -129,6 +130,7 @@ class ModelSession:
     binds: bool = True
     retries: int = 0
     events: list[Event] = field(default_factory=list)
+    used_at: float = 0.0
 
     def count(self, state: str) -> int:
         return sum(task.state == state for task in self.tasks)
@@ -239,6 +241,7 @@ class FlameModel:
                     resources=each.resources,
                     failed=each.count("failed"),
                     paused=next((it.message for it in reversed(each.events) if self._pauses(it)), ""),
+                    used_at=int(each.used_at),
                 )
                 for each in self.sessions.values()
             ),
@@ -408,6 +411,7 @@ class FlameModel:
         session = ModelSession(
             name, made, priority, min_instances, max_instances, resources, closes=closes, binds=binds
         )
+        session.used_at = self._wall()
         self.sessions[name] = session
         self._look()
         return session
@@ -420,6 +424,7 @@ class FlameModel:
     def close_session(self, name: str) -> None:
         """Close a session: its tasks that wait never run, and executors that work leave it."""
         self.sessions[name].is_open = False
+        self.sessions[name].used_at = self._wall()
         for task in self.sessions[name].tasks:
             if task.state == "pending":
                 task.state = "cancelled"

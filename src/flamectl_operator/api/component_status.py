@@ -124,7 +124,7 @@ class SessionsStatus(AtomicModel):
 class IdleStatus(AtomicModel):
     """How long the cluster has been idle; absent without spec.idle."""
 
-    since: Time | None = Field(None, description="Time since when no session has been open.")
+    since: Time | None = Field(None, description="Time since when no session has been in use.")
     suspended_generation: Int64 | None = Field(
         None,
         description="Generation of the resource for which the idle cluster suspended itself; another generation ends the "

@@ -213,7 +213,7 @@ class FlameClusterStatus(PlainModel):
         (),
         description="Names of the claims that the operator has created or found, so that a claim that vanished is reported.",
     )
-    idle: IdleStatus = Field(IdleStatus(), description="How long no session has been open, where spec.idle is set.")
+    idle: IdleStatus = Field(IdleStatus(), description="How long no session has been in use, where spec.idle is set.")
     tls: TlsStatus = Field(TlsStatus(), description="Names that certificates must cover, if the cluster has TLS.")
 
     def to_wire(self) -> dict[str, Any]:

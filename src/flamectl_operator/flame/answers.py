@@ -172,6 +172,7 @@ class _Reader:
             suspended=status.state in _SUSPENDED,
             failed=max(0, status.failed),
             paused=self._paused(message),
+            used_at=max(status.creation_time, status.completion_time),
         )
 
     def _paused(self, message: Any) -> str:

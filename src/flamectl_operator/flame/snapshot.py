@@ -117,6 +117,7 @@ class Session:
         resources: The resources of each of its executors; None for the slot of the cluster.
         suspended: Whether it takes no tasks for now, and will go on later (from Flame 0.7 on).
         paused: Why Flame assigns no more executors to it, as a sentence; empty when it does. It keeps its executors.
+        used_at: When it was opened, or closed if it was, in seconds since 1970 by the session manager's clock.
     """
 
     name: str
@@ -131,6 +132,7 @@ class Session:
     suspended: bool = False
     failed: int = 0
     paused: str = ""
+    used_at: int = 0
 
     @property
     def instances(self) -> int:
@@ -244,6 +246,11 @@ class SessionManagerSnapshot:
             session.suspended or (session.is_open and not (session.paused and not self.instances(session)))
             for session in self.sessions
         )
+
+    @cached_property
+    def used_at(self) -> int:
+        """When a session was last opened or closed, in seconds since 1970 by the session manager's clock; 0 without sessions."""
+        return max((session.used_at for session in self.sessions), default=0)
 
     @cached_property
     def busy(self) -> bool:

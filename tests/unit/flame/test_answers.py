@@ -53,6 +53,20 @@ async def test_honest_answer_of_the_largest_cluster_is_read() -> None:
     assert snapshot.size < MAX_SNAPSHOT_SIZE
 
 
+async def test_session_tells_when_it_was_opened_or_closed() -> None:
+    sessions = protocol.message_class("SessionList")()
+    for name, created, completed in (("open", 100, None), ("closed", 100, 250)):
+        session = sessions.sessions.add()
+        session.metadata.id, session.status.creation_time = name, created
+        if completed is not None:
+            session.status.completion_time = completed
+
+    snapshot = await read(b"", b"", sessions.SerializeToString())
+
+    assert {each.name: each.used_at for each in snapshot.sessions} == {"open": 100, "closed": 250}
+    assert snapshot.used_at == 250
+
+
 def _with_events(*events: tuple[int, str, float], padding: int = 0) -> bytes:
     """A list of one open session with these events: code, message, seconds since 1970."""
     sessions = protocol.message_class("SessionList")()

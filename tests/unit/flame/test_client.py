@@ -49,7 +49,8 @@ async def test_snapshot_has_nodes_executors_and_sessions(server: FlameServer, cl
 
     assert snapshot.nodes == {"a": NodeState.READY}
     assert snapshot.executors == (FlameExecutor("a", ExecutorState.BOUND, "s"),)
-    assert snapshot.sessions == (Session("s", priority=7, pending=2, running=1),)
+    [session] = snapshot.sessions
+    assert session == Session("s", priority=7, pending=2, running=1, used_at=session.used_at)
 
 
 @pytest.mark.parametrize("resources", [None, Resources(2, 4 << 30, 1)])

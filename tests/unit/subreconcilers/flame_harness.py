@@ -151,7 +151,7 @@ class FlameHarness(StepHarness):
         self.cut_off: set[str] = set()
         super().__init__(changes, config, self.asked)
         self.timer = ManualTimer(self.clock)
-        self.model = FlameModel(self.timer, **model)
+        self.model = FlameModel(self.timer, wall=lambda: self.clock.now().timestamp(), **model)
         #: What the last pass began with, and when the next one follows though nothing has changed.
         self._passed_on: tuple[object, ...] = ()
         self._known_then: Knowledge = OFF

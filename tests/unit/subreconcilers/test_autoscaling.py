@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from flamectl_operator.api.status import State
 from flamectl_operator.flame.snapshot import Resources
 from tests.unit.builders import NOW, PodState, merged
 from tests.unit.subreconcilers.flame_harness import FlameHarness, converged
@@ -108,11 +109,24 @@ async def test_cluster_without_open_sessions_suspends_itself_with_a_reason() -> 
     world = await _suspended_itself()
 
     assert world.status.reason == "IdleSuspended"
-    assert "no session has been open since" in (world.status.message or "")
+    assert "no session has been in use since" in (world.status.message or "")
     assert world.condition("Suspended")[:2] == ("True", "IdleSuspended")
     assert world.status.idle.suspended_generation == world.status.observed_generation
     assert "IdleSuspended" in world.events.reasons
     assert "suspend" not in _spec(world)
+
+
+async def test_cluster_does_not_suspend_itself_between_short_sessions_that_no_answer_shows() -> None:
+    world = await converged(_IDLE)
+    world.asked.asleep = True
+    for number in range(8):
+        world.model.open_session(f"s{number}", tasks=1, seconds=2)
+        await world.live(50)
+        assert not world.model.sessions[f"s{number}"].is_open
+        assert world.status.state is State.RUNNING
+
+    await world.live(120, until=lambda: not _pods(world))
+    assert world.status.reason == "IdleSuspended"
 
 
 async def test_suspension_that_was_recorded_before_the_operator_died_is_carried_out_by_the_next_one() -> None:

@@ -73,10 +73,10 @@ class Autoscaling(Model):
 
 
 class Idle(Model):
-    """The suspension of a cluster without open sessions."""
+    """The suspension of a cluster whose sessions are not in use."""
 
     timeout_seconds: Annotated[Int32, Field(ge=1, le=MAX_IDLE)] = Field(
-        description="Seconds without an open session after which the cluster suspends itself."
+        description="Seconds without a session in use after which the cluster suspends itself."
     )
     policy: IdlePolicy = Field(
         "Suspend",

@@ -1,17 +1,20 @@
-"""Decides when a cluster without open sessions suspends itself, and until when.
+"""Decides when a cluster whose sessions are not in use suspends itself, and until when.
 
 The spec is never written, because tools that apply it from Git would write it back. The status remembers since when no session
-has been open, and the generation of the spec for which the cluster suspended itself. Any other generation ends that.
+has been in use, and the generation of the spec for which the cluster suspended itself. Any other generation ends that.
+
+A session may begin and end between two answers. The session manager tells when each one was opened and closed.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 
 from flamectl_operator.api.component_status import IdleStatus
 from flamectl_operator.api.flamecluster import FlameClusterSpec
 from flamectl_operator.flame.knowledge import RECENT_SNAPSHOT_SECONDS, Phase
+from flamectl_operator.flame.snapshot import SessionManagerSnapshot
 from flamectl_operator.observed.cluster import ObservedCluster
 from flamectl_operator.runtime.clock_reading import ClockReading
 from flamectl_operator.runtime.text import date_and_time
@@ -43,8 +46,11 @@ class Idleness:
 def suspended_itself(remembered: IdleStatus) -> str:
     """Return why a cluster has suspended itself, as a sentence."""
     # Without the time if somebody edited the status.
-    how = "was open" if remembered.since is None else f"has been open since {date_and_time(remembered.since)}"
-    return f"no session {how}. Any change of the spec starts the cluster again, such as suspend: false"
+    how = "was in use" if remembered.since is None else f"has been in use since {date_and_time(remembered.since)}"
+    return (
+        f"no session {how}. Any change of the spec starts the cluster again, such as suspend: false; if it is false already,"
+        " set it to true first"
+    )
 
 
 def plan_idle(
@@ -66,13 +72,18 @@ def plan_idle(
         return Idleness(IdleStatus(since=kept if answers else None))
     if snapshot.in_use:
         return IN_USE
-    since = now.wall if kept is None else now.counted_from(kept)
+    since = now.wall if kept is None else max(now.counted_from(kept), _used_at(snapshot, now.wall))
     due = since + timedelta(seconds=spec.idle.timeout_seconds)
     if due > now.wall:
         return Idleness(IdleStatus(since=since), due=due)
     if now.boottime - observed.flame.said_at > RECENT_SNAPSHOT_SECONDS:
         return Idleness(IdleStatus(since=since), undecided=True)
     return Idleness(IdleStatus(since=since, suspended_generation=generation), suspended=True)
+
+
+def _used_at(snapshot: SessionManagerSnapshot, now: datetime) -> datetime:
+    """Return when a session was last opened or closed; the present for a time in the future, as of another clock."""
+    return datetime.fromtimestamp(min(max(0, snapshot.used_at), now.timestamp()), UTC)
 
 
 #: Sessions are open, or nobody asked for an idle cluster to suspend itself.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import Any
 
 import pytest
@@ -52,6 +53,39 @@ def test_cluster_suspends_itself_when_the_time_is_over() -> None:
 @pytest.mark.parametrize("session", [Session("s"), Session("s", is_open=False, suspended=True)])
 def test_session_that_is_open_or_will_go_on_ends_the_time(session: Session) -> None:
     assert _idle(_seen(SessionManagerSnapshot({}, sessions=(session,))), IdleStatus(since=ago(9999))) == Idleness()
+
+
+def _ended(at: datetime) -> SessionManagerSnapshot:
+    return SessionManagerSnapshot(
+        {}, sessions=(Session("s", is_open=False, used_at=int(at.timestamp())), Session("older", is_open=False))
+    )
+
+
+def test_session_that_began_and_ended_between_two_answers_counts() -> None:
+    found = _idle(_seen(_ended(ago(10))), IdleStatus(since=ago(9999)))
+    assert found == Idleness(IdleStatus(since=ago(10)), due=later(590))
+
+
+def test_session_that_ended_before_the_time_began_changes_nothing() -> None:
+    assert _idle(_seen(_ended(ago(900))), IdleStatus(since=ago(599))) == Idleness(
+        IdleStatus(since=ago(599)), due=later(1)
+    )
+    assert _idle(_seen(_ended(ago(900))), IdleStatus(since=ago(600))).suspended
+
+
+@pytest.mark.parametrize("seconds", [3600, 2**63 - 1])
+def test_session_that_ended_in_the_future_by_another_clock_counts_as_one_that_ends_now(seconds: int) -> None:
+    ended = SessionManagerSnapshot({}, sessions=(Session("s", is_open=False, used_at=int(NOW.timestamp()) + seconds),))
+    assert _idle(_seen(ended), IdleStatus(since=ago(9999))) == Idleness(IdleStatus(since=NOW), due=later(600))
+
+
+def test_paused_session_that_no_executor_works_for_does_not_keep_the_cluster_up() -> None:
+    found = _idle(
+        _seen(SessionManagerSnapshot({}, sessions=(Session("s", pending=1, paused="it failed"),))),
+        IdleStatus(since=ago(600)),
+    )
+    assert found.suspended
+    assert found.message.startswith("no session has been in use since ")
 
 
 def test_old_answer_has_to_be_confirmed_first() -> None:
