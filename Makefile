@@ -66,12 +66,11 @@ node-packages: setup
 demo: setup
 	$(BIN)/python -m tools.demo $(ARGS)
 
-## Write the generated files: CRD, chart, lock files, docs.
+## Write the generated files: CRD, chart, lock files.
 generate: setup
 	$(BIN)/flamectl-operator crd > config/crd/flame.xflops.io_flameclusters.yaml
 	$(BIN)/python -m tools.chart
 	$(BIN)/python -m tools.chart_readme
-	$(BIN)/python -m tools.steps_page
 	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
 		--custom-compile-command "make generate" pyproject.toml --output-file requirements/run.txt
 	$(BIN)/python -m tools.sbom

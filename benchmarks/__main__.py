@@ -1,4 +1,4 @@
-"""`python -m benchmarks [ROW ...]`: measures, shows a table, and writes it with charts and JSON (docs/scaling.md)."""
+"""`python -m benchmarks [ROW ...]`: measures, shows a table, and writes it with charts and JSON (docs/dev/benchmarks.md)."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ if TYPE_CHECKING:
 
     from tools.controlplane import Plane
 
-DOCS = Path(__file__).resolve().parent.parent / "docs"
-#: The places of the tables in docs/scaling.md.
+DOCS = Path(__file__).resolve().parent.parent / "docs" / "dev"
+#: The places of the tables in docs/dev/benchmarks.md.
 RESULTS, PEERS = "results", "peers"
 
 BENCHMARKS: dict[str, Callable[[Bench], Coroutine[Any, Any, list[Row]]]] = {
@@ -57,7 +57,9 @@ def main() -> int:
     parser.add_argument("names", nargs="*", help=f"which of {', '.join(NAMES)}; all if none is given")
     parser.add_argument("--scale", type=float, default=1.0, help="share of each size, to try things out")
     parser.add_argument("--out", type=Path, default=Path("benchmark-results"), help="folder of results")
-    parser.add_argument("--docs", action="store_true", help="write the table and the charts of docs/scaling.md anew")
+    parser.add_argument(
+        "--docs", action="store_true", help="write the table and the charts of docs/dev/benchmarks.md anew"
+    )
     parser.add_argument("--strict", action="store_true", help="fail when a goal is missed")
     parser.add_argument("--kuberay", type=Path, help="the program of KubeRay's operator, for `peers`")
     parser.add_argument("--kuberay-crds", type=Path, help="the folder of KubeRay's CustomResourceDefinitions")
@@ -72,7 +74,7 @@ def main() -> int:
         install(plane)
         rows, comparisons = asyncio.run(_measure(plane, Path(logs), arguments))
     rows = [replace(row, curves={name: thinned(curve) for name, curve in row.curves.items()}) for row in rows]
-    folder = DOCS / "scaling" if arguments.docs else arguments.out
+    folder = DOCS / "benchmarks" if arguments.docs else arguments.out
     if rows:
         _write(folder, rows)
         print(table(rows))
@@ -133,7 +135,7 @@ def _write_peers(folder: Path, comparisons: list[Comparison]) -> None:
 
 
 def _write_tables(folder: Path, rows: list[Row], comparisons: list[Comparison]) -> None:
-    """Write the tables that docs/scaling.md has to files of their own."""
+    """Write the tables that docs/dev/benchmarks.md has to files of their own."""
     if rows:
         (folder / "results.md").write_text(f"{table(rows)}\n", encoding="utf-8")
     if comparisons:
@@ -141,15 +143,15 @@ def _write_tables(folder: Path, rows: list[Row], comparisons: list[Comparison]) 
 
 
 def _write_page(rows: list[Row], comparisons: list[Comparison]) -> None:
-    """Put what was measured in its place in docs/scaling.md."""
-    page = DOCS / "scaling.md"
+    """Put what was measured in its place in docs/dev/benchmarks.md."""
+    page = DOCS / "benchmarks.md"
     text = page.read_text(encoding="utf-8")
     if rows:
         charts = [("all rows", "goals"), *((row.name, row.chart) for row in rows if row.chart)]
-        text = placed(text, RESULTS, [table(rows), *(f"![{name}](scaling/{file}.svg)" for name, file in charts)])
+        text = placed(text, RESULTS, [table(rows), *(f"![{name}](benchmarks/{file}.svg)" for name, file in charts)])
     if comparisons:
         tables = [cost_table(comparisons), kinds_table(comparisons)]
-        text = placed(text, PEERS, [*tables, "![seconds by the loader](scaling/peers.svg)"])
+        text = placed(text, PEERS, [*tables, "![seconds by the loader](benchmarks/peers.svg)"])
     page.write_text(text, encoding="utf-8")
 
 

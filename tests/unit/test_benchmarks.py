@@ -51,4 +51,4 @@ def test_chart_of_curves_has_a_line_and_a_name_for_each() -> None:
     "words", [*(f"| `{name}` |" for name in BENCHMARKS), "<!-- results -->", "<!-- end of results -->"]
 )
 def test_page_explains_each_benchmark_and_has_a_place_for_the_results(words: str) -> None:
-    assert words in (DOCS / "scaling.md").read_text(encoding="utf-8")
+    assert words in (DOCS / "benchmarks.md").read_text(encoding="utf-8")

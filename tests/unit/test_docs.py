@@ -34,12 +34,11 @@ from flamectl_operator.settings.layers import environment_layer, merge
 from flamectl_operator.settings.model import OperatorConfig, PodPolicy
 from flamectl_operator.status import events as announcements
 from flamectl_operator.status.reason import PRECEDENCE
-from flamectl_operator.subreconcilers import PIPELINE
 from tests.service_fields import PORT_FIELDS, SPEC_FIELDS, Owner
+from tests.simulation.guarantees import PROOFS
 from tests.simulation.mutations import MUTATIONS
 from tests.unit.process.monitoring.everything import everything
 from tests.unit.runtime.virtual_time import VirtualClock, VirtualTimeLoop
-from tools import steps_page
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCS = ROOT / "docs"
@@ -333,18 +332,6 @@ def test_documented_patience_with_watches_is_the_one_of_the_code() -> None:
 
 
 # --- the operator's parts -------------------------------------------------------------------------------------------------
-
-RENEW = "docs/subreconcilers.md is written from the pipeline: run `make generate`"
-
-
-def test_documented_steps_have_the_order_of_the_pipeline() -> None:
-    headings = _HEADING.findall(_text("docs/subreconcilers.md"))
-    titles = [stage.title for stage in PIPELINE.stages()]
-    assert [match[1] for heading in headings if (match := re.fullmatch(r"\d+\. (.*)", heading))] == titles, RENEW
-
-
-def test_page_of_the_steps_is_up_to_date() -> None:
-    assert _text("docs/subreconcilers.md") == steps_page.render() + "\n", RENEW
 
 
 def test_architecture_lists_every_room() -> None:
@@ -640,15 +627,8 @@ def test_no_file_names_a_registry_or_a_home_directory() -> None:
     assert found == []
 
 
-def test_guarantees_name_every_mutation_of_the_simulation_once() -> None:
-    page = (DOCS / "dev" / "guarantees.md").read_text(encoding="utf-8")
-    guarantees = re.findall(r"^\| (.+?) \|", page, re.MULTILINE)[1:]
-    lists = re.findall(
-        r"^- \*\*(.+)\*\*: (.+)$",
-        " ".join(page.partition("## Mutations")[2].split()).replace(" - ", "\n- "),
-        re.MULTILINE,
-    )
-    named = [name for _, names in lists for name in names.split("; ")]
+def test_each_guarantee_has_mutations_that_prove_its_check_and_each_mutation_proves_one() -> None:
+    guarantees = re.findall(r"^\| (.+?) \|", _text("docs/dev/guarantees.md"), re.MULTILINE)[1:]
 
-    assert [guarantee for guarantee, _ in lists] == guarantees
-    assert sorted(named) == sorted(MUTATIONS)
+    assert list(PROOFS) == guarantees
+    assert sorted(name for names in PROOFS.values() for name in names) == sorted(MUTATIONS)

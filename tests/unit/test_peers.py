@@ -81,7 +81,7 @@ def test_table_has_a_row_for_each_with_the_median_of_each_figure() -> None:
 
 @pytest.mark.parametrize("words", ["<!-- peers -->", "<!-- end of peers -->", "| `peers` |", "--kuberay-crds"])
 def test_page_explains_the_comparison_and_has_a_place_for_it(words: str) -> None:
-    assert words in (DOCS / "scaling.md").read_text(encoding="utf-8")
+    assert words in (DOCS / "benchmarks.md").read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize(
