@@ -101,7 +101,7 @@ class ExecutorManagerStatus(AtomicModel):
     failures: Int32 | None = Field(None, description="Number of consecutive rounds in which executors failed.")
     next_attempt: Time | None = Field(None, description="Time of the next replacement.")
     attempt_id: Int64 | None = Field(
-        None, description="Number in the names of executors below which failures have been counted; not a count."
+        None, description="Internal. Failures of executors with a lower number are counted already."
     )
     autoscaling: AutoscalingStatus = Field(
         AutoscalingStatus(), description="Number of executors that follows the demand; absent without autoscaling."

@@ -152,8 +152,7 @@ class LockOptions(Model):
     )
     deny_list: Annotated[Atomic[LockIdentity], Field(max_length=32)] = Field(
         (),
-        description="Lock identities of operators that must not take the lock: they delete no Pods, and if one of "
-        "them holds the lock, the others do not wait for it.",
+        description="Lock identities of operators that never delete Pods of this cluster. A lock that they hold is ignored.",
     )
 
 

@@ -142,8 +142,8 @@ class UnhealthyPod(AtomicModel):
     """A Pod that has failed, whose node does not report, that cannot be scheduled, or that takes long to become ready."""
 
     name: str = Field(description="Name of the Pod.")
-    reason: str | None = Field(None, description="Reason as one word, such as ImagePullBackOff.")
-    message: Message | None = Field(None, description="Explanation of the kubelet or the scheduler.")
+    reason: str | None = Field(None, description="Reason as one word, such as ImagePullFailed.")
+    message: Message | None = Field(None, description="Cause, and what to do about it.")
 
 
 class RecentFailure(AtomicModel):
