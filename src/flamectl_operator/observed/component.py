@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from typing import ClassVar
 
-from flamectl_operator.api.constants import RENDERED_ANNOTATION, REVISION_ANNOTATION
+from flamectl_operator.api.constants import OBJECT_CACHE, RENDERED_ANNOTATION, REVISION_ANNOTATION, SESSION_MANAGER
 from flamectl_operator.desired import names
 from flamectl_operator.desired.metadata import Identity
 from flamectl_operator.kube.pod_views import PodView
@@ -24,6 +25,9 @@ class Component:
         main: The container whose end ends the Pod; empty where the kubelet restarts containers in place.
         known_revision: Its revision where more than its own annotation tells it.
     """
+
+    #: Which component it is, in the words of its label. A Pod of no narrower class is a session manager.
+    kind: ClassVar[str] = SESSION_MANAGER
 
     pod: PodView
     main: str = ""
@@ -141,6 +145,8 @@ def terminal_since(component: Component) -> datetime | None:
 @dataclass(frozen=True)
 class ObjectCache(Component):
     """An object cache's Pod, and the number in its name, under which it finds its data again."""
+
+    kind = OBJECT_CACHE
 
     ordinal: int = -1
 

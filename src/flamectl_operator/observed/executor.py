@@ -29,6 +29,8 @@ from flamectl_operator.runtime.lazy import cached_property
 class Executor(Component):
     """An executor manager's Pod."""
 
+    kind = EXECUTOR_MANAGER
+
     executor_id: int = -1
 
     @cached_property

@@ -24,7 +24,7 @@ from flamectl_operator.kube.pod_views import PodView
 from flamectl_operator.kube.views import PersistentVolumeClaimView
 from flamectl_operator.observed.claims import PHASE_BOUND
 from flamectl_operator.observed.cluster import ObservedCluster
-from flamectl_operator.observed.component import Component
+from flamectl_operator.observed.component import Component, ObjectCache
 from flamectl_operator.observed.incarnation import first_container, is_identity
 from flamectl_operator.planning import drift
 from flamectl_operator.planning.effective.effective_spec import EffectiveSpec
@@ -63,7 +63,7 @@ def _unrecorded(manager: Component, store: str) -> dict[str, str]:
 def object_cache_repair(pod: PodView, owner: Identity, effective: EffectiveSpec) -> dict[str, Any] | None:
     """Return the merge patch that restores labels; None when none are missing."""
     template = effective.desired.object_cache
-    if template is None or effective.cache_stale(Component(pod)):
+    if template is None or effective.cache_stale(ObjectCache(pod)):
         labels = owner.labels(OBJECT_CACHE) | owner.selector(OBJECT_CACHE)
         return drift.metadata_patch(pod, {"metadata": {"labels": labels}})
     return drift.metadata_patch(pod, template.manifest)

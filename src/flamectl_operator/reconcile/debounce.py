@@ -23,7 +23,6 @@ from flamectl_operator.kube.pod_views import PodView
 from flamectl_operator.observed import pods, scheduling
 from flamectl_operator.observed.cluster import ObservedCluster
 from flamectl_operator.observed.component import Component
-from flamectl_operator.observed.executor import Executor
 from flamectl_operator.planning.effective.effective_group import EffectiveGroup
 from flamectl_operator.planning.registration import NOT_REGISTERED
 from flamectl_operator.reconcile.status_writes.throttle import PRECISION
@@ -113,7 +112,7 @@ def awaited_executors(
     ):
         return NOTHING_AWAITED
     ending = observed.terminating
-    if not all(isinstance(each, Executor) for each in ending) or _in_table(observed, ending):
+    if not all(each.kind == EXECUTOR_MANAGER for each in ending) or _in_table(observed, ending):
         return NOTHING_AWAITED
     ready = len(observed.group.ready)
     return Awaited(max(0, wanted.replicas - ready) if ready else min(1, wanted.replicas), len(ending))

@@ -16,13 +16,12 @@ from operator import itemgetter
 
 from flamectl_operator.api.checks.consistency import near_names
 from flamectl_operator.api.component_status import CacheState, ObjectCacheStatus
+from flamectl_operator.api.constants import EXECUTOR_MANAGER, SESSION_MANAGER
 from flamectl_operator.api.status import State
 from flamectl_operator.desired.flame_config import object_cache_endpoint
 from flamectl_operator.desired.tls import cache_is_secure
 from flamectl_operator.kube.pod_views import PodView
 from flamectl_operator.observed.cluster import ObservedCluster
-from flamectl_operator.observed.component import Component
-from flamectl_operator.observed.executor import Executor
 from flamectl_operator.observed.pods import NODE_NOT_REPORTING
 from flamectl_operator.observed.scheduling import UNSCHEDULABLE
 from flamectl_operator.planning.deletion import finalizers_in_brackets, held_by_finalizers
@@ -98,10 +97,10 @@ class ValidSpecHealth:
         ailing = any(component.live for component, _ in self.observed.unhealthy)
         blocked = any(outcome.attention or outcome.reason == NOT_REGISTERED for outcome in self.outcomes)
         state = _state(self.observed, self.effective.group)
-        failing = {type(group.components[0]) for group in self.problems if group.reason in FAILING and not group.over}
+        failing = {group.kind for group in self.problems if group.reason in FAILING and not group.over}
         reported = tuple(each for each in self.notices if each.kind not in failing)
         kinds = {each.kind for each in reported}
-        standing = tuple(group for group in self.problems if not (group.over and type(group.components[0]) in kinds))
+        standing = tuple(group for group in self.problems if not (group.over and group.kind in kinds))
         own = next((group for group in standing if group.components[0] is self.observed.session_manager), None)
         hidden = [each for each in self.notices if isinstance(each, FailureSummary) and each.kind in failing]
         lines = (
@@ -178,7 +177,7 @@ def _session_manager_line(observed: ObservedCluster, own: ProblemGroup | None, h
         return "Session manager is starting"
     how = {NODE_NOT_REPORTING: "is on a node that does not report", UNSCHEDULABLE: "unschedulable"}.get(own.reason)
     if how is None:
-        times = next((f" {each.times}" for each in hidden if each.kind is Component), "")
+        times = next((f" {each.times}" for each in hidden if each.kind == SESSION_MANAGER), "")
         how = f"failed{times}" if manager.failure is not None else "is starting"
     return f"Session manager {how}: {own.message if own.reason == UNSCHEDULABLE else own.what}"
 
@@ -212,7 +211,7 @@ def next_late_end(observed: ObservedCluster, now: datetime) -> datetime | None:
 
 def _ends(observed: ObservedCluster) -> list[tuple[datetime, str, PodView]]:
     """Return when the grace periods of terminating executors end, the earliest first."""
-    executors = [each for each in observed.terminating if isinstance(each, Executor)]
+    executors = [each for each in observed.terminating if each.kind == EXECUTOR_MANAGER]
     ends = [
         (end, each.name, each.pod) for each in executors if (end := each.pod.metadata.deletion_timestamp) is not None
     ]

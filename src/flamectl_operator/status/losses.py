@@ -5,19 +5,19 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 
+from flamectl_operator.api.constants import EXECUTOR_MANAGER, OBJECT_CACHE, SESSION_MANAGER
 from flamectl_operator.observed import pods
 from flamectl_operator.observed.cluster import ObservedCluster
-from flamectl_operator.observed.component import Component, ObjectCache
-from flamectl_operator.observed.executor import Executor
+from flamectl_operator.observed.component import Component
 from flamectl_operator.observed.ownership import lost_metadata
 from flamectl_operator.observed.pod_problem import MAX_CAUSE_LENGTH
 from flamectl_operator.runtime.text import listing, one_line
 
 #: The reason for each component.
-_REASONS: dict[type[Component], str] = {
-    Component: "SessionManagerLost",
-    ObjectCache: "ObjectCacheLost",
-    Executor: "ExecutorsLost",
+_REASONS: dict[str, str] = {
+    SESSION_MANAGER: "SessionManagerLost",
+    OBJECT_CACHE: "ObjectCacheLost",
+    EXECUTOR_MANAGER: "ExecutorsLost",
 }
 
 #: The cause in words, by the reason of the condition DisruptionTarget.
@@ -31,17 +31,17 @@ _DISRUPTIONS = {
 }
 _REPLACED = ". The operator replaces what is still wanted"
 #: The consequence of the loss, after which nobody has to act.
-_FOLLOWS: dict[type[Component], str] = {
-    Component: ". The operator creates another one. Executors are replaced when it is ready, unless sessions persist",
-    ObjectCache: _REPLACED,
-    Executor: _REPLACED,
+_FOLLOWS: dict[str, str] = {
+    SESSION_MANAGER: ". The operator creates another one. Executors are replaced when it is ready, unless sessions persist",
+    OBJECT_CACHE: _REPLACED,
+    EXECUTOR_MANAGER: _REPLACED,
 }
 #: The same where the watch shows the Pod no more, because it lost its label or is gone.
-_FOLLOW_IF_GONE: dict[type[Component], str] = {
-    Component: ". The operator restores its labels if it still runs. Otherwise it creates another one, and replaces executors"
-    " when that is ready, unless sessions persist",
-    ObjectCache: ". The operator restores the labels of one that still runs, and replaces what is still wanted",
-    Executor: _REPLACED,
+_FOLLOW_IF_GONE: dict[str, str] = {
+    SESSION_MANAGER: ". The operator restores its labels if it still runs. Otherwise it creates another one, and replaces"
+    " executors when that is ready, unless sessions persist",
+    OBJECT_CACHE: ". The operator restores the labels of one that still runs, and replaces what is still wanted",
+    EXECUTOR_MANAGER: _REPLACED,
 }
 #: The most names in an event.
 _MAX_NAMES = 3
@@ -70,7 +70,7 @@ def loss_events(earlier: ObservedCluster, observed: ObservedCluster, deleted: Co
     lost = [(each, current) for each, current in lost if current is None or current.terminating]
     for kind, reason in _REASONS.items():
         for gone in (True, False):
-            some = [(each, current) for each, current in lost if type(each) is kind and (current is None) is gone]
+            some = [(each, current) for each, current in lost if each.kind == kind and (current is None) is gone]
             if not some:
                 continue
             several = len(some) > 1

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from typing import ClassVar
 
 from flamectl_operator.api.constants import APP_LABEL, EXECUTOR_MANAGER, OBJECT_CACHE, SESSION_MANAGER
 from flamectl_operator.api.flamecluster import FlameClusterSpec
@@ -34,13 +35,12 @@ _AT_ONCE = datetime.min.replace(tzinfo=UTC)
 class Notice:
     """A message for a person, and the time from which it is reported."""
 
+    #: No Pods of any component fail.
+    kind: ClassVar[str] = ""
+
     reason: str
     message: str
     due: datetime = _AT_ONCE
-
-    @property
-    def kind(self) -> None:
-        """The class of the Pods that fail: none do."""
 
     def __str__(self) -> str:
         """Return the text for messages."""

@@ -10,14 +10,13 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
-from flamectl_operator.api.constants import WAIT_CONTAINER
+from flamectl_operator.api.constants import EXECUTOR_MANAGER, SESSION_MANAGER, WAIT_CONTAINER
 from flamectl_operator.api.status import UnhealthyPod
 from flamectl_operator.desired.cluster import DesiredCluster
 from flamectl_operator.desired.pod_template import ComponentTemplate
 from flamectl_operator.observed import pods
 from flamectl_operator.observed.cluster import ObservedCluster
-from flamectl_operator.observed.component import Component, ObjectCache
-from flamectl_operator.observed.executor import Executor
+from flamectl_operator.observed.component import Component
 from flamectl_operator.observed.pod_problem import IMAGE_PULL_FAILED, OOM_KILLED, PodProblem, gist
 from flamectl_operator.observed.scheduling import UNSCHEDULABLE
 from flamectl_operator.observed.waiting import (
@@ -57,6 +56,11 @@ class ProblemGroup:
         return ": ".join(part for part in (who(self.components), self.problem.reason, self.message) if part)
 
     @property
+    def kind(self) -> str:
+        """Which component it is about."""
+        return self.components[0].kind
+
+    @property
     def over(self) -> bool:
         """Whether all of its Pods have ended for good, so that the recent failures report them."""
         return all(component.terminal and component.last_failure is not None for component in self.components)
@@ -70,7 +74,7 @@ class ProblemGroup:
 def who(components: Sequence[Component]) -> str:
     """Return the names of a few Pods, or the number of many. Pods of one component differ only in the end of their names."""
     if len(components) > MAX_NAMES:
-        return f"{len(components)} {'executors' if isinstance(components[0], Executor) else 'object caches'}"
+        return f"{len(components)} {'executors' if components[0].kind == EXECUTOR_MANAGER else 'object caches'}"
     first, *others = (component.name for component in components)
     return ", ".join([first, *(f"-{name.rpartition('-')[2]}" for name in others)])
 
@@ -106,9 +110,9 @@ def group_problems(
     observed: ObservedCluster, before: Sequence[UnhealthyPod], now: datetime, desired: DesiredCluster | None = None
 ) -> tuple[ProblemGroup, ...]:
     """Group the unhealthy Pods: the most important first, then the session manager, on which others depend, then by name."""
-    groups: dict[tuple[type[Component], str, str], list[tuple[Component, PodProblem]]] = {}
+    groups: dict[tuple[str, str, str], list[tuple[Component, PodProblem]]] = {}
     for component, problem in (*observed.unhealthy, *_waiting(observed, now)):
-        key = (type(component), problem.reason, problem.subject or gist(problem.cause))
+        key = (component.kind, problem.reason, problem.subject or gist(problem.cause))
         groups.setdefault(key, []).append((component, problem))
     templates = templates_of(desired)
     found = [_group(members, before, templates[kind]) for (kind, _, _), members in groups.items()]
@@ -117,7 +121,7 @@ def group_problems(
 
 def _order(group: ProblemGroup) -> tuple[float, bool, str]:
     first = group.components[0]
-    return rank(group.reason), isinstance(first, Executor | ObjectCache), first.name
+    return rank(group.reason), first.kind != SESSION_MANAGER, first.name
 
 
 def patience_ends(observed: ObservedCluster, now: datetime) -> datetime | None:

@@ -11,14 +11,14 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from operator import attrgetter
 
+from flamectl_operator.api.constants import EXECUTOR_MANAGER, OBJECT_CACHE, SESSION_MANAGER
 from flamectl_operator.api.model import INT32_MAX
 from flamectl_operator.api.status import MAX_RECENT_FAILURES, FlameClusterStatus, RecentFailure
 from flamectl_operator.desired import names
 from flamectl_operator.desired.cluster import DesiredCluster
 from flamectl_operator.desired.pod_template import ComponentTemplate
 from flamectl_operator.observed.cluster import ObservedCluster
-from flamectl_operator.observed.component import Component, ObjectCache
-from flamectl_operator.observed.executor import Executor
+from flamectl_operator.observed.component import Component
 from flamectl_operator.observed.pod_problem import OOM_KILLED, PodProblem
 from flamectl_operator.observed.waiting import READY_TIMEOUT_SECONDS
 from flamectl_operator.planning.effective.effective_group import EffectiveGroup
@@ -27,14 +27,14 @@ from flamectl_operator.settings.model import FlameSettings
 from flamectl_operator.status.reason import PODS_FAILING
 from flamectl_operator.status.remedies import explained, templates_of, without_log
 
-_KINDS: dict[type[Component], str] = {Component: "Session manager", Executor: "Executors", ObjectCache: "Object caches"}
+_KINDS = {SESSION_MANAGER: "Session manager", EXECUTOR_MANAGER: "Executors", OBJECT_CACHE: "Object caches"}
 
 
 @dataclass(frozen=True)
 class FailureSummary:
     """The recent failures of one component, the last one last."""
 
-    kind: type[Component]
+    kind: str
     failures: tuple[RecentFailure, ...]
 
     @property
@@ -55,7 +55,7 @@ class FailureSummary:
         """Return the text for messages."""
         last, single = self.failures[-1], sum(each.count for each in self.failures) == 1
         cause = ": ".join(part for part in (last.reason, last.message) if part)
-        if self.kind is Component:
+        if self.kind == SESSION_MANAGER:
             return f"Session manager failed {self.times}: {cause}"
         if single:
             return f"{last.name} failed {self.times}: {cause}"
@@ -78,11 +78,11 @@ def recent_failures(
         return ()
     templates = templates_of(desired)
     if not wanted.wanted_replicas:
-        templates[Executor] = None
+        templates[EXECUTOR_MANAGER] = None
     stored = {
-        Component: before.session_manager.revision,
-        Executor: before.executor_manager.revision,
-        ObjectCache: before.object_cache.revision,
+        SESSION_MANAGER: before.session_manager.revision,
+        EXECUTOR_MANAGER: before.executor_manager.revision,
+        OBJECT_CACHE: before.object_cache.revision,
     }
     known = {
         each.name: each
@@ -118,7 +118,7 @@ def summaries(cluster: str, failures: Sequence[RecentFailure]) -> tuple[FailureS
     """Return the recent failures of each component that has some."""
     found = []
     for kind in _KINDS:
-        its = [each for each in failures if _kind(cluster, each.name) is kind]
+        its = [each for each in failures if _kind(cluster, each.name) == kind]
         if its:
             found.append(FailureSummary(kind, tuple(sorted(its, key=attrgetter("last", "name")))))
     return tuple(found)
@@ -132,21 +132,21 @@ def _is_of(template: ComponentTemplate | None, revision: str | None) -> bool:
     return template is not None and template.revision == revision
 
 
-def _kind(cluster: str, pod: str) -> type[Component] | None:
+def _kind(cluster: str, pod: str) -> str | None:
     if pod == names.session_manager(cluster):
-        return Component
+        return SESSION_MANAGER
     if names.executor_id(cluster, pod) is not None:
-        return Executor
-    return ObjectCache if names.object_cache_ordinal(cluster, pod) is not None else None
+        return EXECUTOR_MANAGER
+    return OBJECT_CACHE if names.object_cache_ordinal(cluster, pod) is not None else None
 
 
 def _seen(
     failures: Iterable[tuple[Component, PodProblem, datetime]],
-    templates: dict[type[Component], ComponentTemplate | None],
+    templates: dict[str, ComponentTemplate | None],
 ) -> Iterator[RecentFailure]:
     """Yield the last failure of each Pod of a wanted revision."""
     for component, problem, at in failures:
-        template = templates[type(component)]
+        template = templates[component.kind]
         if _is_of(template, component.revision):
             moment, message = at.replace(microsecond=0), explained(component, problem, template)
             yield RecentFailure(

@@ -5,33 +5,20 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-from flamectl_operator.api.constants import (
-    COMPONENT_FIELDS,
-    EXECUTOR_MANAGER,
-    OBJECT_CACHE,
-    SESSION_MANAGER,
-    WAIT_CONTAINER,
-)
+from flamectl_operator.api.constants import COMPONENT_FIELDS, EXECUTOR_MANAGER, WAIT_CONTAINER
 from flamectl_operator.api.quantity import amount
 from flamectl_operator.desired.cluster import DesiredCluster
 from flamectl_operator.desired.pod_template import ComponentTemplate
 from flamectl_operator.desired.resource_asks import limit, of_pod
 from flamectl_operator.desired.unvalidated import entries
 from flamectl_operator.kube.pod_views import ContainerStatus
-from flamectl_operator.observed.component import Component, ObjectCache
-from flamectl_operator.observed.executor import Executor
+from flamectl_operator.observed.component import Component
 from flamectl_operator.observed.kubelet_words import OF_PODS
 from flamectl_operator.observed.pod_problem import IMAGE_PULL_FAILED, OOM_KILLED, REGISTRY, PodProblem, gist
 from flamectl_operator.observed.scheduling import SCHEDULER_ERROR, UNSCHEDULABLE, schedulers_words
 from flamectl_operator.observed.waiting import NOT_SCHEDULED
 from flamectl_operator.status import scheduling_remedies
 
-#: The component, and the name of its main container, of each class of Pods.
-_COMPONENTS: dict[type[Component], str] = {
-    Component: SESSION_MANAGER,
-    Executor: EXECUTOR_MANAGER,
-    ObjectCache: OBJECT_CACHE,
-}
 #: Advice to read a log, and a command about one Pod.
 _LOG = re.compile(r" \(see kubectl logs [^()]*\)$")
 #: A claim of an object cache has its Pod's name, and one that a volume makes begins with it.
@@ -74,11 +61,12 @@ _FIELD = re.compile(r"\{(?:image|command|container|asks_\w+|memory_limit|templat
 _INIT_IMAGE = "the operator's setting flame.initImage"
 
 
-def templates_of(desired: DesiredCluster | None) -> dict[type[Component], ComponentTemplate | None]:
+def templates_of(desired: DesiredCluster | None) -> dict[str, ComponentTemplate | None]:
     """Return the template of each component; None for one that is not wanted, and for all of an invalid spec."""
     if desired is None:
-        return dict.fromkeys(_COMPONENTS)
-    return {Component: desired.session_manager, Executor: desired.group.template, ObjectCache: desired.object_cache}
+        return dict.fromkeys(COMPONENT_FIELDS)
+    templates = desired.session_manager, desired.group.template, desired.object_cache
+    return dict(zip(COMPONENT_FIELDS, templates, strict=True))
 
 
 def explained(component: Component, problem: PodProblem, template: ComponentTemplate | None = None) -> str:
@@ -137,7 +125,7 @@ def _with_pull_secrets(advice: str, template: ComponentTemplate | None) -> str:
 
 
 def _names(component: Component, container: str, template: ComponentTemplate | None) -> dict[str, str]:
-    main = _COMPONENTS[type(component)]
+    main = component.kind  # its main container has the same name
     field = COMPONENT_FIELDS[main]
     status = component.pod.status
     place, image, command = field, f"{field}.image", "the command of the container"
@@ -160,7 +148,7 @@ def _names(component: Component, container: str, template: ComponentTemplate | N
         "image": image,
         "command": command,
         "template": f"{field}.podTemplate.spec",
-        "runtime_storage": _RUNTIME_STORAGE if isinstance(component, Executor) else _ADDED_LIMIT,
+        "runtime_storage": _RUNTIME_STORAGE if component.kind == EXECUTOR_MANAGER else _ADDED_LIMIT,
         "pod": component.name,
         "node": component.pod.spec.node_name or "NODE",
         "of": f" -c {container}" if place != field else "",
