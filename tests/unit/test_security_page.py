@@ -179,7 +179,7 @@ def test_policy_allows_nothing_by_default_but_labels_and_annotations_without_the
 
 
 def test_every_attack_that_was_tried_names_tests_that_exist() -> None:
-    attacks = (ROOT / "docs" / "faults.md").read_text(encoding="utf-8").split("## Attacks of tenants", 1)[1]
+    attacks = (ROOT / "docs" / "dev" / "faults.md").read_text(encoding="utf-8").split("## Attacks of tenants", 1)[1]
     rows = re.findall(r"^\| .+ \|$", attacks, re.MULTILINE)
     named = {row: re.findall(r"`((?:unit|e2e)/[\w/]+\.py)::(test_\w+)`", row) for row in rows}
     assert [row for row, tests in named.items() if not tests and not row.startswith("| a tenant makes |")] == []
