@@ -150,8 +150,7 @@ def _write_page(rows: list[Row], comparisons: list[Comparison]) -> None:
         charts = [("all rows", "goals"), *((row.name, row.chart) for row in rows if row.chart)]
         text = placed(text, RESULTS, [table(rows), *(f"![{name}](benchmarks/{file}.svg)" for name, file in charts)])
     if comparisons:
-        tables = [cost_table(comparisons), kinds_table(comparisons)]
-        text = placed(text, PEERS, [*tables, "![seconds by the loader](benchmarks/peers.svg)"])
+        text = placed(text, PEERS, [cost_table(comparisons), "![seconds by the loader](benchmarks/peers.svg)"])
     page.write_text(text, encoding="utf-8")
 
 
