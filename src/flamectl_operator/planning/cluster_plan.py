@@ -10,6 +10,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
+import msgspec
+
 from flamectl_operator.flame.knowledge import SNAPSHOT_RECHECK_SECONDS
 from flamectl_operator.planning.comparison import Comparison, PlannedGroup
 from flamectl_operator.planning.effective.failure_counts import (
@@ -52,8 +54,7 @@ from flamectl_operator.runtime.lazy import cached_property
 from flamectl_operator.runtime.outcome import Outcome, wait, wait_until
 
 
-@dataclass(frozen=True)
-class PassFacts:
+class PassFacts(msgspec.Struct, frozen=True):
     """All that a pass knows besides the objects and the effective spec.
 
     Args:

@@ -16,6 +16,7 @@ from flamectl_operator.api.status import FlameClusterStatus
 from flamectl_operator.desired import names
 from flamectl_operator.flame.knowledge import Knowledge, Phase
 from flamectl_operator.observed.cluster import ObservedCluster
+from flamectl_operator.runtime.clock import Clock
 
 #: How many ids the first answer of a session manager may use up at most. An earlier cluster has rarely had more executors, and a
 #: session manager that lies on each of its starts would need a million of them to use up all ids.
@@ -36,7 +37,7 @@ class ExecutorIds:
         self.next_id = 0
         self._reserved: list[int] = []
         #: Whether this process may still hear of ids that are used and that the status has lost.
-        self._has_just_started = True
+        self.has_just_started = True
 
     def advance(self, status: FlameClusterStatus, observed: ObservedCluster) -> int:
         """Take in the stored status, the Pods and the first answer; return the high-water mark: ids from it on are unused."""
@@ -59,15 +60,15 @@ class ExecutorIds:
         self.next_id = max((each + 1 for each in higher.values() if each < end), default=self.next_id)
         self.incredible = tuple(sorted(name for name, each in higher.items() if each >= end))
 
-    def blocked_for(self, flame: Knowledge, now: float) -> float:
-        """Return the seconds, by `boottime`, for which no id may be used: a new process asks the session manager first."""
-        if not self._has_just_started or flame.phase is not Phase.ASKING:
+    def blocked_for(self, flame: Knowledge, clock: Clock) -> float:
+        """Return the seconds for which no id may be used: a new process asks the session manager first."""
+        if not self.has_just_started or flame.phase is not Phase.ASKING:
             return 0.0
-        return max(0.0, flame.since + FIRST_ANSWER_SECONDS - now)
+        return max(0.0, flame.since + FIRST_ANSWER_SECONDS - clock.boottime())
 
     def end_pass(self, flame: Knowledge) -> None:
         """End a pass in which steps acted: only a question that the first of them has asked holds ids."""
-        self._has_just_started = self._has_just_started and flame.phase is Phase.ASKING
+        self.has_just_started = self.has_just_started and flame.phase is Phase.ASKING
 
     def drop_before(self, first: int, observed: ObservedCluster) -> None:
         """Drop reserved ids below the first of the next attempt, and those that another operator has used."""

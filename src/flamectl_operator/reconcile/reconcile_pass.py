@@ -86,12 +86,11 @@ class PresentPlan:
 
     def __init__(self) -> None:
         self.plan: ClusterPlan | None = None
-        self.known: tuple[object, ...] = ()
         self._last_logged = ""
 
-    def keep(self, plan: ClusterPlan, known: tuple[object, ...]) -> ClusterPlan:
-        """Keep a plan with the facts, besides the snapshot, that it was made from; return the plan."""
-        self.plan, self.known = plan, known
+    def keep(self, plan: ClusterPlan) -> ClusterPlan:
+        """Keep a plan, and return it."""
+        self.plan = plan
         if logs_debug() and (text := str(plan)) != self._last_logged:
             self._last_logged = text
             _LOG.debug("plan", plan=text)
@@ -170,25 +169,26 @@ class Pass:
         Raises:
             RuntimeError: The spec is invalid.
         """
-        session_manager, ids = self.session_manager, self.ids
-        known = (
-            ids.next_id,
-            ids.exhausted,
-            self.dry_runs.accepted,
-            session_manager.released_at,
-            session_manager.reported_at,
-            self.io.repairs.contended_kinds,
+        observed, plan = self.io.observe(), self.present_plan.plan
+        blocked = self.ids.has_just_started and self.ids.blocked_for(observed.flame, self.clock)
+        facts = PassFacts(
+            begun=self.begun,
+            max_creates=0 if blocked else self.max_creates,
+            next_id=self.ids.next_id,
+            ids_exhausted=self.ids.exhausted,
+            accepted=self.dry_runs.accepted,
+            released_at=self.session_manager.released_at,
+            reported_at=self.session_manager.reported_at,
+            contended=self.io.repairs.contended_kinds,
         )
-        observed, present = self.io.observe(), self.present_plan
-        if present.plan is not None and present.plan.observed is observed and present.known == known:
-            return present.plan
-        facts = PassFacts(self.begun, 0 if self.ids_blocked_for else self.max_creates, *known)
-        return present.keep(ClusterPlan(observed, self.effective, facts, self.clock.reading()), known)
+        if plan is not None and plan.observed is observed and plan.facts == facts:
+            return plan
+        return self.present_plan.keep(ClusterPlan(observed, self.effective, facts, self.clock.reading()))
 
     @property
     def ids_blocked_for(self) -> float:
         """Seconds for which no executor may be created; see `ExecutorIds.blocked_for`."""
-        return self.ids.blocked_for(self.observe().flame, self.clock.reading().boottime)
+        return self.ids.blocked_for(self.observe().flame, self.clock)
 
     async def confirm_lock(self) -> Outcome | None:
         """Check the deletion lock right before a step chooses the Pods that it deletes; see `DeletionLock.confirm`."""

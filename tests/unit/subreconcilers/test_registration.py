@@ -8,6 +8,7 @@ from flamectl_operator.flame.answer_memory import Key
 from flamectl_operator.flame.knowledge import OFF
 from flamectl_operator.flame.watcher import Target
 from flamectl_operator.reconcile.executor_ids import FIRST_ANSWER_SECONDS
+from flamectl_operator.subreconcilers.scale_executors import ScaleExecutors
 from tests.unit.builders import OWNER, replicas, rolling
 from tests.unit.subreconcilers.flame_harness import FlameHarness, converged
 from tests.unit.subreconcilers.harness import SM_NAME, executor_name
@@ -202,4 +203,18 @@ async def test_operator_that_has_just_started_does_not_wait_long_for_an_answer()
     assert result.delay == FIRST_ANSWER_SECONDS
     world.clock.elapsed += FIRST_ANSWER_SECONDS
     await world.run_pass()
+    assert len(world.executor_ids) == 3
+
+
+async def test_executors_are_created_in_the_pass_in_which_the_wait_for_an_answer_ends() -> None:
+    world = await converged(replicas(3))
+    await lose_newest_and_status(world)
+    await world.run_pass()
+    world.clock.elapsed += FIRST_ANSWER_SECONDS - 1
+    pass_ = await world.recorded()
+    assert pass_.plan.scale.create == 0
+
+    world.clock.elapsed += 1
+    await ScaleExecutors().run(pass_)
+
     assert len(world.executor_ids) == 3
