@@ -64,6 +64,7 @@ from flamectl_operator.planning.effective.effective_group import EffectiveGroup
 from flamectl_operator.planning.effective.effective_spec import EffectiveSpec, config_generation
 from flamectl_operator.planning.effective.replacement_backoff import ReplacementBackoff
 from flamectl_operator.planning.lock import HeldByOther
+from flamectl_operator.planning.part import RemovalReason
 from flamectl_operator.planning.parts import DrainReason
 from flamectl_operator.planning.planners import (
     claims,
@@ -447,7 +448,7 @@ def waiting_executors_are_deleted_instead_of_rebound() -> None:
 
     def plan(*args: Any, **options: Any) -> Any:
         found = original(*args, **options)
-        waiting = tuple((executor, parts.EARLIER_SESSION_MANAGER) for executor in found.rebind)
+        waiting = tuple((executor, RemovalReason.EARLIER_SESSION_MANAGER) for executor in found.rebind)
         return replace(found, delete=(*found.delete, *waiting), rebind=())
 
     _set(cluster_plan, "plan_rollout", plan)
@@ -1093,7 +1094,7 @@ def drains_end_by_an_answer_from_before_the_release() -> None:
     def drained(executor: Any, group: Any, *_args: Any) -> Any:
         snapshot = group.cluster.flame.snapshot
         idle = snapshot is not None and snapshot.load(executor.name)[0] is Load.NONE
-        return parts.Deletion.DRAINED if idle else None
+        return RemovalReason.DRAINED if idle else None
 
     _set(drain, "_deletion", drained)
 
@@ -1156,7 +1157,7 @@ def marked_executors_are_deleted_when_one_answer_is_missing() -> None:
     original = drain._deletion
 
     def why(executor: Any, group: Any, *args: Any) -> Any:
-        return parts.Deletion.NOT_REACHABLE if group.cluster.flame.failing else original(executor, group, *args)
+        return RemovalReason.NOT_REACHABLE if group.cluster.flame.failing else original(executor, group, *args)
 
     _set(drain, "_deletion", why)
 
@@ -1462,7 +1463,7 @@ _REPLACEMENTS: dict[str, tuple[str, Any, str, Any]] = {
         "asks_next",
         lambda *_args: False,
     ),
-    "drains end at once": ("flame", drain, "_deletion", lambda *_args: parts.Deletion.TIMED_OUT),
+    "drains end at once": ("flame", drain, "_deletion", lambda *_args: RemovalReason.DRAIN_TIMED_OUT),
     "drains never end": ("flame", drain, "_deletion", _nothing),
     "drains end by the clock of the machine": ("flame", ServerClock, "now", lambda clock: clock._clock.now()),
     "drains end by a clock that has jumped": (

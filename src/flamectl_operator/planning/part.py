@@ -4,16 +4,32 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import TypeVar
+from enum import Enum
 
 from flamectl_operator.observed.component import Component
 from flamectl_operator.observed.executor import Executor
 from flamectl_operator.runtime.outcome import Outcome
 
-Why = TypeVar("Why", bound=str)
-
 #: The most names in an event.
 _MAX_NAMES = 3
+
+
+class RemovalReason(Enum):
+    """Why an executor is deleted, replaced or drained; the value has the words for an event."""
+
+    SURPLUS = "surplus"
+    TERMINAL = "failed or completed"
+    UNREGISTERED = "not registered with Flame in time"
+    STALE = "no longer as specified"
+    EARLIER_SESSION_MANAGER = "started under an earlier session manager"
+    MAKE_ROOM = "the session manager needs their room"
+    DRAINED = "drained"
+    DRAIN_TIMED_OUT = "the drain timed out"
+    NOT_REACHABLE = "the session manager does not answer"
+    SUSPENDED = "the cluster is suspended"
+
+
+Removals = Sequence[tuple[Executor, RemovalReason]]
 
 
 @dataclass(frozen=True)
@@ -36,20 +52,23 @@ class Part:
         """Iterate over what the part does, in the words of the events."""
         yield from ()
 
+    def words(self, reason: RemovalReason) -> str:
+        """Return a reason in the words of the events."""
+        return reason.value
 
-def by_reason(removals: Sequence[tuple[Executor, Why]], removed: Collection[str]) -> dict[Why, list[Executor]]:
+    def removing(self, verb: str, removals: Removals) -> Iterator[str]:
+        """Iterate over what the part removes: a line for each reason."""
+        for reason, executors in by_reason(removals, {executor.name for executor, _ in removals}).items():
+            yield f"{verb} {listed(executors)}: {self.words(reason)}"
+
+
+def by_reason(removals: Removals, removed: Collection[str]) -> dict[RemovalReason, list[Executor]]:
     """Return the executors that were removed, by their names, for each reason in the order of the plan."""
-    found: dict[Why, list[Executor]] = {}
-    for executor, why in removals:
+    found: dict[RemovalReason, list[Executor]] = {}
+    for executor, reason in removals:
         if executor.name in removed:
-            found.setdefault(why, []).append(executor)
+            found.setdefault(reason, []).append(executor)
     return found
-
-
-def removing(verb: str, removals: Sequence[tuple[Executor, str]]) -> Iterator[str]:
-    """Iterate over what a part removes: a line for each reason."""
-    for why, executors in by_reason(removals, {executor.name for executor, _ in removals}).items():
-        yield f"{verb} {listed(executors)}: {why}"
 
 
 def listed(executors: Sequence[Executor]) -> str:

@@ -15,13 +15,9 @@ from flamectl_operator.kube.pod_views import PodView
 from flamectl_operator.kube.views import PersistentVolumeClaimView
 from flamectl_operator.observed.component import Component, ObjectCache
 from flamectl_operator.observed.executor import Executor
-from flamectl_operator.planning.part import Part, removing
+from flamectl_operator.planning.part import Part, RemovalReason
 from flamectl_operator.runtime.outcome import Outcome
 
-#: The reasons for replacing an executor, as text for an event.
-EARLIER_SESSION_MANAGER = "started under an earlier session manager"
-STALE = "no longer as specified"
-MAKE_ROOM = "the session manager needs their room"
 #: The annotations that the cluster autoscaler and Karpenter read.
 PROTECTION = {SAFE_TO_EVICT_ANNOTATION: "false", DO_NOT_DISRUPT_ANNOTATION: "true"}
 #: Annotations of a patch; None takes one off.
@@ -153,17 +149,12 @@ class ScalePlan(Part):
     delete_unregistered: tuple[Executor, ...] = ()
 
     @property
-    def surplus(self) -> str:
-        """The reason for removing surplus executors, as text for an event."""
-        return f"{self.target} wanted"
-
-    @property
-    def deletes(self) -> tuple[tuple[Executor, str], ...]:
-        """All executors to delete, each with the reason as text."""
+    def deletes(self) -> tuple[tuple[Executor, RemovalReason], ...]:
+        """All executors to delete, each with the reason."""
         return (
-            *((executor, "failed or completed") for executor in self.delete_terminal),
-            *((executor, "not registered with Flame in time") for executor in self.delete_unregistered),
-            *((executor, self.surplus) for executor in self.delete),
+            *((executor, RemovalReason.TERMINAL) for executor in self.delete_terminal),
+            *((executor, RemovalReason.UNREGISTERED) for executor in self.delete_unregistered),
+            *((executor, RemovalReason.SURPLUS) for executor in self.delete),
         )
 
     @property
@@ -173,10 +164,14 @@ class ScalePlan(Part):
 
     def lines(self) -> Iterator[str]:
         """See `Part`."""
-        yield from removing("remove", self.deletes)
-        yield from removing("drain", [(executor, self.surplus) for executor in self.drain])
+        yield from self.removing("remove", self.deletes)
+        yield from self.removing("drain", [(executor, RemovalReason.SURPLUS) for executor in self.drain])
         if self.create:
             yield f"create {self.create} executor{'s' * (self.create != 1)}"
+
+    def words(self, reason: RemovalReason) -> str:
+        """See `Part`."""
+        return f"{self.target} wanted" if reason is RemovalReason.SURPLUS else super().words(reason)
 
 
 class DrainReason(StrEnum):
@@ -188,16 +183,6 @@ class DrainReason(StrEnum):
     STALE = "Stale"
 
 
-class Deletion(StrEnum):
-    """Why an executor that was drained is deleted."""
-
-    DRAINED = "drained"
-    TIMED_OUT = "the drain timed out"
-    NOT_REACHABLE = "the session manager does not answer"
-    EARLIER_SESSION_MANAGER = EARLIER_SESSION_MANAGER
-    SUSPENDED = "the cluster is suspended"
-
-
 @dataclass(frozen=True)
 class DrainPlan(Part):
     """The actions on executors that are being drained, and the names of nodes to take out of Flame's table.
@@ -207,7 +192,7 @@ class DrainPlan(Part):
     """
 
     release: tuple[str, ...] = ()
-    delete: tuple[tuple[Executor, Deletion], ...] = ()
+    delete: tuple[tuple[Executor, RemovalReason], ...] = ()
     mend: tuple[tuple[Executor, datetime], ...] = ()
 
     @property
@@ -217,7 +202,7 @@ class DrainPlan(Part):
 
     def lines(self) -> Iterator[str]:
         """See `Part`."""
-        yield from removing("remove", self.delete)
+        yield from self.removing("remove", self.delete)
         yield from (f"release node {name}" for name in self.release)
 
 
@@ -281,7 +266,7 @@ class RolloutPlan(Part):
     Args:
         session_manager: The session manager to replace; then nothing else is done.
         overdue: Whether it has waited for the end of its tasks for as long as the spec allows.
-        delete: Executors to replace, each with the reason as text.
+        delete: Executors to replace, each with the reason.
         drain: Stale executors that may have work, which they end before they are deleted.
         rebind: Waiting executors to bind to the new incarnation of the session manager.
         mend: Executors that belong to the session manager, though somebody took their mark off or changed it.
@@ -290,7 +275,7 @@ class RolloutPlan(Part):
     session_manager: Component | None = None
     overdue: bool = False
     object_caches: tuple[ObjectCache, ...] = ()
-    delete: tuple[tuple[Executor, str], ...] = ()
+    delete: tuple[tuple[Executor, RemovalReason], ...] = ()
     drain: tuple[Executor, ...] = ()
     rebind: tuple[Executor, ...] = ()
     mend: tuple[Executor, ...] = ()
@@ -298,7 +283,8 @@ class RolloutPlan(Part):
     @property
     def why(self) -> str:
         """The reason for replacing the session manager, as text for an event."""
-        return f"{STALE}, and updateStrategy.maxWaitSeconds are over" if self.overdue else STALE
+        stale = self.words(RemovalReason.STALE)
+        return f"{stale}, and updateStrategy.maxWaitSeconds are over" if self.overdue else stale
 
     @property
     def removes(self) -> tuple[Component, ...]:
@@ -310,7 +296,9 @@ class RolloutPlan(Part):
         """See `Part`."""
         if self.session_manager is not None:
             yield f'delete session manager Pod "{self.session_manager.name}": {self.why}'
-        yield from (f'delete object cache Pod "{each.name}": {STALE}' for each in self.object_caches)
-        yield from removing("replace", self.delete)
-        yield from removing("drain", [(executor, STALE) for executor in self.drain])
+        yield from (
+            f'delete object cache Pod "{each.name}": {self.words(RemovalReason.STALE)}' for each in self.object_caches
+        )
+        yield from self.removing("replace", self.delete)
+        yield from self.removing("drain", [(executor, RemovalReason.STALE) for executor in self.drain])
         yield from (f"mark {each.name} with its session manager" for each in (*self.rebind, *self.mend))

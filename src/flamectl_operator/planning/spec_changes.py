@@ -14,7 +14,7 @@ from flamectl_operator.desired.cluster import DesiredCluster
 from flamectl_operator.desired.revision import executor_revision, is_fingerprint, session_manager_revision
 from flamectl_operator.observed.cluster import ObservedCluster
 from flamectl_operator.observed.component import Component
-from flamectl_operator.planning.parts import STALE
+from flamectl_operator.planning.part import RemovalReason
 from flamectl_operator.runtime.text import listing
 
 #: The names of a field and of the objects around it.
@@ -67,7 +67,11 @@ def why_replaced(pods: Sequence[Component], wanted: str, paths: tuple[str, ...])
     if found == {wanted}:
         marks = [pod.pod.annotations.get(SESSION_MANAGER_ANNOTATION) for pod in pods]
         return _EDITED.format(SESSION_MANAGER_ANNOTATION) if any(marks) or None in marks else _ALONE
-    return because(STALE, paths) if any(map(is_fingerprint, found)) else _EDITED.format(REVISION_ANNOTATION)
+    return (
+        because(RemovalReason.STALE.value, paths)
+        if any(map(is_fingerprint, found))
+        else _EDITED.format(REVISION_ANNOTATION)
+    )
 
 
 def changed_paths(before: FlameClusterSpec, now: FlameClusterSpec) -> tuple[Path, ...]:

@@ -8,8 +8,8 @@ from flamectl_operator.desired.pods import since_annotation
 from flamectl_operator.kube.resources import PODS
 from flamectl_operator.observed.executor import Executor
 from flamectl_operator.planning.cluster_plan import ClusterPlan
-from flamectl_operator.planning.part import by_reason, listed
-from flamectl_operator.planning.parts import Deletion, DrainPlan
+from flamectl_operator.planning.part import RemovalReason, by_reason, listed
+from flamectl_operator.planning.parts import DrainPlan
 from flamectl_operator.reconcile.reconcile_pass import Pass
 from flamectl_operator.reconcile.steps.base import PlannedStep
 from flamectl_operator.reconcile.steps.batch import raise_failure, run_batch
@@ -18,7 +18,7 @@ from flamectl_operator.runtime.outcome import DONE, Outcome
 #: Grace period in seconds after a drain. Flame's process ignores SIGTERM, so it would use up a longer one to no purpose.
 DRAINED_GRACE_SECONDS = 1
 #: Reasons for which an executor has no work left to end, so that it needs no grace period.
-_AT_ONCE = frozenset({Deletion.DRAINED, Deletion.TIMED_OUT})
+_AT_ONCE = frozenset({RemovalReason.DRAINED, RemovalReason.DRAIN_TIMED_OUT})
 
 
 class DrainExecutors(PlannedStep[DrainPlan]):
@@ -52,16 +52,16 @@ class DrainExecutors(PlannedStep[DrainPlan]):
         """Delete executors that have ended their work, or whose time is over."""
         gone: set[str] = set()
 
-        async def delete(entry: tuple[Executor, Deletion]) -> None:
-            executor, why = entry
-            grace = DRAINED_GRACE_SECONDS if why in _AT_ONCE else None
+        async def delete(entry: tuple[Executor, RemovalReason]) -> None:
+            executor, reason = entry
+            grace = DRAINED_GRACE_SECONDS if reason in _AT_ONCE else None
             if await pass_.io.delete(PODS, executor.pod, grace_period_seconds=grace):
                 gone.add(executor.name)
 
         result = await run_batch(pass_.io, plan.delete, delete)
         for reason, executors in by_reason(plan.delete, gone).items():
-            text = f"Removed {listed(executors)}: {reason}"
-            if reason is Deletion.TIMED_OUT:
+            text = f"Removed {listed(executors)}: {plan.words(reason)}"
+            if reason is RemovalReason.DRAIN_TIMED_OUT:
                 pass_.io.events.record_warning("DrainTimedOut", text)
             else:
                 pass_.io.events.record_normal("ExecutorsRemoved", text)

@@ -8,8 +8,8 @@ from flamectl_operator.desired.pods import executor_annotations, rebinding_annot
 from flamectl_operator.observed.component import Component, ObjectCache
 from flamectl_operator.observed.executor import Executor
 from flamectl_operator.planning.cluster_plan import ClusterPlan
-from flamectl_operator.planning.part import by_reason, listed
-from flamectl_operator.planning.parts import STALE, DrainReason, RolloutPlan
+from flamectl_operator.planning.part import RemovalReason, by_reason, listed
+from flamectl_operator.planning.parts import DrainReason, RolloutPlan
 from flamectl_operator.planning.spec_changes import because, why_replaced
 from flamectl_operator.reconcile.reconcile_pass import Pass
 from flamectl_operator.reconcile.refusals.error import collect
@@ -50,7 +50,7 @@ class ReplaceStalePods(PlannedStep[RolloutPlan]):
             still_due = partial(_replaceable, pass_, cache)
             pod = named_object_cache(pass_, cache.name)
             template = pass_.effective.desired.object_cache
-            why = STALE if template is None else why_replaced([cache], template.revision, ())
+            why = plan.words(RemovalReason.STALE) if template is None else why_replaced([cache], template.revision, ())
             deleted = await pod.delete(cache.pod, why, unchanged=not cache.ready, still_due=still_due)
             if deleted is not DONE:
                 return deleted
@@ -67,7 +67,7 @@ class ReplaceStalePods(PlannedStep[RolloutPlan]):
         result = await removal.delete(stale, unchanged)
         revision, changes = pass_.effective.desired.group.template.revision, pass_.spec_changes.executors
         for reason, chosen in by_reason(plan.delete, result.deleted).items():
-            why = why_replaced(chosen, revision, changes) if reason == STALE else reason
+            why = why_replaced(chosen, revision, changes) if reason is RemovalReason.STALE else plan.words(reason)
             pass_.io.events.record_normal("ExecutorsReplaced", f"Deleted {listed(chosen)} for replacement: {why}")
         why = why_replaced(plan.drain, revision, changes)
         return combine([result.outcome(), await removal.mark(plan.drain, DrainReason.STALE, why)])

@@ -10,7 +10,7 @@ from flamectl_operator.desired.pods import executor_annotations
 from flamectl_operator.kube.errors import AlreadyExistsError, KubernetesError
 from flamectl_operator.kube.resources import PODS
 from flamectl_operator.planning.cluster_plan import ClusterPlan
-from flamectl_operator.planning.part import by_reason, listed
+from flamectl_operator.planning.part import RemovalReason, by_reason, listed
 from flamectl_operator.planning.parts import DrainReason, ScalePlan
 from flamectl_operator.reconcile.objects import outcomes
 from flamectl_operator.reconcile.reconcile_pass import Pass
@@ -40,10 +40,10 @@ class ScaleExecutors(PlannedStep[ScalePlan]):
         """Delete surplus and terminal executors, or mark them for draining."""
         before, removal = len(pass_.observe().group.live), ExecutorRemoval(pass_.io, plan.removes)
         result = await removal.delete([executor for executor, _ in plan.deletes])
-        for why, removed in by_reason(plan.deletes, result.deleted).items():
-            count = f" ({before} -> {before - len(removed)})" if why == plan.surplus else ""
-            pass_.io.events.record_normal("ExecutorsRemoved", f"Removed {listed(removed)}: {why}{count}")
-        drained = await removal.mark(plan.drain, DrainReason.SURPLUS, plan.surplus)
+        for reason, removed in by_reason(plan.deletes, result.deleted).items():
+            count = f" ({before} -> {before - len(removed)})" if reason is RemovalReason.SURPLUS else ""
+            pass_.io.events.record_normal("ExecutorsRemoved", f"Removed {listed(removed)}: {plan.words(reason)}{count}")
+        drained = await removal.mark(plan.drain, DrainReason.SURPLUS, plan.words(RemovalReason.SURPLUS))
         return combine([result.outcome(), drained])
 
     async def apply(self, pass_: Pass, plan: ScalePlan, /) -> Outcome:

@@ -19,7 +19,8 @@ from flamectl_operator.observed.cluster import ObservedCluster
 from flamectl_operator.observed.executor import Executor
 from flamectl_operator.planning.comparison import GroupComparison, PlannedGroup
 from flamectl_operator.planning.effective.effective_group import EffectiveGroup
-from flamectl_operator.planning.parts import Deletion, DrainPlan, DrainReason
+from flamectl_operator.planning.part import RemovalReason
+from flamectl_operator.planning.parts import DrainPlan, DrainReason
 from flamectl_operator.runtime.clock_reading import CLOCKS_DIFFER, ClockReading
 from flamectl_operator.runtime.outcome import wait_until
 from flamectl_operator.runtime.text import listing, time_of_day
@@ -33,7 +34,7 @@ CONFIRM_AFTER = 1.0
 RETURN_SECONDS = 30.0
 
 #: Reasons for deletions that remove no serving executor.
-_NO_LOSS = frozenset({Deletion.EARLIER_SESSION_MANAGER, Deletion.SUSPENDED})
+_NO_LOSS = frozenset({RemovalReason.EARLIER_SESSION_MANAGER, RemovalReason.SUSPENDED})
 
 
 def drainable(executor: Executor, observed: ObservedCluster, wanted: EffectiveGroup) -> bool:
@@ -130,23 +131,23 @@ def _begin(executor: Executor, since: datetime, observed: ObservedCluster, now: 
 
 def _deletion(
     executor: Executor, group: PlannedGroup, released_at: Mapping[str, float], end: datetime
-) -> Deletion | None:
+) -> RemovalReason | None:
     """Return why an executor is deleted now; None when it stays."""
     observed, now = group.cluster, group.now
     if group.effective.suspended:
-        return Deletion.SUSPENDED
+        return RemovalReason.SUSPENDED
     lost = executor.started and not observed.marks.follows(executor) and not observed.marks.is_invalid(executor)
     if observed.session_manager_ready and lost:
-        return Deletion.EARLIER_SESSION_MANAGER
+        return RemovalReason.EARLIER_SESSION_MANAGER
     flame = observed.flame
     if flame.snapshot is None and _give_up_at(observed, now) <= now.wall:
-        return Deletion.NOT_REACHABLE
+        return RemovalReason.NOT_REACHABLE
     released = released_at.get(executor.name)
     # The answer must be to a question that was asked after the node was released: an older one may lack work that came since.
     answered = flame.snapshot if released is not None and flame.asked_at >= released else None
     if answered is not None and answered.drained(executor.name) and _back_by(executor, observed) <= now.boottime:
-        return Deletion.DRAINED
-    return Deletion.TIMED_OUT if end <= now.wall else None
+        return RemovalReason.DRAINED
+    return RemovalReason.DRAIN_TIMED_OUT if end <= now.wall else None
 
 
 def _back_by(executor: Executor, observed: ObservedCluster) -> float:

@@ -13,7 +13,8 @@ from flamectl_operator.observed.executor import Executor
 from flamectl_operator.planning.comparison import PlannedGroup
 from flamectl_operator.planning.deletion import deletion_order
 from flamectl_operator.planning.effective.effective_group import replacement_floor
-from flamectl_operator.planning.parts import EARLIER_SESSION_MANAGER, MAKE_ROOM, STALE, RolloutPlan
+from flamectl_operator.planning.part import RemovalReason
+from flamectl_operator.planning.parts import RolloutPlan
 from flamectl_operator.planning.planners.drain import split_drainable, undecided
 from flamectl_operator.planning.registration import holds_rollout, of_no_use, stale_of_no_use
 from flamectl_operator.runtime.clock_reading import ClockReading
@@ -69,8 +70,8 @@ def plan_rollout(group: PlannedGroup, *, keep_stale: bool) -> RolloutPlan:
     ask = (wait("AskingSessionManager", "", SNAPSHOT_RECHECK_SECONDS),) if asking else ()
     return RolloutPlan(
         delete=(
-            *((executor, EARLIER_SESSION_MANAGER) for executor in lost),
-            *((executor, STALE) for executor in delete),
+            *((executor, RemovalReason.EARLIER_SESSION_MANAGER) for executor in lost),
+            *((executor, RemovalReason.STALE) for executor in delete),
         ),
         drain=drain,
         rebind=tuple(executor for executor in others if not executor.started and executor.name not in leaving),
@@ -113,7 +114,7 @@ def _without_session_manager(group: PlannedGroup) -> RolloutPlan:
 
 
 def _make_room(executors: Sequence[Executor], waits: tuple[Outcome, ...]) -> RolloutPlan:
-    return RolloutPlan(delete=tuple((executor, MAKE_ROOM) for executor in executors), waits=waits)
+    return RolloutPlan(delete=tuple((executor, RemovalReason.MAKE_ROOM) for executor in executors), waits=waits)
 
 
 def _without_room_since(observed: ObservedCluster, manager: Component, now: ClockReading) -> datetime | None:

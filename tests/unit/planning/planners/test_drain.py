@@ -14,7 +14,8 @@ from flamectl_operator.flame.snapshot import ExecutorState, FlameExecutor, NodeS
 from flamectl_operator.observed.cluster import ObservedCluster
 from flamectl_operator.observed.executor import Executor
 from flamectl_operator.planning.effective.effective_spec import EffectiveSpec
-from flamectl_operator.planning.parts import Deletion, DrainPlan, DrainReason
+from flamectl_operator.planning.part import RemovalReason
+from flamectl_operator.planning.parts import DrainPlan, DrainReason
 from flamectl_operator.planning.planners.drain import CONFIRM_AFTER, RETURN_SECONDS, drainable
 from flamectl_operator.runtime.clock_reading import ClockReading
 from tests.unit.builders import (
@@ -77,7 +78,7 @@ def test_executor_of_an_earlier_session_manager_has_time_to_come_back_to_its_wor
         assert plan.delete == ()
         assert [outcome.delay for outcome in plan.waits] == [RETURN_SECONDS - known_for]
     else:
-        assert [why for _, why in plan.delete] == [Deletion.DRAINED]
+        assert [why for _, why in plan.delete] == [RemovalReason.DRAINED]
 
 
 @pytest.mark.parametrize("state", [ExecutorState.UNBINDING, ExecutorState.RELEASING, ExecutorState.IDLE])
@@ -85,7 +86,7 @@ def test_drain_is_over_when_all_that_is_listed_has_left_its_session(state: Execu
     # Flame 0.6 gets no executor past these states once its node was released, except an idle one while no session needs one.
     left = SessionManagerSnapshot({}, (FlameExecutor(NODE, state),))
     plan = _plan(_draining(left, BOOTTIME), effective(), {NODE: BOOTTIME - 1}, MOMENT)
-    assert [(executor.name, why) for executor, why in plan.delete] == [(NODE, Deletion.DRAINED)]
+    assert [(executor.name, why) for executor, why in plan.delete] == [(NODE, RemovalReason.DRAINED)]
 
 
 def test_executor_with_work_is_drained_while_its_session_manager_is_not_ready() -> None:
@@ -145,7 +146,7 @@ def test_drain_under_on_delete_ends_in_time_although_none_may_be_unavailable() -
     seen = told(found, flame)
     none_missing = {"rollingUpdate": {"maxUnavailable": 0, "maxSurge": 1}}
     plan = _plan(seen, effective(replicas(3, type="OnDelete", **none_missing)), {}, MOMENT)
-    assert [(executor.name, why) for executor, why in plan.delete] == [(NODE, Deletion.TIMED_OUT)]
+    assert [(executor.name, why) for executor, why in plan.delete] == [(NODE, RemovalReason.DRAIN_TIMED_OUT)]
 
 
 @pytest.mark.parametrize("other", [_BUSY, FlameExecutor(NODE, ExecutorState.UNBINDING, "s")])
@@ -169,7 +170,7 @@ def test_executor_whose_time_is_over_is_deleted_though_the_session_manager_is_si
     silent = Knowledge(Phase.UNKNOWN, INCARNATION, since=BOOTTIME - 5)
     seen = told(found, silent)
     plan = _plan(seen, wanted, {}, MOMENT)
-    assert [why for _, why in plan.delete] == [Deletion.TIMED_OUT]
+    assert [why for _, why in plan.delete] == [RemovalReason.DRAIN_TIMED_OUT]
     assert plan.waits == ()
 
 
@@ -196,7 +197,7 @@ def test_drain_lasts_its_whole_time_again_when_the_clock_has_jumped_ahead() -> N
 
 def test_drain_that_lived_through_its_time_after_a_jump_ends() -> None:
     jumped = ClockReading(later(3600 + 600), BOOTTIME, steady_since=later(3600))
-    assert [why for _, why in _marked(NOW, jumped).delete] == [Deletion.TIMED_OUT]
+    assert [why for _, why in _marked(NOW, jumped).delete] == [RemovalReason.DRAIN_TIMED_OUT]
 
 
 @pytest.mark.parametrize("before", ["no mark", "another time"])
@@ -215,7 +216,7 @@ def test_drain_lasts_its_whole_time_when_another_operator_records_a_time_that_is
 
 
 def test_drain_from_before_a_change_of_the_operator_ends_in_time_when_the_clocks_agree() -> None:
-    assert [why for _, why in _marked(ago(600), MOMENT).delete] == [Deletion.TIMED_OUT]
+    assert [why for _, why in _marked(ago(600), MOMENT).delete] == [RemovalReason.DRAIN_TIMED_OUT]
 
 
 @pytest.mark.parametrize("ahead", [60, 3600])

@@ -20,6 +20,7 @@ from flamectl_operator.observed.cluster import ObservedCluster
 from flamectl_operator.planning.effective.effective_group import Budget
 from flamectl_operator.planning.effective.effective_spec import EffectiveSpec
 from flamectl_operator.planning.effective.replacement_backoff import ReplacementBackoff
+from flamectl_operator.planning.part import RemovalReason
 from flamectl_operator.planning.parts import RolloutPlan
 from tests.unit.builders import (
     BOOTTIME,
@@ -444,7 +445,7 @@ def test_executors_of_an_earlier_session_manager_are_deleted_at_once(changes: di
 
     assert _deleted(plan) == [0, 1]
     assert [executor.executor_id for executor in plan.rebind] == [2]
-    assert {why for _, why in plan.delete} == {"started under an earlier session manager"}
+    assert {reason for _, reason in plan.delete} == {RemovalReason.EARLIER_SESSION_MANAGER}
 
 
 @pytest.mark.parametrize(
