@@ -1106,7 +1106,7 @@ def executors_that_are_drained_keep_their_places_beside_the_surge() -> None:
             each.drain_reason == DrainReason.STALE for each in group.observed.draining
         )
 
-    _set(scale, "occupied", occupied)
+    _set(GroupComparison, "occupied", property(occupied))
 
 
 @_needing("flame")
@@ -1488,9 +1488,9 @@ _REPLACEMENTS: dict[str, tuple[str, Any, str, Any]] = {
     ),
     "stale executors lose their place while they are drained": (
         "flame",
-        scale,
+        GroupComparison,
         "occupied",
-        lambda group: len(group.observed.live),
+        property(lambda group: len(group.observed.live)),
     ),
     "the hook is left out": ("evicts", desired_pods, "termination_hook", lambda *_args: {}),
     "deletions by the operator wait for the hook": ("evicts", observed_pods, "grace_without_hook", lambda _pod: None),

@@ -332,11 +332,22 @@ def test_architecture_lists_every_room() -> None:
     assert _missing({f"{room}/" for room in rooms}, "docs/dev/architecture.md") == [], "add a row for each to The rooms"
 
 
-def test_architecture_names_files_that_exist() -> None:
-    files = [f"/{_name(path)}" for folder in (SOURCE, ROOT / "tests") for path in folder.rglob("*.py")]
-    named = set(re.findall(r"`([\w/]+\.py)`", _text("docs/dev/architecture.md")))
+@pytest.mark.parametrize("page", PAGES, ids=_name)
+def test_python_file_that_a_page_names_exists(page: Path) -> None:
+    files = [f"/{_name(path)}" for folder in (SOURCE, ROOT / "tests", ROOT / "tools") for path in folder.rglob("*.py")]
+    named = set(re.findall(r"`([\w/]+\.py)`", page.read_text(encoding="utf-8")))
     lost = sorted(name for name in named if not any(file.endswith(f"/{name}") for file in files))
-    assert lost == [], "docs/dev/architecture.md names these files, which have moved or gone"
+    assert lost == [], f"{_name(page)} names these files, which have moved or gone"
+
+
+def test_name_of_the_code_that_a_docstring_or_a_comment_has_in_backticks_exists() -> None:
+    known, named = set[str](), dict[str, str]()
+    for path in SOURCE.rglob("*.py"):
+        source = path.read_text(encoding="utf-8")
+        words = re.compile(r"\b[a-z_]\w*\b")
+        known |= {path.stem, *words.findall(re.sub(r"`[^`\n]*`", "", source))}
+        named |= dict.fromkeys(re.findall(r"`([a-z_]\w*_\w*)`", source), _name(path))
+    assert {name: path for name, path in named.items() if name not in known and name != "flamectl_"} == {}
 
 
 def test_every_logging_component_is_documented() -> None:

@@ -17,6 +17,7 @@ from flamectl_operator.planning.effective.effective_group import EffectiveGroup,
 from flamectl_operator.planning.effective.effective_spec import EffectiveSpec
 from flamectl_operator.planning.effective.session_manager_update import stands_alone
 from flamectl_operator.planning.effective.unregistered import Unregistered, overdue, unregistered
+from flamectl_operator.planning.parts import DrainReason
 from flamectl_operator.planning.prerequisites import Prerequisites
 from flamectl_operator.runtime.clock_reading import ClockReading
 from flamectl_operator.runtime.lazy import cached_property
@@ -48,6 +49,13 @@ class GroupComparison:
     def up_to_date(self) -> tuple[Executor, ...]:
         """The live executors of the wanted revision, by id."""
         return self.observed.by_revision.get(self.effective.desired.template.revision, ())
+
+    @property
+    def occupied(self) -> int:
+        """How many places of executors are taken, also by stale ones that drain, unless the surge has room for them."""
+        keep = sum(executor.drain_reason == DrainReason.STALE for executor in self.observed.draining)
+        room = self.effective.surge - len(self.to_replace)
+        return len(self.observed.live) + max(0, keep - max(0, room))
 
 
 @dataclass(frozen=True)

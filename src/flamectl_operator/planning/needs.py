@@ -11,7 +11,6 @@ from flamectl_operator.planning.children import CHILDREN
 from flamectl_operator.planning.comparison import Comparison
 from flamectl_operator.planning.effective.effective_spec import EffectiveSpec
 from flamectl_operator.planning.parts import ClaimPlan, DrainReason, ScalePlan
-from flamectl_operator.planning.planners.drain import occupied
 
 
 @dataclass(frozen=True)
@@ -66,7 +65,7 @@ def needs(compared: Comparison, claims: ClaimPlan, scale: ScalePlan, contended: 
         needs_session_manager=has_manager == effective.suspended,
         needs_claim_update="PersistentVolumeClaim" in contended or claims.work,
         needs_object_cache=not _object_caches_there(observed, effective),
-        needs_grow=occupied(group) < group.effective.replicas,
+        needs_grow=group.occupied < group.effective.replicas,
         needs_shrink=len(group.observed.live) > scale.target or bool(draining - {DrainReason.STALE}),
         needs_pod_replacement=not effective.suspended
         and (

@@ -52,9 +52,9 @@ class Part:
         """Iterate over what the part does, in the words of the events."""
         yield from ()
 
-    def words(self, reason: RemovalReason) -> str:
-        """Return a reason in the words of the events."""
-        return reason.value
+    def words(self, why: RemovalReason) -> str:
+        """Return the reason for a removal in the words of the events."""
+        return why.value
 
     def removing(self, verb: str, removals: Removals) -> Iterator[str]:
         """Iterate over what the part removes: a line for each reason."""

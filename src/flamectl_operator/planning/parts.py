@@ -169,9 +169,9 @@ class ScalePlan(Part):
         if self.create:
             yield f"create {self.create} executor{'s' * (self.create != 1)}"
 
-    def words(self, reason: RemovalReason) -> str:
+    def words(self, why: RemovalReason) -> str:
         """See `Part`."""
-        return f"{self.target} wanted" if reason is RemovalReason.SURPLUS else super().words(reason)
+        return f"{self.target} wanted" if why is RemovalReason.SURPLUS else super().words(why)
 
 
 class DrainReason(StrEnum):

@@ -121,7 +121,7 @@ def _pack(kinds: Iterable[tuple[Resources, int]], capacity: Resources, most: int
 def _filled(
     left: Resources, executors: int, share: Resources, each: int, placed: int
 ) -> Iterable[tuple[Resources, int]]:
-    """Yield the rooms of some executors after shares were placed in them, at most `each` in one of them."""
+    """Return the rooms of some executors after shares were placed in them, at most `each` in one of them."""
     if not placed:
         return [(left, executors)]
     whole, rest = divmod(placed, each)

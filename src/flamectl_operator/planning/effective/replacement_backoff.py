@@ -2,7 +2,7 @@
 
 All of it is in the status, so that it survives a restart of the operator. The first failure is replaced at once. Failures of
 replacements wait longer and longer. A new revision resets the count, because it may be the fix. `failure_counts` says which Pods
-count as failures, `failure_resets` when Pods that work reset them.
+count as failures, and when Pods that work reset them.
 """
 
 from __future__ import annotations

@@ -17,10 +17,10 @@ from flamectl_operator.flame.knowledge import RECENT_SNAPSHOT_SECONDS, Phase
 from flamectl_operator.flame.snapshot import Load
 from flamectl_operator.observed.cluster import ObservedCluster
 from flamectl_operator.observed.executor import Executor
-from flamectl_operator.planning.comparison import GroupComparison, PlannedGroup
+from flamectl_operator.planning.comparison import PlannedGroup
 from flamectl_operator.planning.effective.effective_group import EffectiveGroup
 from flamectl_operator.planning.part import RemovalReason
-from flamectl_operator.planning.parts import DrainPlan, DrainReason
+from flamectl_operator.planning.parts import DrainPlan
 from flamectl_operator.runtime.clock_reading import CLOCKS_DIFFER, ClockReading
 from flamectl_operator.runtime.outcome import wait_until
 from flamectl_operator.runtime.text import listing, time_of_day
@@ -71,13 +71,6 @@ def undecided(group: PlannedGroup) -> bool:
         return not wanted.suspended
     load_matters = wanted.drain_timeout > 0 or wanted.scaling is not None
     return load_matters and flame.fresh is not None and group.now.boottime - flame.said_at > RECENT_SNAPSHOT_SECONDS
-
-
-def occupied(group: GroupComparison) -> int:
-    """Return how many places of executors are taken, also by stale ones that drain, unless the surge has room for them."""
-    keep = sum(executor.drain_reason == DrainReason.STALE for executor in group.observed.draining)
-    room = group.effective.surge - len(group.to_replace)
-    return len(group.observed.live) + max(0, keep - max(0, room))
 
 
 def plan_drain(group: PlannedGroup, released_at: Mapping[str, float]) -> DrainPlan:

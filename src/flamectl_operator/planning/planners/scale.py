@@ -19,7 +19,7 @@ from flamectl_operator.planning.deletion import deletion_order, finalizers_in_br
 from flamectl_operator.planning.effective.effective_group import EffectiveGroup, floor
 from flamectl_operator.planning.effective.failure_counts import executor_uncounted
 from flamectl_operator.planning.parts import ScalePlan
-from flamectl_operator.planning.planners.drain import occupied, split_drainable, undecided
+from flamectl_operator.planning.planners.drain import split_drainable, undecided
 from flamectl_operator.planning.registration import NOT_REGISTERED, of_no_use, unregistered_to_delete
 from flamectl_operator.runtime.clock_reading import CLOCKS_DIFFER
 from flamectl_operator.runtime.outcome import Outcome, blocked, wait, wait_until
@@ -43,7 +43,7 @@ def plan_scale(group: PlannedGroup, limit: int) -> ScalePlan:
         return ScalePlan(target, delete_terminal=delete_terminal, drain=drain, delete=delete, waits=waits)
     unregistered = cluster.deletable(unregistered_to_delete(group))
     plan = ScalePlan(target, delete_terminal=delete_terminal, delete_unregistered=unregistered, waits=waits)
-    missing = target - occupied(group)
+    missing = target - group.occupied
     if missing <= 0:
         return plan
     if (deferral := _creation_wait(group)) is not None:
@@ -88,7 +88,7 @@ def _wanted_now(group: PlannedGroup) -> int:
 
 def ids_to_reserve(group: PlannedGroup, target: int, limit: int) -> int:
     """Return how many executors this pass may create at most, after the earlier steps have run, by the group at its beginning."""
-    missing = max(0, target - occupied(group))
+    missing = max(0, target - group.occupied)
     return min(missing, limit) if missing and creation_wait(group) is None else 0
 
 

@@ -254,7 +254,7 @@ def test_executors_make_room_for_an_unschedulable_session_manager(
     plan = cluster_plan(_refused(seen) if quota_blocked else seen, wanted).rollout
 
     assert _deleted(plan) == gone
-    assert {why for _, why in plan.delete} <= {"the session manager needs their room"}
+    assert {reason for _, reason in plan.delete} <= {RemovalReason.MAKE_ROOM}
     assert [deferral.reason for deferral in plan.waits] == ["WaitingForSessionManager"]
 
 
