@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
@@ -20,6 +21,7 @@ from flamectl_operator.reconcile.objects import outcomes
 from flamectl_operator.reconcile.reconcile_pass import Pass
 from flamectl_operator.reconcile.refusals.error import RefusedError, collect
 from flamectl_operator.reconcile.steps.base import PlannedStep
+from flamectl_operator.reconcile.steps.ensure import find_taken, restore
 from flamectl_operator.runtime.outcome import DONE, Outcome, combine
 
 
@@ -67,11 +69,9 @@ class UpdateClaims(PlannedStep[ClaimPlan]):
 
     async def _find(self, pass_: Pass, desired: DesiredClaim) -> Outcome:
         """Look at the claim that has the name and that the watch does not show: it is foreign, or lacks its label."""
-        claim = await pass_.io.refresh(CLAIMS, desired.name)
-        if claim is None:
-            return outcomes.changed()
-        if not is_ours(claim, pass_.io.owner):
-            return outcomes.name_taken(pass_.io.owner, CLAIMS, claim)
+        claim = await find_taken(pass_.io, CLAIMS, desired.name, is_ours)
+        if isinstance(claim, Outcome):
+            return claim
         changes = claim_patch(claim, desired)
         return outcomes.changed() if changes is None else await self._patch(pass_, claim, changes)
 
@@ -81,24 +81,15 @@ class UpdateClaims(PlannedStep[ClaimPlan]):
         # A claim outlives its FlameCluster, and never shrinks again.
         if pass_.io.superseded:
             return outcomes.changed(0)
-        if (deferral := pass_.io.repairs.admit(CLAIMS, claim.name, {})) is not None:
-            return deferral
         try:
-            patched = await pass_.io.patch(CLAIMS, claim.name, changes)
+            outcome, is_news = await restore(pass_.io, CLAIMS, claim, changes, partial(_patch_of, pass_), {})
         except RefusedError as error:
             if (refusal := _of_size(error, claim, changes)) is None:
                 raise
             raise refusal from error
-        if patched is None:
-            return outcomes.changed()
-        left = next((each for found, each in pass_.plan.claims.patch if found.uid == claim.uid), None)
-        if left is None and CLUSTER_LABEL not in patched.labels:
-            left = {"metadata": {"labels": {CLUSTER_LABEL: None}}}
-        if left is not None:
-            return pass_.io.repairs.undone(CLAIMS, claim.name, left)
-        if not pass_.io.repairs.record(CLAIMS, claim.name, claim):
+        if is_news:
             pass_.io.events.record_normal("ClaimUpdated", f'Updated PersistentVolumeClaim "{claim.name}"')
-        return DONE
+        return outcome
 
     async def _remove(self, pass_: Pass, claim: PersistentVolumeClaimView) -> Outcome:
         # The watch may be late, or not show a Pod without its label, and the claim holds data.
@@ -127,6 +118,14 @@ def _of_size(error: RefusedError, claim: PersistentVolumeClaimView, changes: dic
     if "resize" not in str(error.__cause__):
         return None
     return RefusedError("ClaimCannotGrow", f"{has} grow: {error.__cause__}")
+
+
+def _patch_of(pass_: Pass, claim: PersistentVolumeClaimView) -> Mapping[str, Any] | None:
+    """Return the merge patch that a claim needs now."""
+    changes = next((each for found, each in pass_.plan.claims.patch if found.uid == claim.uid), None)
+    if changes is None and CLUSTER_LABEL not in claim.labels:
+        return {"metadata": {"labels": {CLUSTER_LABEL: None}}}
+    return changes
 
 
 async def _last_read(error: Exception) -> Outcome:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -15,14 +15,14 @@ from flamectl_operator.observed.cluster import ObservedCluster
 from flamectl_operator.observed.ownership import is_ours
 from flamectl_operator.planning.children import CHILDREN
 from flamectl_operator.reconcile.objects import outcomes
-from flamectl_operator.reconcile.objects.cluster_io import ClusterIO
 from flamectl_operator.reconcile.reconcile_pass import Pass
 from flamectl_operator.reconcile.steps.base import Subreconciler
 from flamectl_operator.reconcile.steps.batch import raise_failure, run_batch
+from flamectl_operator.reconcile.steps.ensure import restore
 from flamectl_operator.runtime.outcome import DONE, Outcome, combine
 
-#: A child that differs, with its common metadata.
-Change = tuple[Resource[Any], KubernetesObject, CommonMetadata]
+#: A child that differs, with its common metadata and the patch that restores them.
+Change = tuple[Resource[Any], KubernetesObject, CommonMetadata, Mapping[str, Any]]
 #: The most children whose waits the step reports.
 _MAX_REPORTED = 3
 #: The part of a child that the step restores; see `Repairs.admit`.
@@ -45,10 +45,15 @@ class UpdateMetadata(Subreconciler):
         io, changed, waits = pass_.io, list[str](), list[Outcome]()
 
         async def write(change: Change) -> None:
-            outcome, is_news = (outcomes.changed(), False) if io.superseded else await _write(io, *change)
+            resource, child, common, patch = change
+            if io.superseded:
+                waits.append(outcomes.changed())
+                return
+            wanted = {"labels": dict(common.labels), "annotations": dict(common.annotations)}
+            outcome, is_news = await restore(io, resource, child, patch, common.patch, wanted, _PART)
             waits.append(outcome)
             if is_news:
-                changed.append(change[1].name)
+                changed.append(child.name)
 
         result = await run_batch(io, due, write)
         if changed:
@@ -70,30 +75,14 @@ class UpdateMetadata(Subreconciler):
             await pass_.lock.lease.patch(lease, patch)
 
 
-async def _write(
-    io: ClusterIO, resource: Resource[Any], child: KubernetesObject, common: CommonMetadata
-) -> tuple[Outcome, bool]:
-    """Patch a child; return how that ended, and whether the change is news: somebody may change it back again and again."""
-    wanted = {"labels": dict(common.labels), "annotations": dict(common.annotations)}
-    if (deferral := io.repairs.admit(resource, child.name, wanted, _PART)) is not None:
-        return deferral, False
-    patch = common.patch(child)
-    patched = await io.patch(resource, child.name, patch) if patch is not None else None
-    if patched is None:
-        return outcomes.changed(), False
-    if (left := common.patch(patched)) is not None:
-        return io.repairs.undone(resource, child.name, left, _PART), False
-    return DONE, not io.repairs.record(resource, child.name, child, _PART)
-
-
 def _due(pass_: Pass) -> Iterator[Change]:
     """Iterate over the children that differ, without those that terminate."""
     common, observed = pass_.io.common, pass_.observe()
     if not common.labels and not common.annotations and not observed.sources.lists_common_keys:
         return
     for resource, child in _children(observed):
-        if not child.terminating and common.patch(child) is not None:
-            yield resource, child, common
+        if not child.terminating and (patch := common.patch(child)) is not None:
+            yield resource, child, common, patch
     manager, caches = observed.session_manager, observed.object_caches.ours.values()
     desired = pass_.effective.desired
     groups: tuple[tuple[ComponentTemplate | None, Any], ...] = (
@@ -104,8 +93,8 @@ def _due(pass_: Pass) -> Iterator[Change]:
     for template, components in groups:
         ours = common if template is None else common.besides(template.manifest["metadata"])
         for component in components:
-            if not component.terminating and ours.patch(component.pod) is not None:
-                yield PODS, component.pod, ours
+            if not component.terminating and (patch := ours.patch(component.pod)) is not None:
+                yield PODS, component.pod, ours, patch
 
 
 def _children(observed: ObservedCluster) -> Iterator[tuple[Resource[Any], KubernetesObject]]:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any, ClassVar, TypeVar
 
+from flamectl_operator.desired.metadata import Identity
 from flamectl_operator.kube.errors import AlreadyExistsError
 from flamectl_operator.kube.resources import Resource
 from flamectl_operator.kube.views import KubernetesObject
@@ -98,18 +99,14 @@ async def _maintain(io: ClusterIO, child: Child[T], existing: T, manifest: dict[
     changes = child.patch(existing, manifest)
     if changes is None:
         return DONE
-    if (deferral := io.repairs.admit(resource, name, manifest)) is not None:
-        return deferral
     if cause := child.unpatchable(existing, changes):
-        return await _recreate(io, resource, existing, cause)
-    patched = await io.patch(resource, name, changes)
-    if patched is None:
-        return changed()
-    if (left := child.patch(patched, manifest)) is not None:
-        return io.repairs.undone(resource, name, left)
-    if not io.repairs.record(resource, name, existing):
+        return io.repairs.admit(resource, name, manifest) or await _recreate(io, resource, existing, cause)
+    outcome, is_news = await restore(
+        io, resource, existing, changes, lambda patched: child.patch(patched, manifest), manifest
+    )
+    if is_news:
         _record_update(io, resource, name, changes, by_hand=child.edited(existing, manifest))
-    return DONE
+    return outcome
 
 
 def _record_update(
@@ -130,3 +127,41 @@ async def _recreate(io: ClusterIO, resource: Resource[T], child: T, cause: str) 
         return changed()
     io.events.record_normal(f"{resource.kind}Deleted", f'Deleted {resource.kind} "{child.name}", because {cause}')
     return wait("Terminating", "", 0)  # the watch may not show it, so there may be no event
+
+
+async def restore(
+    io: ClusterIO,
+    resource: Resource[T],
+    child: T,
+    changes: Mapping[str, Any],
+    patch_of: Callable[[T], Mapping[str, Any] | None],
+    wanted: Mapping[str, Any],
+    part: str = "",
+) -> tuple[Outcome, bool]:
+    """Patch a child with `changes`, unless somebody keeps changing it.
+
+    Args:
+        patch_of: Returns the merge patch that the child needs after that; None when it is as wanted.
+        wanted: See `Repairs.admit`, also for `part`.
+
+    Returns:
+        How that ended, and whether it is news, because nobody keeps changing the child.
+    """
+    if (deferral := io.repairs.admit(resource, child.name, wanted, part)) is not None:
+        return deferral, False
+    patched = await io.patch(resource, child.name, changes)
+    if patched is None:
+        return changed(), False
+    if (left := patch_of(patched)) is not None:
+        return io.repairs.undone(resource, child.name, left, part), False
+    return DONE, not io.repairs.record(resource, child.name, child, part)
+
+
+async def find_taken(
+    io: ClusterIO, resource: Resource[T], name: str, is_ours: Callable[[T, Identity], bool]
+) -> T | Outcome:
+    """Read the object whose name was taken; return it if it is ours and only lacks its label, else the wait for a foreign one."""
+    found = await io.refresh(resource, name)
+    if found is None:
+        return changed()
+    return found if is_ours(found, io.owner) else name_taken(io.owner, resource, found)

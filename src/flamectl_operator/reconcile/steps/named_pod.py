@@ -19,6 +19,7 @@ from flamectl_operator.kube.resources import PODS
 from flamectl_operator.planning.patches import object_cache_repair, session_manager_repair
 from flamectl_operator.reconcile.objects import outcomes
 from flamectl_operator.reconcile.reconcile_pass import Pass
+from flamectl_operator.reconcile.steps.ensure import find_taken, restore
 from flamectl_operator.runtime.outcome import DONE, Outcome
 
 
@@ -52,7 +53,8 @@ class NamedPod:
         try:
             pod = await io.create(PODS, manifest, template)
         except AlreadyExistsError:
-            return await self._find()
+            found = await find_taken(io, PODS, self.name, lambda pod, owner: pod.controlled_by(owner.uid))
+            return found if isinstance(found, Outcome) else await self._recover(found)
         io.events.record_normal(f"{self.event}Created", f'Created {self.what} Pod "{self.name}"')
         self.pass_.dry_runs.check_named(template, pod, manifest)
         # A webhook may have removed the label, and then the watch does not show the Pod.
@@ -92,25 +94,10 @@ class NamedPod:
         io, changes = self.pass_.io, self.repair(pod)
         if changes is None:
             return outcomes.changed()
-        if (deferral := io.repairs.admit(PODS, pod.name, {})) is not None:
-            return deferral
-        repaired = await io.patch(PODS, pod.name, changes)
-        if repaired is None:
-            return outcomes.changed()
-        if (left := self.repair(repaired)) is not None:
-            return io.repairs.undone(PODS, pod.name, left)
-        if "labels" in changes["metadata"] and not io.repairs.record(PODS, pod.name, pod):
+        outcome, is_news = await restore(io, PODS, pod, changes, self.repair, {})
+        if is_news and "labels" in changes["metadata"]:
             io.events.record_normal(f"{self.event}Repaired", f'Restored labels of Pod "{pod.name}"')
-        return DONE
-
-    async def _find(self) -> Outcome:
-        """Look at the Pod that has the name and that the watch does not show: it is foreign, or lacks its label."""
-        pod = await self.pass_.io.refresh(PODS, self.name)
-        if pod is None:
-            return outcomes.changed()
-        if not pod.controlled_by(self.pass_.io.owner.uid):
-            return outcomes.name_taken(self.pass_.io.owner, PODS, pod)
-        return await self._recover(pod)
+        return outcome
 
     async def _recover(self, pod: PodView) -> Outcome:
         """Restore the label of a Pod that the watch does not show."""
