@@ -16,7 +16,7 @@ from flamectl_operator.api.constants import (
 from flamectl_operator.kube import errors
 from flamectl_operator.operator import RETRY_LIMIT
 from flamectl_operator.planning.planners.scale import MAX_DETACHED
-from flamectl_operator.reconcile.status_writes.status_writer import CRD_RECHECK_SECONDS
+from flamectl_operator.reconcile.status_writes.status_recorder import CRD_RECHECK_SECONDS
 from tests.simulation.admission import Denial
 from tests.simulation.client import TIMEOUT
 from tests.simulation.crd import spec_problems

@@ -19,7 +19,7 @@ from flamectl_operator.api.constants import (
 )
 from flamectl_operator.desired import names
 from flamectl_operator.planning.planners.rollout import ROOM_TIMEOUT_SECONDS
-from flamectl_operator.reconcile.status_writes.status_writer import OUTDATED_CRD
+from flamectl_operator.reconcile.status_writes.status_recorder import OUTDATED_CRD
 from tests.simulation.api_server import ETCD
 from tests.simulation.caches import Caches
 from tests.simulation.loop import START

@@ -90,9 +90,10 @@ from flamectl_operator.reconcile.lock.lease import LockHold
 from flamectl_operator.reconcile.objects import cluster_io, cluster_reads
 from flamectl_operator.reconcile.objects.claim_reads import ClaimReads
 from flamectl_operator.reconcile.objects.cluster_io import ClusterIO
+from flamectl_operator.reconcile.objects.cluster_reads import ClusterReads
 from flamectl_operator.reconcile.reconcile_pass import PresentPlan
 from flamectl_operator.reconcile.status_writes import stored_status, throttle
-from flamectl_operator.reconcile.status_writes.status_writer import StatusWriter
+from flamectl_operator.reconcile.status_writes.stored_status import StoredStatus
 from flamectl_operator.reconcile.steps import batch
 from flamectl_operator.reconcile.steps.named_pod import NamedPod
 from flamectl_operator.runtime import clock, outcome, slots, workqueue
@@ -543,7 +544,7 @@ def object_caches_do_not_back_off() -> None:
 @_mutation
 def a_new_process_does_not_back_off() -> None:
     original = add_session_manager.AddSessionManager.run
-    seen = WeakSet[StatusWriter]()
+    seen = WeakSet[StoredStatus]()
 
     async def run(self: Any, subject: Any) -> Any:
         if subject.status not in seen:
@@ -705,7 +706,7 @@ def the_number_of_the_configuration_goes_up_with_each_repair() -> None:
 
 @_mutation
 def a_status_is_compared_with_what_was_written_last() -> None:
-    original = StatusWriter.write
+    original = StoredStatus.write
     # Each writer is kept, so that no other writer gets its id.
     written: dict[int, tuple[Any, Any]] = {}
 
@@ -718,7 +719,7 @@ def a_status_is_compared_with_what_was_written_last() -> None:
             written[id(self)] = (self, wire)
         return deferral
 
-    _set(StatusWriter, "write", write)
+    _set(StoredStatus, "write", write)
 
 
 @_mutation
@@ -760,7 +761,7 @@ def a_debounce_interval_never_ends() -> None:
 
 @_mutation
 def a_status_is_written_whether_or_not_it_changes() -> None:
-    original = StatusWriter.write
+    original = StoredStatus.write
 
     async def write(self: Any, status: Any) -> Any:
         deferral = await original(self, status)
@@ -768,7 +769,7 @@ def a_status_is_written_whether_or_not_it_changes() -> None:
             await self._send(self.cluster.status, must_be_ours=False)
         return deferral
 
-    _set(StatusWriter, "write", write)
+    _set(StoredStatus, "write", write)
 
 
 @_mutation
@@ -806,12 +807,12 @@ def the_final_status_is_forgotten() -> None:
 
 @_mutation
 def a_conflict_of_the_status_is_swallowed() -> None:
-    original = StatusWriter.write
+    original = StoredStatus.write
 
     async def write(*args: Any) -> None:
         await original(*args)
 
-    _set(StatusWriter, "write", write)
+    _set(StoredStatus, "write", write)
 
 
 @_mutation
@@ -1394,7 +1395,7 @@ _REPLACEMENTS: dict[str, tuple[str, Any, str, Any]] = {
     "deleted events are ignored": ("", store.Store, "_take_deletion", lambda *_args, **_options: []),
     "a relist does not find what is gone": ("", store.Store, "_drop_missing", lambda *_args: []),
     "watches go on after the process stood still": ("sets_back", clock, "STOOD_STILL", math.inf),
-    "objects without their label are not looked for": ("", ClusterIO, "read", _nothing_async),
+    "objects without their label are not looked for": ("", ClusterReads, "read", _nothing_async),
     "failed passes are not repeated": ("", workqueue.WorkQueue, "add_rate_limited", _nothing),
     "delayed keys never come back": ("", workqueue.WorkQueue, "add_after", _nothing),
     "terminating pods count": ("", component.Component, "live", property(lambda self: not self.terminal)),

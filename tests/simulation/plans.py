@@ -294,7 +294,7 @@ class _Memory:
         ]
         if self._state is not None:
             state = made._states[self.key] = _copied(self._state, self._parts, parts)
-            state._io._observed_at = ()  # the last snapshot is of other stores
+            state._io.reads._observed_at = ()  # the last snapshot is of other stores
         return made
 
 

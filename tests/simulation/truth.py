@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from flamectl_operator.reconcile.status_writes.throttle import FIRST_REPEAT, LAST_REPEAT, fingerprint
+from flamectl_operator.reconcile.status_writes.contention import FIRST_REPEAT, LAST_REPEAT, fingerprint
 from tests.simulation.caches import keeps_claim
 from tests.simulation.check import Check
 from tests.simulation.objects import (

@@ -27,7 +27,8 @@ from flamectl_operator.reconcile.reconcile_pass import Pass, Report
 from flamectl_operator.reconcile.refusals.error import RefusedError
 from flamectl_operator.reconcile.session_manager_io import SessionManagerIO
 from flamectl_operator.reconcile.spec_renderer import MAX_SIZE_IN_LOOP, RenderedSpec
-from flamectl_operator.reconcile.status_writes.status_writer import StatusWriter
+from flamectl_operator.reconcile.status_writes.status_recorder import StatusRecorder
+from flamectl_operator.reconcile.status_writes.stored_status import StoredStatus
 from flamectl_operator.runtime.clock_reading import ClockReading
 from flamectl_operator.runtime.outcome import Result
 from flamectl_operator.runtime.slow_start import SlowStart
@@ -45,7 +46,8 @@ class ClusterState:
         hold = LockHold(context.lock_identity, context.clock)
         self._io = ClusterIO(owner, context, hold.check)
         self._lock = DeletionLock(LockLease(hold, self._io))
-        self.status = StatusWriter(self._io)
+        self.status = StoredStatus(self._io)
+        self._recorder = StatusRecorder(self._io, self.status)
         self._session_manager = SessionManagerIO(owner.key, context.stores.flame, context.clock)
         self._ids = ExecutorIds()
         self._dry_runs = DryRuns(self._io)
@@ -75,16 +77,17 @@ class ClusterState:
         self._io.begin(generation, writes_in_flight)
         self.status.begin(cluster)
         spec = await self._desired(cluster, config.flame)
-        self._io.wanted_session_manager = WantedSessionManager.of(spec.desired, self.status.stored)
-        await self._io.resolve_unknown_writes()
-        await self._io.read_detached(self._io.deleted)
-        await self._io.claims.read_due(self._io.observe(), self._io.writes_in_flight)
-        observed, now = self._io.observe(), self._clock.reading()
+        self._io.reads.wanted_session_manager = WantedSessionManager.of(spec.desired, self.status.stored)
+        await self._io.reads.resolve_unknown_writes()
+        await self._io.reads.read_detached(self._io.deleted)
+        await self._io.reads.claims.read_due(self._io.reads.observe(), self._io.reads.writes_in_flight)
+        observed, now = self._io.reads.observe(), self._clock.reading()
         await self._record_losses(observed)
         effective = self._resolve(spec.desired, observed, config, generation, now)
         return Pass(
             io=self._io,
             status=self.status,
+            recorder=self._recorder,
             ids=self._ids,
             dry_runs=self._dry_runs,
             lock=self._lock,
@@ -177,10 +180,10 @@ class ClusterState:
         so it counts as edited.
         """
         if cluster.spec_left_out:
-            return await self._io.read_spec(cluster)
+            return await self._io.reads.read_spec(cluster)
         if self.status.stored.observed_generation in {None, cluster.metadata.generation}:
             return cluster
         try:
-            return await self._io.read_spec(cluster)
+            return await self._io.reads.read_spec(cluster)
         except RefusedError:
             return cluster  # the deletion lock tells that the permission is missing

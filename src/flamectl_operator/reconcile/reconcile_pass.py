@@ -19,7 +19,8 @@ from flamectl_operator.reconcile.lock.deletion_lock import DeletionLock
 from flamectl_operator.reconcile.objects.cluster_io import ClusterIO
 from flamectl_operator.reconcile.refusals.error import RefusedError
 from flamectl_operator.reconcile.session_manager_io import SessionManagerIO
-from flamectl_operator.reconcile.status_writes.status_writer import StatusWriter
+from flamectl_operator.reconcile.status_writes.status_recorder import StatusRecorder
+from flamectl_operator.reconcile.status_writes.stored_status import StoredStatus
 from flamectl_operator.runtime.clock import Clock
 from flamectl_operator.runtime.logs import logs_debug
 from flamectl_operator.runtime.outcome import DONE, Outcome, Result, blocked
@@ -110,7 +111,8 @@ class Pass:
     """
 
     io: ClusterIO
-    status: StatusWriter
+    status: StoredStatus
+    recorder: StatusRecorder
     ids: ExecutorIds
     dry_runs: DryRuns
     lock: DeletionLock
@@ -160,7 +162,7 @@ class Pass:
 
     def observe(self) -> ObservedCluster:
         """Return a snapshot of the child objects, which includes the operator's own writes of this pass."""
-        return self.io.observe()
+        return self.io.reads.observe()
 
     @property
     def plan(self) -> ClusterPlan:
@@ -169,7 +171,7 @@ class Pass:
         Raises:
             RuntimeError: The spec is invalid.
         """
-        observed, plan = self.io.observe(), self.present_plan.plan
+        observed, plan = self.io.reads.observe(), self.present_plan.plan
         blocked = self.ids.has_just_started and self.ids.blocked_for(observed.flame, self.clock)
         facts = PassFacts(
             begun=self.begun,

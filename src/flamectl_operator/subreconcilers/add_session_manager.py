@@ -52,11 +52,11 @@ class AddSessionManager(PlannedStep[SessionManagerPlan]):
         desired = pass_.effective.desired
         persistence, own = desired.spec.session_manager.persistence, desired.session_manager_claim
         component = desired.session_manager.field
-        claim = await reserve_existing_claim(pass_.io, persistence, component)
+        claim = await reserve_existing_claim(pass_.io.reads, persistence, component)
         if isinstance(claim, Outcome):
             return claim
         made = observed.claims.get(own.name) if own is not None else None
-        if made is not None and (obstacle := reserve_own_claim(pass_.io, made, component)) is not None:
+        if made is not None and (obstacle := reserve_own_claim(pass_.io.reads, made, component)) is not None:
             return obstacle
         claim = claim or made
         annotations = {SHARED_ANNOTATION: desired.shared_revision}
@@ -64,7 +64,7 @@ class AddSessionManager(PlannedStep[SessionManagerPlan]):
             annotations[CLAIM_ANNOTATION] = claim.uid
         if store := pass_.effective.session_store_on(claim):
             annotations[SESSION_STORE_ANNOTATION] = store
-        with mount_reserved(pass_.io, claim):
+        with mount_reserved(pass_.io.reads, claim):
             return await named_session_manager(pass_).create(desired.session_manager, annotations)
 
 

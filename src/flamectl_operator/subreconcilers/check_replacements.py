@@ -37,7 +37,7 @@ class CheckReplacements(Subreconciler):
 
     async def _check(self, pass_: Pass, template: ComponentTemplate, dry_run: Callable[[], Awaitable[None]]) -> Outcome:
         """Send a dry run, unless a new Pod could not mount its claims; then return why."""
-        deferral = await replacement_wait(pass_.io, template, pass_.effective.desired.claims)
+        deferral = await replacement_wait(pass_.io.reads, template, pass_.effective.desired.claims)
         if deferral is None:
             await dry_run()
             return DONE

@@ -27,7 +27,7 @@ class ProtectExecutors(Subreconciler):
 
         async def write(entry: tuple[Executor, AnnotationChanges]) -> None:
             executor, annotations = entry
-            if not io.superseded and await io.annotate(executor.pod, annotations):
+            if not io.reads.superseded and await io.annotate(executor.pod, annotations):
                 patched.append(executor.name)
 
         return batch_end(await run_batch(io, plan.patch, write), len(patched), again)

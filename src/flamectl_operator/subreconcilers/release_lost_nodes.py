@@ -78,7 +78,7 @@ class ReleaseLostNodes(Subreconciler):
                     if (
                         node not in over
                         and session_manager.may_read()
-                        and not _runs(await pass_.io.refresh(PODS, node))
+                        and not _runs(await pass_.io.reads.refresh(PODS, node))
                     ):
                         gone.add(node)
         except TimeoutError:

@@ -66,7 +66,7 @@ class ScaleExecutors(PlannedStep[ScalePlan]):
         if accepted.by_another(owner.namespace, owner.uid, pass_.clock.monotonic()):
             pass_.slow_start.expect_success()
         result = await pass_.slow_start.run(
-            len(ids), io.writes_in_flight, lambda index: creation.create(ids[index]), time_limit(pass_.clock)
+            len(ids), io.reads.writes_in_flight, lambda index: creation.create(ids[index]), time_limit(pass_.clock)
         )
         pass_.ids.give_back(set(ids) - creation.used)
         if creation.created:
@@ -110,10 +110,10 @@ class _Creation:
             KubernetesError: The executor was not created, or the outcome is unknown.
         """
         pass_, template = self.pass_, self.template
-        if pass_.io.superseded:
+        if pass_.io.reads.superseded:
             return
         name = names.executor(pass_.io.owner.name, executor_id)
-        manifest = template.pod(name, executor_annotations(pass_.io.session_manager_incarnation))
+        manifest = template.pod(name, executor_annotations(pass_.io.reads.session_manager_incarnation))
         try:
             pod = await pass_.io.create(PODS, manifest, template)
         except AlreadyExistsError:

@@ -59,22 +59,22 @@ class ScaleObjectCache(PlannedStep[ObjectCachePlan]):
         if template is None or not plan.create:
             return DONE
         persistence = pass_.effective.desired.spec.object_cache.persistence
-        shared = await reserve_existing_claim(pass_.io, persistence, template.field)
+        shared = await reserve_existing_claim(pass_.io.reads, persistence, template.field)
         if isinstance(shared, Outcome):
             return shared
         own_claims = pass_.observe().claims if persistence is not None and shared is None else {}
         ends: list[Outcome] = []
-        with mount_reserved(pass_.io, shared):
+        with mount_reserved(pass_.io.reads, shared):
             for ordinal in plan.create:
                 if not in_time():
                     return combine([*ends, outcomes.next_batch()])
                 name = names.object_cache_replica(pass_.io.owner.name, ordinal)
                 own = own_claims.get(name)
-                if own is not None and (obstacle := reserve_own_claim(pass_.io, own, template.field)) is not None:
+                if own is not None and (obstacle := reserve_own_claim(pass_.io.reads, own, template.field)) is not None:
                     ends.append(obstacle)
                     continue
                 claim = shared or own
                 annotations = None if claim is None else {CLAIM_ANNOTATION: claim.uid}
-                with mount_reserved(pass_.io, own):
+                with mount_reserved(pass_.io.reads, own):
                     ends.append(await named_object_cache(pass_, name).create(template, annotations))
         return combine(ends)

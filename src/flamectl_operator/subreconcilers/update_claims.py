@@ -37,7 +37,7 @@ class UpdateClaims(PlannedStep[ClaimPlan]):
 
     async def apply(self, pass_: Pass, plan: ClaimPlan, /) -> Outcome:
         """Create and change claims."""
-        error = pass_.io.claims.error
+        error = pass_.io.reads.claims.error
         if not (error is not None or plan.create or plan.patch or plan.taken):
             return DONE
         ends = await collect(
@@ -52,7 +52,7 @@ class UpdateClaims(PlannedStep[ClaimPlan]):
         return combine(await collect(*(partial(self._remove, pass_, claim) for claim in plan.delete)))
 
     async def _create(self, pass_: Pass, desired: DesiredClaim) -> Outcome:
-        if pass_.io.superseded:
+        if pass_.io.reads.superseded:
             return outcomes.changed(0)
         try:
             await pass_.io.create(CLAIMS, desired.manifest())
@@ -79,7 +79,7 @@ class UpdateClaims(PlannedStep[ClaimPlan]):
         if _adopts(pass_, claim, changes) and (obstacle := await _adoption_wait(pass_, claim)) is not None:
             return obstacle
         # A claim outlives its FlameCluster, and never shrinks again.
-        if pass_.io.superseded:
+        if pass_.io.reads.superseded:
             return outcomes.changed(0)
         try:
             outcome, is_news = await restore(pass_.io, CLAIMS, claim, changes, partial(_patch_of, pass_), {})
@@ -93,9 +93,9 @@ class UpdateClaims(PlannedStep[ClaimPlan]):
 
     async def _remove(self, pass_: Pass, claim: PersistentVolumeClaimView) -> Outcome:
         # The watch may be late, or not show a Pod without its label, and the claim holds data.
-        if await pass_.io.refresh(PODS, claim.name) is not None:
+        if await pass_.io.reads.refresh(PODS, claim.name) is not None:
             return outcomes.changed(None)
-        if (obstacle := in_use(pass_.io, claim)) is not None:
+        if (obstacle := in_use(pass_.io.reads, claim)) is not None:
             return obstacle
         if not await pass_.io.delete(CLAIMS, claim, unchanged=True, still_due=partial(_surplus, pass_, claim)):
             return outcomes.changed()
@@ -146,9 +146,9 @@ async def _adoption_wait(pass_: Pass, claim: PersistentVolumeClaimView) -> Outco
     got them back, because the watch is late, the garbage collector would delete them with their data. Kubernetes' own controllers
     read before they adopt as well.
     """
-    if (obstacle := in_use(pass_.io, claim)) is not None:
+    if (obstacle := in_use(pass_.io.reads, claim)) is not None:
         return obstacle
-    cluster = await pass_.io.refresh_cluster()
+    cluster = await pass_.io.reads.refresh_cluster()
     return None if cluster is not None and not cluster.terminating else outcomes.changed()
 
 

@@ -46,7 +46,7 @@ class UpdateMetadata(Subreconciler):
 
         async def write(change: Change) -> None:
             resource, child, common, patch = change
-            if io.superseded:
+            if io.reads.superseded:
                 waits.append(outcomes.changed())
                 return
             wanted = {"labels": dict(common.labels), "annotations": dict(common.annotations)}
@@ -70,7 +70,7 @@ class UpdateMetadata(Subreconciler):
         return combine([*waits[:_MAX_REPORTED], *(replace(each, message="") for each in waits[_MAX_REPORTED:])])
 
     async def _update_lease(self, pass_: Pass) -> None:
-        lease = await pass_.io.read(LEASES, names.lock(pass_.io.owner.name))
+        lease = await pass_.io.reads.read(LEASES, names.lock(pass_.io.owner.name))
         if lease is not None and lease.controlled_by(pass_.io.owner.uid) and (patch := pass_.io.common.patch(lease)):
             await pass_.lock.lease.patch(lease, patch)
 

@@ -35,7 +35,7 @@ class OpenStatus(Subreconciler):
             return DONE
         observed, now = pass_.observe(), pass_.clock.reading()
         if pass_.may_act and (fields := pass_.unwanted_changes(observed)):
-            return await pass_.status.refuse_spec(fields)
+            return await pass_.recorder.refuse_spec(fields)
         needed = pass_.plan.ids_needed if pass_.may_act else 0
         ids = pass_.ids.missing(needed)
         required = required_durable_fields(pass_.generation, observed, spec, ids.stop)
@@ -44,7 +44,7 @@ class OpenStatus(Subreconciler):
         recorded = recent_failures(stored, observed, spec.desired, spec.group, now.wall) == stored.recent_failures
         if required != durable_fields(stored) or not recorded:
             status = compute_status(pass_.status_input(observed, ids.stop), now.wall)
-            if (stopped := await pass_.status.record(status)) is not None:
+            if (stopped := await pass_.recorder.record(status)) is not None:
                 return stopped
         pass_.ids.reserve(ids)
         pass_.report.recorded = True
@@ -62,7 +62,7 @@ class UpdateStatus(Subreconciler):
 
     async def run(self, pass_: Pass, /) -> Outcome:
         """Write the status if it changed, and return when to run again without an event."""
-        await pass_.io.resolve_unknown_writes()
+        await pass_.io.reads.resolve_unknown_writes()
         observed, now = pass_.observe(), pass_.clock.now()
         next_id = pass_.ids.advance(pass_.status.stored, observed)
         status = compute_status(pass_.status_input(observed, next_id), now)
@@ -83,7 +83,7 @@ def _next_pass_without_event(pass_: Pass, observed: ObservedCluster, status: Fla
     waits = [wait_until("PodsStarting", at, now) for at in told_at if at is not None]
     waits += [wait_until("Stable", at, now) for at in (failures_over_at, retried_or_reset_at) if at is not None]
     waits += [replace(each, message="", attention=False) for each in pass_.io.repairs.contentions()]
-    if pass_.io.claims.found or pass_.io.claims.error is not None:
+    if pass_.io.reads.claims.found or pass_.io.reads.claims.error is not None:
         waits.append(wait("ReadingClaims", "", CLAIMS_RECHECK_SECONDS))
     errors = pass_.report.errors
     failing = pass_.status.persistent_failure(errors) if errors else DONE

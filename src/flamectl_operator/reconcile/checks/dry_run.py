@@ -136,7 +136,7 @@ class DryRuns:
 
     def _trial_executor(self, template: ComponentTemplate, trial_id: int) -> dict[str, Any]:
         """Return an executor's manifest under a name that no executor has had."""
-        annotations = executor_annotations(self._io.observe().session_manager_incarnation)
+        annotations = executor_annotations(self._io.reads.observe().session_manager_incarnation)
         return template.pod(names.executor(self._io.owner.name, trial_id), annotations)
 
     def _check(

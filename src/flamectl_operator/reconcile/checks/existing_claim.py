@@ -26,7 +26,7 @@ from flamectl_operator.observed.pods import TERMINAL_PHASES
 from flamectl_operator.planning.deletion import finalizers_in_brackets
 from flamectl_operator.planning.kept_claims import KEEPS_CLAIM, lost_claim
 from flamectl_operator.reconcile.checks.missing_config_maps import missing_config_map
-from flamectl_operator.reconcile.objects.cluster_io import ClusterIO
+from flamectl_operator.reconcile.objects.cluster_reads import ClusterReads
 from flamectl_operator.reconcile.objects.outcomes import TAKEN_NAME_RECHECK_SECONDS
 from flamectl_operator.reconcile.refusals.error import REFUSALS, RefusedError
 from flamectl_operator.runtime.outcome import Outcome, blocked, wait
@@ -61,7 +61,7 @@ class _Mount:
 
 
 async def reserve_existing_claim(
-    io: ClusterIO, persistence: Persistence | None, component: str
+    reads: ClusterReads, persistence: Persistence | None, component: str
 ) -> PersistentVolumeClaimView | Outcome | None:
     """Reserve the `existingClaim` until `mount_reserved` ends; return it, or why no Pod can mount it. None without the field.
 
@@ -72,24 +72,24 @@ async def reserve_existing_claim(
         return None
     name = persistence.existing_claim
     mount = _Mount(name, f'PersistentVolumeClaim "{name}" of {component}.persistence.existingClaim')
-    claim = await _mountable(io, mount)
+    claim = await _mountable(reads, mount)
     if isinstance(claim, Outcome):
         return claim
-    return _unusable(claim, mount) or _reserve(io, claim, mount) or claim
+    return _unusable(claim, mount) or _reserve(reads, claim, mount) or claim
 
 
-def reserve_own_claim(io: ClusterIO, claim: PersistentVolumeClaimView, component: str) -> Outcome | None:
+def reserve_own_claim(reads: ClusterReads, claim: PersistentVolumeClaimView, component: str) -> Outcome | None:
     """Reserve a claim that the operator made until `mount_reserved` ends; return why no Pod can mount it, or None.
 
     Args:
         component: The field of the spec that describes the component.
     """
     mount = _Mount(claim.name, f'PersistentVolumeClaim "{claim.name}" of {component}.persistence')
-    return _in_use(io, claim, mount) or _reserve(io, claim, mount)
+    return _in_use(reads, claim, mount) or _reserve(reads, claim, mount)
 
 
 async def replacement_wait(
-    io: ClusterIO, template: ComponentTemplate, created: Collection[DesiredClaim]
+    reads: ClusterReads, template: ComponentTemplate, created: Collection[DesiredClaim]
 ) -> Outcome | None:
     """Return why a new Pod could not start, because a claim or a ConfigMap is not there or not usable; None when it could.
 
@@ -97,67 +97,67 @@ async def replacement_wait(
         created: The claims that the operator creates, which need not exist yet.
     """
     for own in (each for each in created if each.component == template.component):
-        claim = io.stores.claims.get(io.owner.namespace, own.name)
+        claim = reads.stores.claims.get(reads.owner.namespace, own.name)
         if claim is None:
             continue
         mount = _Mount.of_replacement(own.name)
-        obstacle = _in_use(io, claim, mount)
-        pod = io.stores.pods.get(io.owner.namespace, own.name)
+        obstacle = _in_use(reads, claim, mount)
+        pod = reads.stores.pods.get(reads.owner.namespace, own.name)
         # A Pod that mounts a claim without a volume does not run, so nothing is lost with it.
         if obstacle is None and pod is not None and own.name not in pod.claim_names:
             advice = f"correct {template.field}.persistence.storageClassName, or {_see(own.name)}"
-            obstacle = await volume_wait(io, claim, mount.label, advice)
+            obstacle = await volume_wait(reads, claim, mount.label, advice)
         if obstacle is not None:
             return obstacle
     for name in sorted(template.claim_names.difference(each.name for each in created)):
         mount = _Mount.of_replacement(name)
-        found = await _mountable(io, mount)
+        found = await _mountable(reads, mount)
         if not isinstance(found, Outcome) and name not in template.asked_claims:
             found = _unusable(found, mount) or found
         if not isinstance(found, Outcome):
-            found = await volume_wait(io, found, mount.label, _see(name)) or found
+            found = await volume_wait(reads, found, mount.label, _see(name)) or found
         if isinstance(found, Outcome):
             return found
-    return await missing_config_map(io, template, _NOT_DELETED)
+    return await missing_config_map(reads, template, _NOT_DELETED)
 
 
 @contextmanager
-def mount_reserved(io: ClusterIO, claim: PersistentVolumeClaimView | None) -> Iterator[None]:
+def mount_reserved(reads: ClusterReads, claim: PersistentVolumeClaimView | None) -> Iterator[None]:
     """End the reservation of the claim, if any, after the block has created its Pod, unless the outcome is unknown."""
     try:
         yield
     except (KubernetesError, RefusedError) as error:
         if claim is not None and not getattr(error, "outcome_unknown", False):
-            io.stores.claim_reservations.end(claim.uid, io.owner.uid)
+            reads.stores.claim_reservations.end(claim.uid, reads.owner.uid)
         raise
     if claim is not None:
-        io.stores.claim_reservations.end(claim.uid, io.owner.uid)
+        reads.stores.claim_reservations.end(claim.uid, reads.owner.uid)
 
 
-def _kept(io: ClusterIO, claim: PersistentVolumeClaimView, pod: str) -> Outcome:
+def _kept(reads: ClusterReads, claim: PersistentVolumeClaimView, pod: str) -> Outcome:
     """Return the outcome for a claim that is being deleted and that a Pod of this FlameCluster keeps.
 
     Until a user has confirmed its loss, `claims_in_danger` reports it.
     """
-    if claim.uid not in io.claims.losses_confirmed:
+    if claim.uid not in reads.claims.losses_confirmed:
         return KEEPS_CLAIM
     what = f'{_Mount.of_replacement(claim.name).label} is being deleted, and Pod "{pod}" keeps it'
     steps = "set spec.suspend to true, create the claim again when it is gone, and set spec.suspend to false"
     return blocked("ClaimNotFound", f"{what}; {steps}", TAKEN_NAME_RECHECK_SECONDS)
 
 
-async def _mountable(io: ClusterIO, mount: _Mount) -> PersistentVolumeClaimView | Outcome:
+async def _mountable(reads: ClusterReads, mount: _Mount) -> PersistentVolumeClaimView | Outcome:
     """Read a claim; return it, or why no new Pod could mount it."""
-    claim = await io.read(CLAIMS, mount.claim)
-    users = io.observe().claim_users.get(mount.claim) if mount.replaces else None
+    claim = await reads.read(CLAIMS, mount.claim)
+    users = reads.observe().claim_users.get(mount.claim) if mount.replaces else None
     if claim is not None and claim.terminating and users:
-        return _kept(io, claim, users[0])
+        return _kept(reads, claim, users[0])
     if claim is None or claim.terminating:
         how = "does not exist" if claim is None else f"is being deleted{finalizers_in_brackets(claim)}"
         return blocked("ClaimNotFound", f"{mount.label} {how}{mount.consequence}", TAKEN_NAME_RECHECK_SECONDS)
     if claim.status.phase == PHASE_LOST:
         return replace(lost_claim(claim), delay=TAKEN_NAME_RECHECK_SECONDS)
-    return _in_use(io, claim, mount) or claim
+    return _in_use(reads, claim, mount) or claim
 
 
 def _unusable(claim: PersistentVolumeClaimView, mount: _Mount) -> Outcome | None:
@@ -172,24 +172,24 @@ def _unusable(claim: PersistentVolumeClaimView, mount: _Mount) -> Outcome | None
     return blocked("ClaimDiffers", message, TAKEN_NAME_RECHECK_SECONDS)
 
 
-def in_use(io: ClusterIO, claim: PersistentVolumeClaimView) -> Outcome | None:
+def in_use(reads: ClusterReads, claim: PersistentVolumeClaimView) -> Outcome | None:
     """Return the outcome for a claim that a Pod of another FlameCluster mounts; None when none does.
 
     A Pod that has ended mounts its claim no longer.
     """
-    return _in_use(io, claim, _Mount(claim.name, f'PersistentVolumeClaim "{claim.name}"'))
+    return _in_use(reads, claim, _Mount(claim.name, f'PersistentVolumeClaim "{claim.name}"'))
 
 
-def _in_use(io: ClusterIO, claim: PersistentVolumeClaimView, mount: _Mount) -> Outcome | None:
-    for pod in io.stores.pods.users((io.owner.namespace, claim.uid)):
-        if not pod.controlled_by(io.owner.uid) and pod.status.phase not in TERMINAL_PHASES:
+def _in_use(reads: ClusterReads, claim: PersistentVolumeClaimView, mount: _Mount) -> Outcome | None:
+    for pod in reads.stores.pods.users((reads.owner.namespace, claim.uid)):
+        if not pod.controlled_by(reads.owner.uid) and pod.status.phase not in TERMINAL_PHASES:
             use = f'is used by Pod "{pod.name}" of FlameCluster "{pod.labels[CLUSTER_LABEL]}"{mount.consequence}'
             return _used(mount, use)
     return None
 
 
-def _reserve(io: ClusterIO, claim: PersistentVolumeClaimView, mount: _Mount) -> Outcome | None:
-    other = io.stores.claim_reservations.take(claim.uid, io.owner.name, io.owner.uid, io.clock.monotonic())
+def _reserve(reads: ClusterReads, claim: PersistentVolumeClaimView, mount: _Mount) -> Outcome | None:
+    other = reads.stores.claim_reservations.take(claim.uid, reads.owner.name, reads.owner.uid, reads.clock.monotonic())
     if other is None:
         return None
     return _used(mount, f'is reserved for FlameCluster "{other}", which is about to create its Pod')
@@ -220,7 +220,7 @@ _MAX_EVENTS = 50
 _MAX_CAUSE_LENGTH = 100
 
 
-async def volume_wait(io: ClusterIO, claim: PersistentVolumeClaimView, label: str, advice: str) -> Outcome | None:
+async def volume_wait(reads: ClusterReads, claim: PersistentVolumeClaimView, label: str, advice: str) -> Outcome | None:
     """Return why a claim gets no volume; None when it has one, or may get one when a Pod mounts it.
 
     A claim whose class has the volumeBindingMode WaitForFirstConsumer gets its volume when a Pod mounts it. Any other claim gets
@@ -234,12 +234,12 @@ async def volume_wait(io: ClusterIO, claim: PersistentVolumeClaimView, label: st
     if claim.status.phase != PHASE_PENDING:
         return None
     try:
-        events = await _events(io, claim)
+        events = await _events(reads, claim)
     except (*REFUSALS, AnswerTooLargeError):
         return None  # the permission came with a later version of the role
     reasons = {each.reason for each in events}
     made = claim.metadata.creation_timestamp
-    age = io.clock.now() - made if made is not None else _VOLUME_WITHIN
+    age = reads.clock.now() - made if made is not None else _VOLUME_WITHIN
     if reasons & _WAITS_FOR_POD or (not reasons & (_FAILED | _UNDER_WAY) and age >= _FIRST_EVENT_WITHIN):
         return None
     failed = [each for each in events if each.reason in _FAILED]
@@ -250,10 +250,10 @@ async def volume_wait(io: ClusterIO, claim: PersistentVolumeClaimView, label: st
     return blocked(CLAIM_NOT_BOUND, f"{label} has no volume: {cause}; {advice}", TAKEN_NAME_RECHECK_SECONDS)
 
 
-async def _events(io: ClusterIO, claim: PersistentVolumeClaimView) -> Sequence[EventView]:
+async def _events(reads: ClusterReads, claim: PersistentVolumeClaimView) -> Sequence[EventView]:
     """Return some events of a claim: there are a few, and a user could write any number."""
     selector = f"involvedObject.uid={claim.uid}"
-    page = await io.client.list_page(READ_EVENTS, claim.namespace, field_selector=selector, limit=_MAX_EVENTS)
+    page = await reads.client.list_page(READ_EVENTS, claim.namespace, field_selector=selector, limit=_MAX_EVENTS)
     return page.items
 
 

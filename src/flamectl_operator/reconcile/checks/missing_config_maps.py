@@ -13,7 +13,7 @@ from typing import Any
 from flamectl_operator.desired.pod_template import ComponentTemplate
 from flamectl_operator.desired.unvalidated import as_object, entries
 from flamectl_operator.kube.resources import CONFIG_MAP_KEYS, CONFIG_MAPS
-from flamectl_operator.reconcile.objects.cluster_io import ClusterIO
+from flamectl_operator.reconcile.objects.cluster_reads import ClusterReads
 from flamectl_operator.reconcile.objects.outcomes import TAKEN_NAME_RECHECK_SECONDS
 from flamectl_operator.reconcile.refusals.error import RefusedError
 from flamectl_operator.runtime.outcome import Outcome, blocked
@@ -22,7 +22,7 @@ from flamectl_operator.runtime.outcome import Outcome, blocked
 MAX_READ = 8
 
 
-async def missing_config_map(io: ClusterIO, template: ComponentTemplate, consequence: str) -> Outcome | None:
+async def missing_config_map(reads: ClusterReads, template: ComponentTemplate, consequence: str) -> Outcome | None:
     """Return which ConfigMap a new Pod would lack, or which key of one; None when it would lack none.
 
     Args:
@@ -30,10 +30,10 @@ async def missing_config_map(io: ClusterIO, template: ComponentTemplate, consequ
     """
     needed = needed_config_maps(template.manifest["spec"])
     # The operator creates its own ones before the Pods.
-    unknown = (name for name in sorted(needed) if io.stores.of(CONFIG_MAPS).get(io.owner.namespace, name) is None)
+    unknown = (name for name in sorted(needed) if reads.stores.of(CONFIG_MAPS).get(reads.owner.namespace, name) is None)
     for name in islice(unknown, MAX_READ):
         try:
-            found = await io.read(CONFIG_MAP_KEYS, name)
+            found = await reads.read(CONFIG_MAP_KEYS, name)
         except RefusedError:
             return None
         lacking = needed[name] if found is None else needed[name].difference(found.keys)

@@ -140,7 +140,7 @@ class DeletionLock:
         if deferral is None:
             self._wait.end()
         else:
-            pods = frozenset(each.pod.uid for each in self._io.observe().components if not each.terminating)
+            pods = frozenset(each.pod.uid for each in self._io.reads.observe().components if not each.terminating)
             no_operator = self.lease.held_by_no_operator
             deferral = self._wait.explained(deferral, pods, self._io.clock.boottime(), no_operator=no_operator)
         self._deferral = deferral
@@ -158,10 +158,10 @@ class DeletionLock:
         elif self._deferral is not None:
             return replace(self._deferral, message="", attention=False)
         # A deletion of an earlier step may have an unknown outcome.
-        await self._io.resolve_unknown_writes()
+        await self._io.reads.resolve_unknown_writes()
         if suspended:
             # Another operator may have recorded the end of the suspension without the lock; its new Pods must stay.
-            await self._io.refresh_cluster()
+            await self._io.reads.refresh_cluster()
         newest = self._io.stores.flame_clusters.get(*self._io.owner.key)
         same = newest is not None and newest.metadata.resource_version == seen.metadata.resource_version
         return None if same else outcomes.changed(0)
@@ -193,18 +193,18 @@ class DeletionLock:
         taken_over = lease is not None and lease.spec.holder_identity not in {None, "", self._hold.identity}
         if taken_over:
             # A newer generation may have removed the holder from the deny list.
-            cluster = await self._io.refresh_cluster()
+            cluster = await self._io.reads.refresh_cluster()
             if cluster is None or cluster.metadata.generation != self._generation:
                 return outcomes.changed()
         return None if await self.lease.acquire(lease, view_is_new=False) else outcomes.changed()
 
     async def _update_view(self, held: HeldLease) -> Outcome | None:
         """Update the view with changes from before this operator acquired the lock."""
-        if await self._io.refresh_cluster() is None:
+        if await self._io.reads.refresh_cluster() is None:
             return outcomes.changed()
         pods, key = self._io.stores.of(PODS), self._io.owner.key
         known = pods.by_index(key)
-        await self._io.refresh_pods()
+        await self._io.reads.refresh_pods()
         held = self._hold.held = replace(held, view_is_new=True)
         # After a slow read, the remaining time may not suffice for a deletion, and then everything would be read again.
         if not await self.lease.extend_after_slow_reads(held):

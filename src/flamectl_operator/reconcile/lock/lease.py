@@ -104,7 +104,7 @@ class LockLease:
 
     async def read(self) -> LeaseView | None:
         """Read the Lease; None when there is none."""
-        return await self.io.read(LEASES, self.name)
+        return await self.io.reads.read(LEASES, self.name)
 
     def obstacle(self, lease: LeaseView | None) -> HeldByOther | Foreign | None:
         """Return why the lock cannot be acquired, by a Lease that was just read; None when it can be."""

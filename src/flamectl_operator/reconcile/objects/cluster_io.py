@@ -44,15 +44,17 @@ from flamectl_operator.reconcile.refusals.quota import room_helps
 T = TypeVar("T", bound=KubernetesObject)
 
 
-class ClusterIO(ClusterReads):
-    """Reads and writes the objects of one FlameCluster, for as long as the process knows it.
+class ClusterIO:
+    """Writes the objects of one FlameCluster, for as long as the process knows it.
 
     Args:
         lock: Called right before the deletion of a Pod or a PersistentVolumeClaim is sent; raises an error if it must not be.
     """
 
     def __init__(self, owner: Identity, context: ControllerContext, lock: Guard) -> None:
-        super().__init__(owner, context)
+        self.owner, self.client, self.stores, self.clock = owner, context.client, context.stores, context.clock
+        #: Reads of the objects.
+        self.reads = ClusterReads(owner, context)
         self._lock = lock
         #: The events about the FlameCluster.
         self.events = ClusterEvents(owner, context)
@@ -70,7 +72,7 @@ class ClusterIO(ClusterReads):
 
     def begin(self, generation: int, writes_in_flight: Callable[[], int]) -> None:
         """Begin a pass; see `ClusterReads.begin`."""
-        super().begin(generation, writes_in_flight)
+        self.reads.begin(generation, writes_in_flight)
         self._begun_at, self._creations = self.clock.monotonic(), 0
 
     def creation_seconds(self) -> float:
@@ -96,7 +98,7 @@ class ClusterIO(ClusterReads):
         name = manifest["metadata"]["name"]
         await self._renaming.check(resource, manifest)
         WRITES.get().sent += 1
-        self._quota_refusals.forget(name)
+        self.reads.quota_refusals.forget(name)
         store = self.stores.of(resource)
         before = store.before_request(self.owner.namespace, name)
         try:
@@ -106,7 +108,7 @@ class ClusterIO(ClusterReads):
         except KubernetesError as error:
             created = await self._created_despite(error, resource, manifest)
         else:
-            self.check_age(resource, before, created, created=True)
+            self.reads.check_age(resource, before, created, created=True)
         self._creations += 1
         if template is not None and isinstance(created, PodView) and not MAY_BE_DROPPED.isdisjoint(manifest["spec"]):
             self._tell_dropped(dropped_fields(manifest["spec"], created, f"{template.field}.podTemplate.spec"))
@@ -114,7 +116,7 @@ class ClusterIO(ClusterReads):
         if resource is PODS:
             self.repairs.churn.note_created(name)
             if names.executor_id(self.owner.name, name) is not None:
-                self.detached.note_created(name)
+                self.reads.detached.note_created(name)
         return created
 
     def _tell_dropped(self, message: str) -> None:
@@ -138,7 +140,7 @@ class ClusterIO(ClusterReads):
                 raise UndecodableError(f'the answer of the API server is not the patched {resource.kind} "{name}"')
         except (ConflictError, NotFoundError):
             WRITES.get().conflicts += 1
-            await self.refresh(resource, name)
+            await self.reads.refresh(resource, name)
             return None
         except KubernetesError as error:
             self.repairs.failed(resource, name)
@@ -146,9 +148,9 @@ class ClusterIO(ClusterReads):
                 raise RefusedError.of_change(error, f'{resource.kind} "{name}"') from error
             if resource is PODS and error.outcome_unknown:
                 # The Pod may be marked by now, and the next pass must not choose another one in its place.
-                self._unknown_writes.add(name)
+                self.reads.unknown_writes.add(name)
             raise
-        self.check_age(resource, before, patched)
+        self.reads.check_age(resource, before, patched)
         store.absorb(patched)
         return patched
 
@@ -210,7 +212,7 @@ class ClusterIO(ClusterReads):
                 uid=child.uid,
                 resource_version=child.metadata.resource_version if unchanged else None,
                 grace_period_seconds=grace_period_seconds,
-                guard=delete_guard(self, resource, child, still_due, self._lock),
+                guard=delete_guard(self.reads, resource, child, still_due, self._lock),
             )
         except KubernetesError as error:
             if not await self._deleted_despite(error, resource, child, grace_period_seconds):
@@ -236,13 +238,13 @@ class ClusterIO(ClusterReads):
         self.repairs.failed(resource, name)
         # More room does not help a Pod that lacks a limit that the quota asks for.
         if isinstance(error, ForbiddenError) and error.quota and names.executor_id(self.owner.name, name) is None:
-            helps = room_helps(error, len(self.observe().group.live))
-            self._quota_refusals.add(name, self.clock.boottime(), helps=helps)
+            helps = room_helps(error, len(self.reads.observe().group.live))
+            self.reads.quota_refusals.add(name, self.clock.boottime(), helps=helps)
         return RefusedError.of(error, template)
 
     async def _exists(self, resource: Resource[T], name: str) -> bool:
         try:
-            return await self.refresh(resource, name) is not None
+            return await self.reads.refresh(resource, name) is not None
         except (KubernetesError, RefusedError):
             return False
 
@@ -264,10 +266,10 @@ class ClusterIO(ClusterReads):
         if not error.outcome_unknown:
             raise error
         try:
-            return await self.refresh(resource, name)
+            return await self.reads.refresh(resource, name)
         except (KubernetesError, RefusedError):
             if resource is PODS:
-                self._unknown_writes.add(name)
+                self.reads.unknown_writes.add(name)
             raise error from None
 
     async def _deleted_despite(
@@ -285,9 +287,9 @@ class ClusterIO(ClusterReads):
                 self.deleted.discard(child.uid)
             # It changed, or another object has its name. Reading each of many Pods here would delay the others.
             elif resource is PODS:
-                self._unknown_writes.add(child.name)
+                self.reads.unknown_writes.add(child.name)
             else:
-                await self.refresh(resource, child.name)
+                await self.reads.refresh(resource, child.name)
             return False
         if isinstance(error, NotFoundError):
             if not error.of_object:

@@ -48,11 +48,13 @@ class ClusterReads:
         #: The session manager that the spec of this pass asks for.
         self.wanted_session_manager = UNKNOWN_SESSION_MANAGER
         self._generation = 0
-        self._unknown_writes: set[str] = set()
+        #: Names of Pods whose last create or delete has an unknown outcome.
+        self.unknown_writes: set[str] = set()
         self._key = owner.key
         self._observed: ObservedCluster | None = None
         self._observed_at: tuple[object, ...] = ()
-        self._quota_refusals = QuotaRefusals()
+        #: The latest refusals by a quota.
+        self.quota_refusals = QuotaRefusals()
         #: The claims that Pods mount, as far as they are known.
         self.claims = ClaimReads(owner.namespace, self.stores, self.clock, self._read_claim)
         #: Executors that the watch no longer shows and that run on.
@@ -67,7 +69,7 @@ class ClusterReads:
         """
         self._generation = generation
         self.writes_in_flight = writes_in_flight
-        self._quota_refusals.begin_pass()
+        self.quota_refusals.begin_pass()
         self.claims.begin_pass(self.stores.flame_clusters.get(*self.owner.key))
 
     def observe(self) -> ObservedCluster:
@@ -76,7 +78,7 @@ class ClusterReads:
         # Each step takes a snapshot, and few of them change anything.
         present = (
             self.stores.changes.total,
-            self._quota_refusals.names,
+            self.quota_refusals.names,
             self.claims.found,
             self.detached.pods,
             self.claims.losses_confirmed,
@@ -100,7 +102,7 @@ class ClusterReads:
             labelled_pods=stores.pods.by_index(owner.key),
             claims=stores.claims.by_index(owner.key),
             flame=flame,
-            quota_refused=self._quota_refusals.names,
+            quota_refused=self.quota_refusals.names,
             claims_read=self.claims.found,
             out_of_view=self.detached.pods,
             losses_confirmed=self.claims.losses_confirmed,
@@ -231,7 +233,7 @@ class ClusterReads:
             ours.pop(pod.uid, None)
         store.absorb_list(items, version, owner.namespace, owner.key)
         # The others are gone, or their label has changed.
-        self._unknown_writes |= {pod.name for pod in ours.values()}
+        self.unknown_writes |= {pod.name for pod in ours.values()}
         await self.resolve_unknown_writes()
 
     async def resolve_unknown_writes(self) -> None:
@@ -243,11 +245,11 @@ class ClusterReads:
 
         async def resolve(name: str) -> None:
             await self.refresh(PODS, name)
-            self._unknown_writes.discard(name)
+            self.unknown_writes.discard(name)
 
-        if not self._unknown_writes:
+        if not self.unknown_writes:
             return
-        result = await in_parallel(sorted(self._unknown_writes), self.writes_in_flight, resolve)
+        result = await in_parallel(sorted(self.unknown_writes), self.writes_in_flight, resolve)
         if result.errors:
             raise result.errors[0]
 

@@ -25,8 +25,9 @@ from flamectl_operator.reconcile.refusals.remedies import (
     QUOTA_EXCEEDED,
     REJECTED,
 )
+from flamectl_operator.reconcile.status_writes.contention import StatusContention
 from flamectl_operator.reconcile.status_writes.failing import Failing, failing
-from flamectl_operator.reconcile.status_writes.throttle import StatusContention, Throttle
+from flamectl_operator.reconcile.status_writes.throttle import Throttle
 from flamectl_operator.reconcile.stores.stores import FLAME_CLUSTERS
 from flamectl_operator.runtime.doubling import doubled
 from flamectl_operator.runtime.outcome import DONE, Outcome, wait
@@ -74,7 +75,7 @@ class StoredStatus:
 
     @property
     def cluster(self) -> FlameClusterView:
-        """The FlameCluster as the pass found it, or as this writer last wrote it."""
+        """The FlameCluster as the pass found it, or as it was last written."""
         assert self._cluster is not None
         return self._cluster
 
@@ -132,7 +133,7 @@ class StoredStatus:
         except (ConflictError, NotFoundError):
             WRITES.get().conflicts += 1
             delay = self._note_conflict()
-            await self._io.refresh(FLAME_CLUSTERS, self._io.owner.name)
+            await self._io.reads.refresh(FLAME_CLUSTERS, self._io.owner.name)
             return changed(delay)
         except REFUSALS as error:
             # Only an event and the log can tell what the status cannot.
@@ -145,6 +146,11 @@ class StoredStatus:
         self._note_stored(status, stored, same=found == wire)
         self._note_pruned(wire, found)
         return None
+
+    async def dry_run(self, status: FlameClusterStatus) -> FlameClusterView:
+        """Return the FlameCluster as the API server would store it with a status."""
+        metadata, body = self.cluster.metadata, self._body(with_unknown(status.to_wire(), self.cluster.status))
+        return await self._io.client.dry_run_replace_status(FLAME_CLUSTERS, metadata.namespace, metadata.name, body)
 
     def _note_agreed(self, status: FlameClusterStatus, *, same: bool) -> None:
         """Note that the status is stored as far as the installed CRD keeps it, or all of it."""
@@ -215,7 +221,7 @@ class StoredStatus:
             if must_be_ours or not error.outcome_unknown:
                 raise
             try:
-                found = await self._io.refresh(FLAME_CLUSTERS, metadata.name)
+                found = await self._io.reads.refresh(FLAME_CLUSTERS, metadata.name)
             except (KubernetesError, RefusedError):
                 raise error from None
             same = found is not None and (found.uid, found.metadata.generation) == (metadata.uid, metadata.generation)

@@ -13,7 +13,6 @@ from flamectl_operator.observed.executor import Executor
 from flamectl_operator.planning.part import listed
 from flamectl_operator.planning.parts import DrainReason
 from flamectl_operator.reconcile.objects.cluster_io import ClusterIO
-from flamectl_operator.reconcile.objects.cluster_reads import ClusterReads
 from flamectl_operator.reconcile.objects.outcomes import changed, next_batch
 from flamectl_operator.reconcile.refusals.error import primary_error
 from flamectl_operator.runtime.clock import Clock
@@ -45,9 +44,9 @@ def time_limit(clock: Clock) -> Callable[[], bool]:
     return go_on
 
 
-async def run_batch(io: ClusterReads, items: Sequence[T], request: Callable[[T], Awaitable[None]]) -> SlowStartResult:
+async def run_batch(io: ClusterIO, items: Sequence[T], request: Callable[[T], Awaitable[None]]) -> SlowStartResult:
     """Send a request about each item, in parallel, for as long as the batch has time. An error does not stop the others."""
-    return await in_parallel(items, io.writes_in_flight, request, time_limit(io.clock))
+    return await in_parallel(items, io.reads.writes_in_flight, request, time_limit(io.clock))
 
 
 def raise_failure(result: SlowStartResult) -> None:
@@ -100,7 +99,7 @@ class ExecutorRemoval:
         self._io = io
         self._in_time = time_limit(io.clock)
         names = {executor.name for executor in chosen}
-        self._remaining = [each for each in io.observe().group.ready if each.name not in names]
+        self._remaining = [each for each in io.reads.observe().group.ready if each.name not in names]
 
     async def delete(self, executors: Sequence[Executor], unchanged: Collection[str] = ()) -> RemovalResult:
         """Delete executors, some of them only if they have not changed since they were chosen."""
@@ -111,7 +110,9 @@ class ExecutorRemoval:
             if await self._io.delete(PODS, executor.pod, unchanged=executor.name in unchanged, still_due=still_due):
                 deleted.add(executor.name)
 
-        return RemovalResult(deleted, await in_parallel(executors, self._io.writes_in_flight, delete, self._in_time))
+        return RemovalResult(
+            deleted, await in_parallel(executors, self._io.reads.writes_in_flight, delete, self._in_time)
+        )
 
     async def mark(self, executors: Sequence[Executor], reason: DrainReason, why: str) -> Outcome:
         """Mark executors that are deleted when their work is done; return how the step ends."""
@@ -119,11 +120,11 @@ class ExecutorRemoval:
         marked: list[Executor] = []
 
         async def mark(executor: Executor) -> None:
-            due = self._still_due(executor) and not self._io.superseded
+            due = self._still_due(executor) and not self._io.reads.superseded
             if due and await self._io.annotate(executor.pod, annotations):
                 marked.append(executor)
 
-        result = await in_parallel(executors, self._io.writes_in_flight, mark, self._in_time)
+        result = await in_parallel(executors, self._io.reads.writes_in_flight, mark, self._in_time)
         if marked:
             self._io.events.record_normal("ExecutorsDraining", f"Draining {listed(marked)}: {why}")
         return batch_end(result, len(marked))
@@ -132,7 +133,7 @@ class ExecutorRemoval:
         pods, remaining = self._io.stores.pods, self._remaining
         if all(pods.get(each.pod.namespace, each.name) is each.pod for each in (executor, *remaining)):
             return True
-        observed = self._io.observe()
+        observed = self._io.reads.observe()
         ready, ours = ({each.name for each in some} for some in (observed.group.ready, observed.executors))
         still_chosen = executor.name in ours and (executor.ready or executor.name not in ready)
         return still_chosen and all(each.name in ready for each in remaining)

@@ -63,7 +63,7 @@ async def ensure(io: ClusterIO, child: Child[T], effective: EffectiveSpec) -> Ou
             created = await io.create(resource, manifest)
         except AlreadyExistsError:
             # The watch shows only labelled objects, so this object is foreign, or a user removed its label.
-            existing = await io.refresh(resource, name)
+            existing = await io.reads.refresh(resource, name)
         else:
             if not io.repairs.record(resource, name, None):
                 io.events.record_normal(f"{resource.kind}Created", f'Created {resource.kind} "{name}"')
@@ -161,7 +161,7 @@ async def find_taken(
     io: ClusterIO, resource: Resource[T], name: str, is_ours: Callable[[T, Identity], bool]
 ) -> T | Outcome:
     """Read the object whose name was taken; return it if it is ours and only lacks its label, else the wait for a foreign one."""
-    found = await io.refresh(resource, name)
+    found = await io.reads.refresh(resource, name)
     if found is None:
         return changed()
     return found if is_ours(found, io.owner) else name_taken(io.owner, resource, found)

@@ -45,7 +45,7 @@ class NamedPod:
             KubernetesError: It could not be created, or that is unknown.
         """
         io = self.pass_.io
-        if io.superseded:
+        if io.reads.superseded:
             return outcomes.changed(0)
         if (deferral := io.repairs.churn.hold(self.name, 1)) is not None:
             return deferral
@@ -84,7 +84,7 @@ class NamedPod:
 
     async def find_unlabelled(self, otherwise: Outcome) -> Outcome:
         """Read the Pod by its name although none is wanted yet, because it may exist without its label."""
-        pod = await self.pass_.io.refresh(PODS, self.name)
+        pod = await self.pass_.io.reads.refresh(PODS, self.name)
         if pod is not None and pod.controlled_by(self.pass_.io.owner.uid):
             return await self._recover(pod)
         return otherwise

@@ -88,7 +88,7 @@ async def test_watch_event_during_a_read_is_kept_when_the_read_finds_nothing(moc
 
     mocker.patch.object(world.api, "get", answered_late)
 
-    assert await run.io.refresh(PODS, SM_NAME) is None
+    assert await run.io.reads.refresh(PODS, SM_NAME) is None
     known = world.stores.pods.get(OWNER.namespace, SM_NAME)
     assert known is not None
     assert known.uid == "uid-of-the-next"
@@ -97,7 +97,7 @@ async def test_watch_event_during_a_read_is_kept_when_the_read_finds_nothing(moc
 async def test_unknown_writes_are_read_in_parallel(mocker: MockerFixture) -> None:
     world = await converged(replicas(3))
     run = await world.begin()
-    run.io._unknown_writes |= {executor_name(number) for number in range(3)}
+    run.io.reads.unknown_writes |= {executor_name(number) for number in range(3)}
     get, together = world.api.get, asyncio.Barrier(3)
 
     async def waiting_for_the_others(*arguments: Any) -> Any:
@@ -107,9 +107,9 @@ async def test_unknown_writes_are_read_in_parallel(mocker: MockerFixture) -> Non
     mocker.patch.object(world.api, "get", waiting_for_the_others)
 
     async with asyncio.timeout(10):
-        await run.io.resolve_unknown_writes()
+        await run.io.reads.resolve_unknown_writes()
 
-    assert run.io._unknown_writes == set()
+    assert run.io.reads.unknown_writes == set()
 
 
 async def test_patch_that_is_answered_with_another_object_has_an_unknown_outcome(mocker: MockerFixture) -> None:

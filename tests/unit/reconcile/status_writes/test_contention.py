@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from flamectl_operator.reconcile.status_writes.throttle import (
+from flamectl_operator.reconcile.status_writes.contention import (
     FIRST_REPEAT,
     LAST_REPEAT,
     MAX_REMEMBERED,

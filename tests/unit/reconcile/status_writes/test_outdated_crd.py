@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from pytest_mock import MockerFixture
 
-from flamectl_operator.reconcile.status_writes.status_writer import CRD_RECHECK_SECONDS
+from flamectl_operator.reconcile.status_writes.status_recorder import CRD_RECHECK_SECONDS
 from tests.unit.builders import replicas
 from tests.unit.subreconcilers.errors import Failure, broken, conflict
 from tests.unit.subreconcilers.harness import KEY, StepHarness

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from flamectl_operator.reconcile.status_writes.throttle import FIRST_REPEAT
+from flamectl_operator.reconcile.status_writes.contention import FIRST_REPEAT
 from tests.unit.subreconcilers.harness import KEY, StepHarness, converged
 
 ENV = [{"name": "A", "value": "1"}]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from flamectl_operator.api.status import ConditionType, FlameClusterStatus, State, changed, not_stored, with_unknown
+from flamectl_operator.api.status import ConditionType, FlameClusterStatus, State, changed, not_stored
 from flamectl_operator.kube.errors import ConflictError, NotFoundError
 from flamectl_operator.planning.spec_changes import MAX_PATHS
 from flamectl_operator.reconcile.objects.cluster_io import ClusterIO
@@ -23,11 +23,12 @@ CRD_RECHECK_SECONDS = 15.0
 _UPDATE = "`flamectl-operator crd | kubectl apply --server-side --force-conflicts -f -`"
 
 
-class StatusWriter(StoredStatus):
-    """Writes the status of one FlameCluster, and stops a pass that could not remember what it is about to do."""
+class StatusRecorder:
+    """Writes what must be stored before a pass acts on it, and stops a pass that could not remember what it is about to do."""
 
-    def __init__(self, io: ClusterIO) -> None:
-        super().__init__(io)
+    def __init__(self, io: ClusterIO, status: StoredStatus) -> None:
+        self._io = io
+        self._status = status
         #: Why nothing is done, because not all durable fields were stored; None while all are.
         self._not_stored: Outcome | None = None
 
@@ -40,12 +41,12 @@ class StatusWriter(StoredStatus):
         Returns:
             The reason why the pass must stop; None when everything is stored.
         """
-        before = self.stored
+        before = self._status.stored
         if self._not_stored is not None and not await self._would_be_stored(status):
             return self._not_stored
-        if (deferral := await self.write(status)) is not None:
+        if (deferral := await self._status.write(status)) is not None:
             return _stopped_by(deferral)
-        if durable_fields(self.stored) == durable_fields(status):
+        if durable_fields(self._status.stored) == durable_fields(status):
             self._not_stored = None
             return None
         return await self._record_not_stored(before, status)
@@ -55,12 +56,12 @@ class StatusWriter(StoredStatus):
 
         A process that has just started may know only components. An earlier message about this generation then stays.
         """
-        before, generation = self.stored, self.cluster.metadata.generation
+        before, generation = self._status.stored, self._status.cluster.metadata.generation
         known = any((each.reason, each.observed_generation) == (OUTDATED_CRD, generation) for each in before.conditions)
         message = before.message if known and before.message else shortened(_refused_spec_message(fields, generation))
         stopped = await self._refuse(before, stop(OUTDATED_CRD, message, CRD_RECHECK_SECONDS))
         # No event reports that the CRD was updated, after which the spec may read as before.
-        await self._io.refresh(FLAME_CLUSTERS, self._io.owner.name)
+        await self._io.reads.refresh(FLAME_CLUSTERS, self._io.owner.name)
         return stopped
 
     async def _record_not_stored(self, before: FlameClusterStatus, status: FlameClusterStatus) -> Outcome:
@@ -72,7 +73,7 @@ class StatusWriter(StoredStatus):
         return stopped
 
     async def _refuse(self, before: FlameClusterStatus, outcome: Outcome) -> Outcome:
-        writer = ConditionWriter(before.conditions, self.cluster.metadata.generation, self._io.clock.now())
+        writer = ConditionWriter(before.conditions, self._status.cluster.metadata.generation, self._io.clock.now())
         degraded = writer.make(ConditionType.DEGRADED, outcome.reason, outcome.message, status=True)
         refusal = {
             "state": before.state or State.PENDING,
@@ -80,25 +81,21 @@ class StatusWriter(StoredStatus):
             "message": outcome.message,
             "conditions": writer.merge([degraded]),
         }
-        if (deferral := await self.write(before.model_copy(update=refusal))) is not None:
+        if (deferral := await self._status.write(before.model_copy(update=refusal))) is not None:
             return _stopped_by(deferral)
         return outcome
 
     async def _would_be_stored(self, status: FlameClusterStatus) -> bool:
         """Return whether a dry run stores all durable fields, because the CRD has been updated."""
-        metadata = self.cluster.metadata
-        body = self._body(with_unknown(status.to_wire(), self.cluster.status))
         try:
-            answer = await self._io.client.dry_run_replace_status(
-                FLAME_CLUSTERS, metadata.namespace, metadata.name, body
-            )
+            answer = await self._status.dry_run(status)
         except (ConflictError, NotFoundError):
             return False
         return durable_fields(FlameClusterStatus.from_wire(answer.status)) == durable_fields(status)
 
     def _why_not_stored(self, status: FlameClusterStatus) -> Outcome:
         """Name the fields that the installed CRD drops, or else those that were stored with another value."""
-        wire, stored = status.to_wire(), self.cluster.status
+        wire, stored = status.to_wire(), self._status.cluster.status
         if dropped := set(not_stored(wire, stored)):
             fields = ", ".join(sorted(dropped))
             message = (
