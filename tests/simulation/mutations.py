@@ -515,13 +515,13 @@ def force_is_used_by_the_api_servers_clock() -> None:
 
 @_mutation
 def executors_do_not_back_off() -> None:
-    original = scale.creation_wait
+    original = scale.wait_before_reserving
 
     def hold(group: Any) -> Any:
         found = original(group)
         return None if found is not None and found.reason == "BackOff" else found
 
-    _set(scale, "creation_wait", hold)
+    _set(scale, "wait_before_reserving", hold)
 
 
 @_mutation
@@ -1504,7 +1504,7 @@ _REPLACEMENTS: dict[str, tuple[str, Any, str, Any]] = {
     "a session manager that waits is replaced under its tasks": (
         "waits_for_idleness",
         cluster_plan,
-        "update_wait",
+        "wait_before_update",
         lambda *_args: None,
     ),
     "a session manager is replaced by an old answer": (

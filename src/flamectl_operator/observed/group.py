@@ -74,13 +74,13 @@ class ObservedGroup:
         return tuple([executor for executor in self.live if not self.marks.follows(executor)])
 
     @cached_property
-    def with_invalid_marks(self) -> tuple[Executor, ...]:
-        """The live executors whose marks are not valid, and that started before the present session manager."""
+    def unverifiable(self) -> tuple[Executor, ...]:
+        """The live executors to replace, because they started before the session manager and their marks cannot be true."""
         return tuple([each for each in self.unbound if each.started and self.marks.is_invalid(each)])
 
     @cached_property
-    def with_wrong_marks(self) -> tuple[Executor, ...]:
-        """The live executors that belong to the present incarnation of the session manager, though their mark says otherwise."""
+    def to_reannotate(self) -> tuple[Executor, ...]:
+        """The live executors whose mark to write anew, because they belong to the session manager, though it says otherwise."""
         present = self.marks.incarnation
         return tuple(
             each for each in self.live if each.session_manager_incarnation != present and self.marks.follows(each)

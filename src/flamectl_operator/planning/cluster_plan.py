@@ -19,8 +19,8 @@ from flamectl_operator.planning.effective.failure_counts import (
     object_caches_reset_at,
     session_manager_reset_at,
 )
-from flamectl_operator.planning.effective.session_manager_update import update_wait
-from flamectl_operator.planning.needs import Needs, needs
+from flamectl_operator.planning.effective.session_manager_update import wait_before_update
+from flamectl_operator.planning.needs import Needs, compute_needs
 from flamectl_operator.planning.parts import (
     ClaimPlan,
     DrainPlan,
@@ -35,7 +35,7 @@ from flamectl_operator.planning.parts import (
 )
 from flamectl_operator.planning.planners.claims import plan_claims
 from flamectl_operator.planning.planners.drain import plan_drain
-from flamectl_operator.planning.planners.lost_nodes import lost_nodes, plan_lost_nodes
+from flamectl_operator.planning.planners.lost_nodes import nodes_without_executor, plan_lost_nodes
 from flamectl_operator.planning.planners.object_cache import plan_object_caches
 from flamectl_operator.planning.planners.protection import plan_protection
 from flamectl_operator.planning.planners.replacement import (
@@ -158,14 +158,14 @@ class ClusterPlan(Comparison):
         """The reason why a stale session manager is not replaced yet; None when its replacement is due, or it is not stale."""
         if not self.session_manager_to_replace:
             return None
-        return update_wait(self.effective.desired, self.observed, self.effective.update_pending_since, self.now)
+        return wait_before_update(self.effective.desired, self.observed, self.effective.update_pending_since, self.now)
 
     # --- Conclusions
 
     @cached_property
     def needs(self) -> Needs:
         """The work that is left."""
-        return needs(self, self.claims, self.scale, self.facts.contended)
+        return compute_needs(self, self.claims, self.scale, self.facts.contended)
 
     @property
     def ids_needed(self) -> int:
@@ -201,12 +201,12 @@ class ClusterPlan(Comparison):
         if waits_for_tasks or effective.idleness.undecided or len(observed.group.ready) < len(observed.executors):
             return True
         by_spec = effective.group.update_strategy.type != "OnDelete" and bool(self.group.stale)
-        replacing = by_spec or bool(observed.group.with_invalid_marks)
+        replacing = by_spec or bool(observed.group.unverifiable)
         snapshot = observed.flame.snapshot
         if len(observed.executors) > effective.group.replicas or replacing or snapshot is None:
             return True
         starting = not all(snapshot.registered(executor.name) for executor in observed.group.live)
-        return starting or bool(lost_nodes(observed, snapshot, self.facts.next_id))
+        return starting or bool(nodes_without_executor(observed, snapshot, self.facts.next_id))
 
     @cached_property
     def registration(self) -> Outcome:

@@ -16,7 +16,7 @@ from flamectl_operator.planning.drift import changes_content
 from flamectl_operator.planning.effective.effective_group import EffectiveGroup, replacement_floor
 from flamectl_operator.planning.effective.effective_spec import EffectiveSpec
 from flamectl_operator.planning.effective.session_manager_update import stands_alone
-from flamectl_operator.planning.effective.unregistered import Unregistered, overdue, unregistered
+from flamectl_operator.planning.effective.unregistered import Unregistered, find_overdue, find_unregistered
 from flamectl_operator.planning.parts import DrainReason
 from flamectl_operator.planning.prerequisites import Prerequisites
 from flamectl_operator.runtime.clock_reading import ClockReading
@@ -42,7 +42,7 @@ class GroupComparison:
     @cached_property
     def to_replace(self) -> tuple[Executor, ...]:
         """The live executors that are replaced within the budget: the stale ones, and those whose marks are not valid."""
-        stale, invalid = self.stale, self.observed.with_invalid_marks
+        stale, invalid = self.stale, self.observed.unverifiable
         return (*stale, *(each for each in invalid if each not in stale)) if invalid else stale
 
     @property
@@ -140,12 +140,12 @@ class PlannedGroup(GroupComparison):
     @cached_property
     def unregistered(self) -> tuple[Unregistered, ...]:
         """The executors that run without being registered, by id."""
-        return unregistered(self.cluster, self.observed, self.effective.settings, self.now)
+        return find_unregistered(self.cluster, self.observed, self.effective.settings, self.now)
 
     @cached_property
     def overdue(self) -> tuple[Executor, ...]:
         """The executors whose time to register is over."""
-        return overdue(self.unregistered, self.now)
+        return find_overdue(self.unregistered, self.now)
 
     @cached_property
     def serving_on(self) -> frozenset[str]:

@@ -49,7 +49,7 @@ _WORK = attrgetter(*[each.name for each in fields(Needs) if each.name.startswith
 NO_NEEDS = Needs()
 
 
-def needs(compared: Comparison, claims: ClaimPlan, scale: ScalePlan, contended: Collection[str] = ()) -> Needs:
+def compute_needs(compared: Comparison, claims: ClaimPlan, scale: ScalePlan, contended: Collection[str] = ()) -> Needs:
     """Compare the observed cluster with the effective spec.
 
     Args:

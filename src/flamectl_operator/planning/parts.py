@@ -188,12 +188,13 @@ class DrainPlan(Part):
     """The actions on executors that are being drained, and the names of nodes to take out of Flame's table.
 
     Args:
-        mend: Executors whose mark gives no time, or one that does not count, each with the time from which its drain counts.
+        record_begin: Executors whose mark gives no time, or one that does not count, each with the time from which its drain
+            counts.
     """
 
     release: tuple[str, ...] = ()
     delete: tuple[tuple[Executor, RemovalReason], ...] = ()
-    mend: tuple[tuple[Executor, datetime], ...] = ()
+    record_begin: tuple[tuple[Executor, datetime], ...] = ()
 
     @property
     def removes(self) -> tuple[Component, ...]:
@@ -269,7 +270,7 @@ class RolloutPlan(Part):
         delete: Executors to replace, each with the reason.
         drain: Stale executors that may have work, which they end before they are deleted.
         rebind: Waiting executors to bind to the new incarnation of the session manager.
-        mend: Executors that belong to the session manager, though somebody took their mark off or changed it.
+        reannotate: Executors that belong to the session manager, though somebody took their mark off or changed it.
     """
 
     session_manager: Component | None = None
@@ -278,7 +279,7 @@ class RolloutPlan(Part):
     delete: tuple[tuple[Executor, RemovalReason], ...] = ()
     drain: tuple[Executor, ...] = ()
     rebind: tuple[Executor, ...] = ()
-    mend: tuple[Executor, ...] = ()
+    reannotate: tuple[Executor, ...] = ()
 
     @property
     def why(self) -> str:
@@ -301,4 +302,4 @@ class RolloutPlan(Part):
         )
         yield from self.removing("replace", self.delete)
         yield from self.removing("drain", [(executor, RemovalReason.STALE) for executor in self.drain])
-        yield from (f"mark {each.name} with its session manager" for each in (*self.rebind, *self.mend))
+        yield from (f"mark {each.name} with its session manager" for each in (*self.rebind, *self.reannotate))

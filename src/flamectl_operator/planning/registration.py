@@ -35,13 +35,15 @@ def of_no_use(group: PlannedGroup) -> frozenset[str]:
     snapshot = group.cluster.flame.fresh
     if snapshot is None:
         return frozenset()
-    lost = [each.executor for each in group.unregistered if not each.returns]
+    lost = [each.executor for each in group.unregistered if not each.may_resume_work]
     return frozenset(each.name for each in lost if each.ready and snapshot.load(each.name)[0] is Load.NONE)
 
 
 def holds_rollout(group: PlannedGroup) -> bool:
     """Return whether stale executors stay because a new one did not register in time, and none has shown since that it can."""
-    return group.effective.backoff.failures > 0 and any(each.new(group.effective) for each in group.unregistered)
+    return group.effective.backoff.failures > 0 and any(
+        each.never_registered(group.effective) for each in group.unregistered
+    )
 
 
 def stale_of_no_use(group: PlannedGroup) -> frozenset[str]:
@@ -52,7 +54,7 @@ def stale_of_no_use(group: PlannedGroup) -> frozenset[str]:
     """
     if 2 * len(group.observed.serving) < len(group.observed.ready):
         return frozenset()
-    late = [each.executor for each in _late(group) if not each.known and not each.again]
+    late = [each.executor for each in _late(group) if not each.listed and not each.must_reregister]
     return frozenset(executor.name for executor in late if group.effective.stale(executor))
 
 
@@ -70,7 +72,7 @@ def unregistered_to_delete(group: PlannedGroup) -> tuple[Executor, ...]:
         return ()
     registered = {executor.name for executor in existing.live if snapshot.registered(executor.name)}
     in_doubt = 2 * len(registered) < len(existing.live)
-    restarted = any(each.again and each.executor in late for each in group.unregistered)
+    restarted = any(each.must_reregister and each.executor in late for each in group.unregistered)
     at_once = 1 if in_doubt or restarted else max(1, Budget.of(wanted.update_strategy, wanted.replicas).unavailable)
     settled = registered.union(each.name for each in late)
     failing = sum(each.failure is not None and each.name not in settled for each in existing.live)
@@ -78,7 +80,7 @@ def unregistered_to_delete(group: PlannedGroup) -> tuple[Executor, ...]:
     keep = sum(each.drain_reason == DrainReason.STALE and each.name in group.serving_on for each in existing.draining)
     starting = max(0, wanted.replicas - len(settled) - failing - keep)
     given_up = wanted.backoff.repeated and _rolls_out(group)
-    kept = {each.executor.name for each in group.unregistered if each.new(wanted)} if given_up else set()
+    kept = {each.executor.name for each in group.unregistered if each.never_registered(wanted)} if given_up else set()
     due = [executor for executor in late if executor.name not in kept]
     # A failure is counted first. A stale executor, and one that has worked for long, say nothing about their replacements.
     found = [each for each in due if not executor_uncounted(each, wanted)]
@@ -98,7 +100,7 @@ def registration_outcome(group: PlannedGroup) -> Outcome:
     if len(late) > 1:
         message += f", and {len(late) - 1} more"
     found = wait_until(NOT_REGISTERED, min(times), now, message) if times else wait(NOT_REGISTERED, message)
-    new = [each for each in late if each.new(group.effective)]
+    new = [each for each in late if each.never_registered(group.effective)]
     if not new or group.effective.backoff.failures == 0:
         return found
     return blocked(NONE_REGISTERS, f"{new[0].message}: {_advice(group)}", found.delay)

@@ -33,20 +33,20 @@ class DrainExecutors(PlannedStep[DrainPlan]):
 
     async def apply(self, pass_: Pass, plan: DrainPlan, /) -> Outcome:
         """Release nodes, and write the time from which a drain counts where a mark lacks it."""
-        if not plan.release and not plan.mend:
+        if not plan.release and not plan.record_begin:
             return DONE
         released = await pass_.session_manager.release(plan.release) or DONE
-        await self._mend(pass_, plan)
+        await self._record_begin(pass_, plan)
         return released
 
-    async def _mend(self, pass_: Pass, plan: DrainPlan) -> None:
+    async def _record_begin(self, pass_: Pass, plan: DrainPlan) -> None:
         """Write the time from which a drain counts, so that the next operator counts from the same time."""
 
         async def write(entry: tuple[Executor, datetime]) -> None:
             executor, since = entry
             await pass_.io.annotate(executor.pod, since_annotation(since))
 
-        raise_failure(await run_batch(pass_.io, plan.mend, write))
+        raise_failure(await run_batch(pass_.io, plan.record_begin, write))
 
     async def delete(self, pass_: Pass, plan: DrainPlan, /) -> Outcome:
         """Delete executors that have ended their work, or whose time is over."""

@@ -77,11 +77,11 @@ class ReplaceStalePods(PlannedStep[RolloutPlan]):
 
         Executors that belong to the present incarnation get their mark back, if somebody took it off or changed it.
         """
-        if not plan.rebind and not plan.mend:
+        if not plan.rebind and not plan.reannotate:
             return DONE
         incarnation = pass_.observe().session_manager_incarnation
         marks = [(each, rebinding_annotations(incarnation, pass_.clock.now())) for each in plan.rebind]
-        marks += [(each, executor_annotations(incarnation)) for each in plan.mend]
+        marks += [(each, executor_annotations(incarnation)) for each in plan.reannotate]
         bound: list[Executor] = []
 
         async def bind(entry: tuple[Executor, dict[str, str]]) -> None:

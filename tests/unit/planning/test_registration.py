@@ -16,7 +16,7 @@ from flamectl_operator.observed.cluster import ObservedCluster
 from flamectl_operator.observed.executor import Executor
 from flamectl_operator.planning.deletion import deletion_order
 from flamectl_operator.planning.effective.replacement_backoff import ReplacementBackoff
-from flamectl_operator.planning.effective.unregistered import overdue, unregistered
+from flamectl_operator.planning.effective.unregistered import find_overdue, find_unregistered
 from flamectl_operator.planning.parts import DrainReason
 from flamectl_operator.planning.registration import NOT_REGISTERED, of_no_use, stale_of_no_use
 from flamectl_operator.settings.model import FlameSettings
@@ -52,7 +52,7 @@ def _seen(*, ago: float, node_ahead: float) -> ObservedCluster:
 
 
 def _overdue(seen: ObservedCluster) -> tuple[Executor, ...]:
-    return overdue(unregistered(seen, seen.group, _SETTINGS, MOMENT), MOMENT)
+    return find_overdue(find_unregistered(seen, seen.group, _SETTINGS, MOMENT), MOMENT)
 
 
 @pytest.mark.parametrize(("seconds", "late"), [(110, False), (121, True)])
@@ -172,7 +172,7 @@ def test_executor_on_which_nothing_starts_is_told_as_such_and_overdue_after_a_mi
     flame = replace(seen.flame, unstarted_since={pod.name: BOOTTIME - 76})
     seen = ObservedCluster.of(OWNER, replace(seen.sources, flame=flame), BOOTTIME, seen)
 
-    (found,) = unregistered(seen, seen.group, _SETTINGS, MOMENT)
+    (found,) = find_unregistered(seen, seen.group, _SETTINGS, MOMENT)
     assert found.message == f"{pod.name} runs, but starts nothing of what Flame puts on it"
     assert _overdue(seen) == seen.group.live
 

@@ -48,7 +48,7 @@ class Scaling:
         return self.remembered.desired or 0
 
 
-def plan_scaling(
+def resolve_scaling(
     desired: DesiredCluster,
     observed: ObservedCluster,
     before: AutoscalingStatus,

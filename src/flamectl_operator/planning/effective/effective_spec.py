@@ -21,7 +21,7 @@ from flamectl_operator.flame.knowledge import Phase
 from flamectl_operator.kube.views import PersistentVolumeClaimView
 from flamectl_operator.observed.cluster import ObservedCluster
 from flamectl_operator.observed.component import Component
-from flamectl_operator.planning.effective.autoscaling import plan_scaling
+from flamectl_operator.planning.effective.autoscaling import resolve_scaling
 from flamectl_operator.planning.effective.effective_group import EffectiveGroup
 from flamectl_operator.planning.effective.failure_counts import (
     count_executors,
@@ -29,10 +29,10 @@ from flamectl_operator.planning.effective.failure_counts import (
     count_overdue,
     count_session_manager,
 )
-from flamectl_operator.planning.effective.idle import IN_USE, Idleness, plan_idle
+from flamectl_operator.planning.effective.idle import IN_USE, Idleness, resolve_idleness
 from flamectl_operator.planning.effective.replacement_backoff import ReplacementBackoff, remembered
 from flamectl_operator.planning.effective.session_manager_update import pending_since
-from flamectl_operator.planning.effective.unregistered import overdue, unregistered
+from flamectl_operator.planning.effective.unregistered import find_overdue, find_unregistered
 from flamectl_operator.planning.prerequisites import SessionStore
 from flamectl_operator.runtime.clock_reading import ClockReading
 from flamectl_operator.runtime.lazy import cached_property
@@ -158,12 +158,12 @@ def resolve_effective_spec(
     now: ClockReading,
 ) -> EffectiveSpec:
     """Derive the spec that applies now, from the spec and from the status."""
-    idleness = plan_idle(desired.spec, observed, before.idle, generation, now)
+    idleness = resolve_idleness(desired.spec, observed, before.idle, generation, now)
     asked = desired.spec.suspend or idleness.suspended
     suspended = _suspended(observed, before, asked=asked, paused=desired.spec.paused)
     askable = _can_be_asked(desired.spec, settings)
     known = before.executor_manager.autoscaling
-    scaling = plan_scaling(desired, observed, known, now, suspended=suspended, askable=askable)
+    scaling = resolve_scaling(desired, observed, known, now, suspended=suspended, askable=askable)
     manager_backoff, executor_backoff, cache_backoff = remembered(before)
     group = EffectiveGroup(desired.group, settings, suspended, executor_backoff, scaling)
     keeps_failures = askable and _executors_are_unproven(observed)
@@ -199,7 +199,7 @@ def _with_failures(
     resets = counted.failures < before.failures and counted.revision == before.revision
     if not (resets and keeps_failures):
         wanted = wanted.counting(counted)
-    late = overdue(unregistered(observed, observed.group, wanted.settings, now), now)
+    late = find_overdue(find_unregistered(observed, observed.group, wanted.settings, now), now)
     return wanted.counting(count_overdue(wanted, late, next_id, now.wall))
 
 

@@ -53,7 +53,7 @@ def suspended_itself(remembered: IdleStatus) -> str:
     )
 
 
-def plan_idle(
+def resolve_idleness(
     spec: FlameClusterSpec, observed: ObservedCluster, before: IdleStatus, generation: int, now: ClockReading
 ) -> Idleness:
     """Decide whether a cluster suspends itself."""

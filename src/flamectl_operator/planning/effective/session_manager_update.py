@@ -46,7 +46,7 @@ def stands_alone(manager: Component, desired: DesiredCluster) -> bool:
     return stays and manager.pod.annotations.get(SHARED_ANNOTATION) == desired.shared_revision
 
 
-def update_wait(
+def wait_before_update(
     desired: DesiredCluster, observed: ObservedCluster, since: datetime | None, now: ClockReading
 ) -> Outcome | None:
     """Return why a stale session manager is not replaced yet; None when its replacement is due. See `pending_since`."""

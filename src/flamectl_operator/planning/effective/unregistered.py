@@ -26,25 +26,26 @@ class Unregistered:
     """An executor that runs and is not registered, or is not ready in Flame's table.
 
     Args:
-        again: Whether this process saw it before the session manager answered, so that it may have to register again.
-        returns: Whether it may come back to its work, because it was there before this incarnation or an earlier answer lists it.
-        known: Whether the session manager has it in its table.
+        must_reregister: Whether this process saw it before the session manager answered, so that it may have to register again.
+        may_resume_work: Whether it may come back to its work, because it was there before this incarnation, or an earlier answer
+            lists it.
+        listed: Whether the session manager has it in its table.
     """
 
     executor: Executor
     since: datetime
     deadline: datetime
     message: str
-    again: bool = False
-    returns: bool = False
-    known: bool = False
+    must_reregister: bool = False
+    may_resume_work: bool = False
+    listed: bool = False
 
-    def new(self, wanted: EffectiveGroup) -> bool:
+    def never_registered(self, wanted: EffectiveGroup) -> bool:
         """Return whether it is of the wanted revision and has never registered."""
-        return not self.known and not self.returns and not wanted.stale(self.executor)
+        return not self.listed and not self.may_resume_work and not wanted.stale(self.executor)
 
 
-def unregistered(
+def find_unregistered(
     observed: ObservedCluster, existing: ObservedGroup, settings: FlameSettings, now: ClockReading
 ) -> tuple[Unregistered, ...]:
     """Return the executors that run without being registered, by id."""
@@ -59,7 +60,7 @@ def unregistered(
         if running_since is None or snapshot.registered(executor.name):
             continue
         seen = observed.first_seen.running[executor.pod.uid]
-        returns = seen < flame.known_since and observed.marks.was_there_before(executor)
+        may_resume_work = seen < flame.known_since and observed.marks.was_there_before(executor)
         if (state := snapshot.nodes.get(executor.name)) is not None:
             # The node in the table may be that of an earlier executor of this name.
             since = _wall(max(seen, flame.not_ready_since.get(executor.name, now.boottime)), now)
@@ -69,23 +70,25 @@ def unregistered(
                 problem = "starts nothing of what Flame puts on it"
             message = f"{executor.name} runs, but {problem}"
             deadline = since + timedelta(seconds=lost_after)
-            found.append(Unregistered(executor, since, deadline, message, returns=returns, known=True))
+            found.append(Unregistered(executor, since, deadline, message, may_resume_work=may_resume_work, listed=True))
         elif snapshot.load(executor.name)[0] is Load.NONE:
             # An executor that was there before this incarnation of the session manager has to register again. An executor that
             # an earlier answer lists has to as well, because the session manager may have restarted before its Pod said so.
             left_at = flame.not_ready_since.get(executor.name, -inf)
             missed_since = max(flame.known_since, left_at)
-            again = seen < missed_since
+            must_reregister = seen < missed_since
             # The clocks of its node and of the API server may differ, so this process counts what it has seen itself.
             since = _wall(max(seen, missed_since), now)
-            patience = lost_after if again else settings.registration_deadline_seconds
+            patience = lost_after if must_reregister else settings.registration_deadline_seconds
             message = f"{executor.name} has run since {time_of_day(running_since)} and is not registered with Flame"
             deadline = since + timedelta(seconds=patience)
-            found.append(Unregistered(executor, since, deadline, message, again, returns or seen < left_at))
+            found.append(
+                Unregistered(executor, since, deadline, message, must_reregister, may_resume_work or seen < left_at)
+            )
     return tuple(found)
 
 
-def overdue(missing: Iterable[Unregistered], now: ClockReading) -> tuple[Executor, ...]:
+def find_overdue(missing: Iterable[Unregistered], now: ClockReading) -> tuple[Executor, ...]:
     """Return the executors whose time to register is over."""
     return tuple(each.executor for each in missing if each.deadline <= now.wall)
 

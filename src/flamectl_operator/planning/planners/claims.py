@@ -76,11 +76,11 @@ def differences(claim: PersistentVolumeClaimView, desired: DesiredClaim) -> list
     advice = f"; it has no volume yet, so delete it for a new one: kubectl delete pvc {claim.name}" if unbound else ""
     return [
         replace(each, message=f"{each.message}{advice}") if each.attention else each
-        for each in _differences(claim, desired)
+        for each in _impossible_changes(claim, desired)
     ]
 
 
-def _differences(claim: PersistentVolumeClaimView, desired: DesiredClaim) -> list[Outcome]:
+def _impossible_changes(claim: PersistentVolumeClaimView, desired: DesiredClaim) -> list[Outcome]:
     name, found = f'PersistentVolumeClaim "{claim.name}"', []
     wanted, asked_for, capacity = parse_quantity(desired.size), amount(claim.size), claim.status.capacity.storage
     field = f"{COMPONENT_FIELDS[desired.component]}.persistence.size"

@@ -76,7 +76,7 @@ def undecided(group: PlannedGroup) -> bool:
 def plan_drain(group: PlannedGroup, released_at: Mapping[str, float]) -> DrainPlan:
     """Decide about the executors that are being drained."""
     observed, now, snapshot = group.cluster, group.now, group.cluster.flame.snapshot
-    release, delete, left, ends, looks, mend = [], [], [], [], [], []
+    release, delete, left, ends, looks, record_begin = [], [], [], [], [], []
     serving_on = group.serving_on
     for executor in group.observed.draining:
         since = now.counted_from(executor.draining_since or now.wall).replace(microsecond=0)
@@ -93,7 +93,7 @@ def plan_drain(group: PlannedGroup, released_at: Mapping[str, float]) -> DrainPl
             # As a rule, a Pod that becomes ready brings a pass.
             looks.append(now.wall + timedelta(seconds=GIVE_UP_AFTER))
         if executor.draining_since is None or abs(since - executor.draining_since) > CLOCKS_DIFFER:
-            mend.append((executor, since))
+            record_begin.append((executor, since))
         if snapshot is None:
             ends.append(_give_up_at(observed, now))
             continue
@@ -107,7 +107,7 @@ def plan_drain(group: PlannedGroup, released_at: Mapping[str, float]) -> DrainPl
     message = _message(left, observed, min(ends)) if left else ""
     due = min((time for time in (*ends, *looks) if time > now.wall), default=now.wall)
     waits = (wait_until("Draining", due, now.wall, message),) if left else ()
-    return DrainPlan(tuple(release), tuple(delete), tuple(mend), waits=waits)
+    return DrainPlan(tuple(release), tuple(delete), tuple(record_begin), waits=waits)
 
 
 def _begin(executor: Executor, since: datetime, observed: ObservedCluster, now: ClockReading) -> datetime:

@@ -42,7 +42,7 @@ def plan_lost_nodes(
         if executor.terminating and executor.name in snapshot.by_node and _own(observed, executor.name, next_id)
     }
     given_up = {name for name, seconds in ending.items() if seconds <= 0}
-    lost = sorted({*lost_nodes(observed, snapshot, next_id), *given_up})
+    lost = sorted({*nodes_without_executor(observed, snapshot, next_id), *given_up})
     leaving = [pod.name for pod in observed.sources.labelled_pods if pod.terminating and pod.name in snapshot.nodes]
     due = {
         name: reported_at.get(name, float("-inf")) + NODE_REPORT_INTERVAL_SECONDS - now.boottime
@@ -57,7 +57,7 @@ def plan_lost_nodes(
     )
 
 
-def lost_nodes(observed: ObservedCluster, snapshot: SessionManagerSnapshot, next_id: int) -> list[str]:
+def nodes_without_executor(observed: ObservedCluster, snapshot: SessionManagerSnapshot, next_id: int) -> list[str]:
     """Return the nodes of executors that are gone or over."""
     ours = {executor.name for executor in observed.executors}
     others = (pod for pod in observed.sources.labelled_pods if pod.name not in ours)

@@ -52,7 +52,7 @@ def plan_rollout(group: PlannedGroup, *, keep_stale: bool) -> RolloutPlan:
     due = stale
     if group.effective.update_strategy.type == "OnDelete":
         # The change of a spec waits for a user. An executor of an earlier session manager does not, because Flame has lost it.
-        invalid = {executor.name for executor in existing.with_invalid_marks}
+        invalid = {executor.name for executor in existing.unverifiable}
         due = [executor for executor in stale if executor.name in invalid]
     asking = bool(due) and undecided(group)
     manager_first = group.prerequisites.session_manager_first
@@ -75,7 +75,7 @@ def plan_rollout(group: PlannedGroup, *, keep_stale: bool) -> RolloutPlan:
         ),
         drain=drain,
         rebind=tuple(executor for executor in others if not executor.started and executor.name not in leaving),
-        mend=tuple(executor for executor in existing.with_wrong_marks if executor.name not in leaving),
+        reannotate=tuple(executor for executor in existing.to_reannotate if executor.name not in leaving),
         waits=(deferral, *ask) if left else (),
     )
 

@@ -46,7 +46,7 @@ def plan_scale(group: PlannedGroup, limit: int) -> ScalePlan:
     missing = target - group.occupied
     if missing <= 0:
         return plan
-    if (deferral := _creation_wait(group)) is not None:
+    if (deferral := _wait_before_creating(group)) is not None:
         return replace(plan, waits=(*waits, deferral))
     return replace(plan, create=min(missing, limit), missing=missing)
 
@@ -89,12 +89,12 @@ def _wanted_now(group: PlannedGroup) -> int:
 def ids_to_reserve(group: PlannedGroup, target: int, limit: int) -> int:
     """Return how many executors this pass may create at most, after the earlier steps have run, by the group at its beginning."""
     missing = max(0, target - group.occupied)
-    return min(missing, limit) if missing and creation_wait(group) is None else 0
+    return min(missing, limit) if missing and wait_before_reserving(group) is None else 0
 
 
-def _creation_wait(group: PlannedGroup) -> Outcome | None:
+def _wait_before_creating(group: PlannedGroup) -> Outcome | None:
     """Return why missing executors are not created in this pass."""
-    if (deferral := creation_wait(group)) is not None:
+    if (deferral := wait_before_reserving(group)) is not None:
         return deferral
     if not group.prerequisites.config_map_current:
         return wait("ConfigMapNotReady")
@@ -107,7 +107,7 @@ def _creation_wait(group: PlannedGroup) -> Outcome | None:
     return None
 
 
-def creation_wait(group: PlannedGroup) -> Outcome | None:
+def wait_before_reserving(group: PlannedGroup) -> Outcome | None:
     """Return why missing executors are not created yet, unless an earlier step of the pass can change that."""
     deferral = group.effective.backoff.back_off("executors", group.now.wall)
     if deferral is None and group.effective.update_strategy.type == "Recreate":

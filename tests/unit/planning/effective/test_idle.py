@@ -11,7 +11,7 @@ from flamectl_operator.api.component_status import IdleStatus
 from flamectl_operator.flame.knowledge import RECENT_SNAPSHOT_SECONDS, Phase
 from flamectl_operator.flame.snapshot import Session, SessionManagerSnapshot
 from flamectl_operator.observed.cluster import ObservedCluster
-from flamectl_operator.planning.effective.idle import Idleness, plan_idle
+from flamectl_operator.planning.effective.idle import Idleness, resolve_idleness
 from flamectl_operator.runtime.clock_reading import ClockReading
 from tests.unit.builders import BOOTTIME, MOMENT, NOW, ago, answer, later, observed, session_manager, spec, told
 
@@ -34,7 +34,7 @@ def _idle(
     **changes: Any,
 ) -> Idleness:
     wanted = spec({"idle": {"timeoutSeconds": 600}, **changes})
-    return plan_idle(wanted, seen, before, GENERATION, moment)
+    return resolve_idleness(wanted, seen, before, GENERATION, moment)
 
 
 def test_time_begins_with_the_first_answer_that_shows_no_open_session() -> None:

@@ -192,7 +192,7 @@ def test_drain_lasts_its_whole_time_again_when_the_clock_has_jumped_ahead() -> N
     plan = _marked(NOW, jumped)
     assert plan.delete == ()
     assert [outcome.delay for outcome in plan.waits] == [590]
-    assert plan.mend == ((only_executor(plan), later(3590)),)
+    assert plan.record_begin == ((only_executor(plan), later(3590)),)
 
 
 def test_drain_that_lived_through_its_time_after_a_jump_ends() -> None:
@@ -211,7 +211,7 @@ def test_drain_lasts_its_whole_time_when_another_operator_records_a_time_that_is
 
     plan = _plan(later_on, effective(), {NODE: BOOTTIME - 1}, ClockReading(later(30), BOOTTIME + 30))
 
-    assert (plan.delete, plan.mend) == ((), ())
+    assert (plan.delete, plan.record_begin) == ((), ())
     assert [outcome.delay for outcome in plan.waits] == [570]
 
 
@@ -223,7 +223,7 @@ def test_drain_from_before_a_change_of_the_operator_ends_in_time_when_the_clocks
 def test_drain_that_begins_in_the_future_counts_from_now_and_says_so(ahead: int) -> None:
     """The clock was set back, or somebody wrote the mark by hand."""
     plan = _marked(later(ahead), MOMENT, timeout=10)
-    assert plan.mend == ((only_executor(plan), NOW),)
+    assert plan.record_begin == ((only_executor(plan), NOW),)
     assert [outcome.delay for outcome in plan.waits] == [10]
 
 
@@ -233,13 +233,13 @@ def test_drain_without_a_time_counts_from_now_and_says_so() -> None:
     unsaid = executor_pod(0, annotations={key: pod.annotations[key] for key in (DRAINING_ANNOTATION,)})
     seen = observed(session_manager(), unsaid)
     plan = _plan(told(seen, found.sources.flame), effective(), {}, MOMENT)
-    assert [since for _, since in plan.mend] == [NOW]
+    assert [since for _, since in plan.record_begin] == [NOW]
 
 
 def test_mark_whose_time_is_within_the_accuracy_of_the_clock_stays() -> None:
-    assert _marked(later(2), MOMENT).mend == ()
+    assert _marked(later(2), MOMENT).record_begin == ()
 
 
 def only_executor(plan: DrainPlan) -> Executor:
-    [(executor, _)] = plan.mend
+    [(executor, _)] = plan.record_begin
     return executor

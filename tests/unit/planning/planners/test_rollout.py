@@ -590,7 +590,7 @@ def test_executors_whose_mark_somebody_changed_stay_and_get_it_back(incarnation:
     others = [executor_pod(n) for n in range(3, 6)]
     plan = _rollout(effective(rolling(6, 1, 0)), *marked, *others, manager=_manager())
     assert _deleted(plan) == []
-    assert [executor.executor_id for executor in plan.mend] == [0, 1, 2]
+    assert [executor.executor_id for executor in plan.reannotate] == [0, 1, 2]
 
 
 @pytest.mark.parametrize("incarnation", ["", "nonsense"])
@@ -599,7 +599,7 @@ def test_executors_without_a_valid_mark_that_started_too_early_are_replaced_with
     others = [executor_pod(n) for n in range(3, 6)]
     plan = _rollout(effective(rolling(6, 1, 0)), *marked, *others, manager=_manager())
     assert len(_deleted(plan)) == 1
-    assert plan.mend == ()
+    assert plan.reannotate == ()
 
 
 @pytest.mark.parametrize("strategy", [{}, {"rollingUpdate": {"maxUnavailable": 0, "maxSurge": 1}}], ids=["", "no room"])
@@ -666,4 +666,4 @@ def test_mark_of_another_pod_on_an_executor_younger_than_the_session_manager_is_
     marked = [executor_pod(n, incarnation="other-uid.0", **young) for n in range(3)]
     plan = _rollout(effective(rolling(3, 1, 0)), *marked, manager=_manager(created=ago(250)))
     assert _deleted(plan) == []
-    assert len(plan.mend) == 3
+    assert len(plan.reannotate) == 3

@@ -21,7 +21,7 @@ from flamectl_operator.planning.effective.effective_group import Budget
 from flamectl_operator.planning.effective.effective_spec import EffectiveSpec
 from flamectl_operator.planning.effective.replacement_backoff import ReplacementBackoff
 from flamectl_operator.planning.parts import DrainReason, ScalePlan
-from flamectl_operator.planning.planners.scale import creation_wait
+from flamectl_operator.planning.planners.scale import wait_before_reserving
 from flamectl_operator.settings.model import FlameSettings
 from tests.unit.builders import (
     MOMENT,
@@ -390,7 +390,7 @@ def test_other_strategies_do_not_wait_for_old_executors() -> None:
     wanted = effective(rolling(3, 1, 0))
     seen = observed(terminating(executor_pod(0, revision="old")), wanted=wanted)
 
-    assert creation_wait(cluster_plan(seen, wanted).group) is None
+    assert wait_before_reserving(cluster_plan(seen, wanted).group) is None
 
 
 @pytest.mark.parametrize(
