@@ -46,10 +46,10 @@ from flamectl_operator.planning import (
     cluster_plan,
     comparison,
     deletion,
-    parts,
     patches,
     registration,
     spec_changes,
+    sub_plans,
 )
 from flamectl_operator.planning.cluster_plan import ClusterPlan
 from flamectl_operator.planning.comparison import Comparison, GroupComparison
@@ -64,8 +64,6 @@ from flamectl_operator.planning.effective.effective_group import EffectiveGroup
 from flamectl_operator.planning.effective.effective_spec import EffectiveSpec, config_generation
 from flamectl_operator.planning.effective.replacement_backoff import ReplacementBackoff
 from flamectl_operator.planning.lock import HeldByOther
-from flamectl_operator.planning.part import RemovalReason
-from flamectl_operator.planning.parts import DrainReason
 from flamectl_operator.planning.planners import (
     claims,
     drain,
@@ -78,6 +76,8 @@ from flamectl_operator.planning.planners import (
     session_manager,
 )
 from flamectl_operator.planning.planners.replacement import Accepted
+from flamectl_operator.planning.sub_plan import RemovalReason
+from flamectl_operator.planning.sub_plans import DrainReason
 from flamectl_operator.process import rehearsal, replica
 from flamectl_operator.process.rehearsal import Rehearsal
 from flamectl_operator.reconcile import cluster_state, reconcile_pass, spec_renderer
@@ -1081,7 +1081,7 @@ def pods_that_may_write_to_a_claim_are_deleted_by_force() -> None:
     def terminating(observed: Any, manager: Any, effective: Any, now: Any) -> Any:
         found = original(observed, manager, effective, now)
         over = deletion.given_up_at(observed, manager, effective.settings, now) <= now.wall
-        forced = parts.SessionManagerPlan(parts.SessionManagerAction.FORCE_DELETE, "stuck", pod=manager)
+        forced = sub_plans.SessionManagerPlan(sub_plans.SessionManagerAction.FORCE_DELETE, "stuck", pod=manager)
         return forced if over else found
 
     _set(session_manager, "_terminating", terminating)

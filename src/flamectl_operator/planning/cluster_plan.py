@@ -1,7 +1,7 @@
 """The plan of a pass as a value: what the pass will do by what it knows now.
 
-A plan is new exactly when the snapshot or the facts are new. Its parts are worked out once, when somebody asks for them, by the
-planner of each part. No other module imports a planner, so the steps, the status and the log cannot contradict each other.
+A plan is new exactly when the snapshot or the facts are new. Each of its sub-plans is worked out once by its planner, when
+somebody asks for it. No other module imports a planner, so the steps, the status and the log cannot contradict each other.
 """
 
 from __future__ import annotations
@@ -21,18 +21,6 @@ from flamectl_operator.planning.effective.failure_counts import (
 )
 from flamectl_operator.planning.effective.session_manager_update import wait_before_update
 from flamectl_operator.planning.needs import Needs, compute_needs
-from flamectl_operator.planning.parts import (
-    ClaimPlan,
-    DrainPlan,
-    LostNodesPlan,
-    ObjectCachePlan,
-    ProtectionPlan,
-    ReplacementsPlan,
-    RolloutPlan,
-    ScalePlan,
-    SessionManagerAction,
-    SessionManagerPlan,
-)
 from flamectl_operator.planning.planners.claims import plan_claims
 from flamectl_operator.planning.planners.drain import plan_drain
 from flamectl_operator.planning.planners.lost_nodes import nodes_without_executor, plan_lost_nodes
@@ -49,6 +37,18 @@ from flamectl_operator.planning.planners.scale import ids_to_reserve, plan_scale
 from flamectl_operator.planning.planners.session_manager import plan_session_manager
 from flamectl_operator.planning.prerequisites import Prerequisites
 from flamectl_operator.planning.registration import registration_outcome
+from flamectl_operator.planning.sub_plans import (
+    ClaimPlan,
+    DrainPlan,
+    LostNodesPlan,
+    ObjectCachePlan,
+    ProtectionPlan,
+    ReplacementsPlan,
+    RolloutPlan,
+    ScalePlan,
+    SessionManagerAction,
+    SessionManagerPlan,
+)
 from flamectl_operator.runtime.clock_reading import ClockReading
 from flamectl_operator.runtime.lazy import cached_property
 from flamectl_operator.runtime.outcome import Outcome, wait, wait_until
@@ -81,7 +81,7 @@ class ClusterPlan(Comparison):
     facts: PassFacts
     now: ClockReading
 
-    # --- The parts
+    # --- The sub-plans
 
     @cached_property
     def claims(self) -> ClaimPlan:
@@ -243,10 +243,10 @@ class ClusterPlan(Comparison):
 
     def __str__(self) -> str:
         """Return one line for each thing that the pass will do."""
-        parts = {
+        stages = {
             "AddSessionManager": (self.claims, self.session_manager, self.object_caches),
             "ScaleExecutors": (self.scale, self.drain, self.lost_nodes, self.protection),
             "ReplaceStalePods": (self.replacements, self.rollout),
         }
-        lines = [f"{stage}: {line}" for stage, each in parts.items() for part in each for line in part.lines()]
+        lines = [f"{stage}: {line}" for stage, plans in stages.items() for plan in plans for line in plan.lines()]
         return "\n".join(lines) or "nothing to do"

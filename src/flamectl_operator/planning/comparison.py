@@ -17,8 +17,8 @@ from flamectl_operator.planning.effective.effective_group import EffectiveGroup,
 from flamectl_operator.planning.effective.effective_spec import EffectiveSpec
 from flamectl_operator.planning.effective.session_manager_update import stands_alone
 from flamectl_operator.planning.effective.unregistered import Unregistered, find_overdue, find_unregistered
-from flamectl_operator.planning.parts import DrainReason
 from flamectl_operator.planning.prerequisites import Prerequisites
+from flamectl_operator.planning.sub_plans import DrainReason
 from flamectl_operator.runtime.clock_reading import ClockReading
 from flamectl_operator.runtime.lazy import cached_property
 

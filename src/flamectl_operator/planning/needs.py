@@ -10,7 +10,7 @@ from flamectl_operator.observed.cluster import ObservedCluster
 from flamectl_operator.planning.children import CHILDREN
 from flamectl_operator.planning.comparison import Comparison
 from flamectl_operator.planning.effective.effective_spec import EffectiveSpec
-from flamectl_operator.planning.parts import ClaimPlan, DrainReason, ScalePlan
+from flamectl_operator.planning.sub_plans import ClaimPlan, DrainReason, ScalePlan
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from flamectl_operator.kube.pod_views import PodView
 from flamectl_operator.kube.resources import PODS
 from flamectl_operator.observed.cluster import ObservedCluster
 from flamectl_operator.planning.cluster_plan import ClusterPlan
-from flamectl_operator.planning.parts import SessionManagerAction, SessionManagerPlan
+from flamectl_operator.planning.sub_plans import SessionManagerAction, SessionManagerPlan
 from flamectl_operator.reconcile.checks.existing_claim import mount_reserved, reserve_existing_claim, reserve_own_claim
 from flamectl_operator.reconcile.objects import outcomes
 from flamectl_operator.reconcile.reconcile_pass import Pass
@@ -23,7 +23,7 @@ class AddSessionManager(PlannedStep[SessionManagerPlan]):
     terminating, as on a lost node, is force-deleted in the end. ReplaceStalePods replaces a stale one.
     """
 
-    def part(self, plan: ClusterPlan, /) -> SessionManagerPlan:
+    def sub_plan(self, plan: ClusterPlan, /) -> SessionManagerPlan:
         """See `PlannedStep`."""
         return plan.session_manager
 

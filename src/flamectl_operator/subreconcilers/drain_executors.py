@@ -8,8 +8,8 @@ from flamectl_operator.desired.pods import since_annotation
 from flamectl_operator.kube.resources import PODS
 from flamectl_operator.observed.executor import Executor
 from flamectl_operator.planning.cluster_plan import ClusterPlan
-from flamectl_operator.planning.part import RemovalReason, by_reason, listed
-from flamectl_operator.planning.parts import DrainPlan
+from flamectl_operator.planning.sub_plan import RemovalReason, by_reason, listed
+from flamectl_operator.planning.sub_plans import DrainPlan
 from flamectl_operator.reconcile.reconcile_pass import Pass
 from flamectl_operator.reconcile.steps.base import PlannedStep
 from flamectl_operator.reconcile.steps.batch import raise_failure, run_batch
@@ -27,7 +27,7 @@ class DrainExecutors(PlannedStep[DrainPlan]):
     The marks are annotations of the Pods, so the next operator continues where this one stopped.
     """
 
-    def part(self, plan: ClusterPlan, /) -> DrainPlan:
+    def sub_plan(self, plan: ClusterPlan, /) -> DrainPlan:
         """See `PlannedStep`."""
         return plan.drain
 

@@ -8,9 +8,9 @@ from flamectl_operator.desired.pods import executor_annotations, rebinding_annot
 from flamectl_operator.observed.component import Component, ObjectCache
 from flamectl_operator.observed.executor import Executor
 from flamectl_operator.planning.cluster_plan import ClusterPlan
-from flamectl_operator.planning.part import RemovalReason, by_reason, listed
-from flamectl_operator.planning.parts import DrainReason, RolloutPlan
 from flamectl_operator.planning.spec_changes import because, why_replaced
+from flamectl_operator.planning.sub_plan import RemovalReason, by_reason, listed
+from flamectl_operator.planning.sub_plans import DrainReason, RolloutPlan
 from flamectl_operator.reconcile.reconcile_pass import Pass
 from flamectl_operator.reconcile.refusals.error import collect
 from flamectl_operator.reconcile.steps.base import PlannedStep
@@ -27,7 +27,7 @@ class ReplaceStalePods(PlannedStep[RolloutPlan]):
     when its new Pods do not become ready, and the other Pods stay in service.
     """
 
-    def part(self, plan: ClusterPlan, /) -> RolloutPlan:
+    def sub_plan(self, plan: ClusterPlan, /) -> RolloutPlan:
         """See `PlannedStep`."""
         return plan.rollout
 
@@ -57,7 +57,7 @@ class ReplaceStalePods(PlannedStep[RolloutPlan]):
         return DONE
 
     async def _replace_executors(self, pass_: Pass) -> Outcome:
-        plan = self.part(pass_.plan)  # a deleted object cache changed the view
+        plan = self.sub_plan(pass_.plan)  # a deleted object cache changed the view
         if not plan.delete and not plan.drain:
             return DONE
         # An unready executor needs no budget, unless it becomes ready before its deletion is sent.

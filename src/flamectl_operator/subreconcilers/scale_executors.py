@@ -10,8 +10,8 @@ from flamectl_operator.desired.pods import executor_annotations
 from flamectl_operator.kube.errors import AlreadyExistsError, KubernetesError
 from flamectl_operator.kube.resources import PODS
 from flamectl_operator.planning.cluster_plan import ClusterPlan
-from flamectl_operator.planning.part import RemovalReason, by_reason, listed
-from flamectl_operator.planning.parts import DrainReason, ScalePlan
+from flamectl_operator.planning.sub_plan import RemovalReason, by_reason, listed
+from flamectl_operator.planning.sub_plans import DrainReason, ScalePlan
 from flamectl_operator.reconcile.objects import outcomes
 from flamectl_operator.reconcile.reconcile_pass import Pass
 from flamectl_operator.reconcile.refusals.error import primary_error
@@ -32,7 +32,7 @@ class ScaleExecutors(PlannedStep[ScalePlan]):
     neither counted nor awaited.
     """
 
-    def part(self, plan: ClusterPlan, /) -> ScalePlan:
+    def sub_plan(self, plan: ClusterPlan, /) -> ScalePlan:
         """See `PlannedStep`."""
         return plan.scale
 

@@ -8,7 +8,7 @@ from flamectl_operator.api.constants import CLAIM_ANNOTATION
 from flamectl_operator.desired import names
 from flamectl_operator.kube.resources import PODS
 from flamectl_operator.planning.cluster_plan import ClusterPlan
-from flamectl_operator.planning.parts import CacheRemoval, ObjectCachePlan
+from flamectl_operator.planning.sub_plans import CacheRemoval, ObjectCachePlan
 from flamectl_operator.reconcile.checks.existing_claim import mount_reserved, reserve_existing_claim, reserve_own_claim
 from flamectl_operator.reconcile.objects import outcomes
 from flamectl_operator.reconcile.reconcile_pass import Pass
@@ -26,7 +26,7 @@ class ScaleObjectCache(PlannedStep[ObjectCachePlan]):
     force-deleted in the end. ReplaceStalePods replaces stale ones.
     """
 
-    def part(self, plan: ClusterPlan, /) -> ObjectCachePlan:
+    def sub_plan(self, plan: ClusterPlan, /) -> ObjectCachePlan:
         """See `PlannedStep`."""
         return plan.object_caches
 

@@ -14,8 +14,8 @@ from flamectl_operator.kube.resources import CLAIMS, PODS
 from flamectl_operator.kube.views import PersistentVolumeClaimView
 from flamectl_operator.observed.ownership import is_ours
 from flamectl_operator.planning.cluster_plan import ClusterPlan
-from flamectl_operator.planning.parts import ClaimPlan
 from flamectl_operator.planning.patches import claim_patch
+from flamectl_operator.planning.sub_plans import ClaimPlan
 from flamectl_operator.reconcile.checks.existing_claim import in_use
 from flamectl_operator.reconcile.objects import outcomes
 from flamectl_operator.reconcile.reconcile_pass import Pass
@@ -31,7 +31,7 @@ class UpdateClaims(PlannedStep[ClaimPlan]):
     A claim is deleted only with the deletion lock, and after a read has shown that no Pod with the name of the claim exists.
     """
 
-    def part(self, plan: ClusterPlan, /) -> ClaimPlan:
+    def sub_plan(self, plan: ClusterPlan, /) -> ClaimPlan:
         """See `PlannedStep`."""
         return plan.claims
 

@@ -25,8 +25,8 @@ from flamectl_operator.runtime.outcome import DONE, Outcome, combine
 Change = tuple[Resource[Any], KubernetesObject, CommonMetadata, Mapping[str, Any]]
 #: The most children whose waits the step reports.
 _MAX_REPORTED = 3
-#: The part of a child that the step restores; see `Repairs.admit`.
-_PART = "common metadata"
+#: The aspect of a child that the step restores; see `Repairs.admit`.
+_ASPECT = "common metadata"
 
 
 class UpdateMetadata(Subreconciler):
@@ -50,7 +50,7 @@ class UpdateMetadata(Subreconciler):
                 waits.append(outcomes.changed())
                 return
             wanted = {"labels": dict(common.labels), "annotations": dict(common.annotations)}
-            outcome, is_news = await restore(io, resource, child, patch, common.patch, wanted, _PART)
+            outcome, is_news = await restore(io, resource, child, patch, common.patch, wanted, _ASPECT)
             waits.append(outcome)
             if is_news:
                 changed.append(child.name)

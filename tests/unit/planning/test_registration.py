@@ -17,8 +17,8 @@ from flamectl_operator.observed.executor import Executor
 from flamectl_operator.planning.deletion import deletion_order
 from flamectl_operator.planning.effective.replacement_backoff import ReplacementBackoff
 from flamectl_operator.planning.effective.unregistered import find_overdue, find_unregistered
-from flamectl_operator.planning.parts import DrainReason
 from flamectl_operator.planning.registration import NOT_REGISTERED, of_no_use, stale_of_no_use
+from flamectl_operator.planning.sub_plans import DrainReason
 from flamectl_operator.settings.model import FlameSettings
 from tests.unit.builders import (
     BOOTTIME,

@@ -1,1 +1,1 @@
-"""The planners, one for each part of the plan. Only the plan imports them."""
+"""The planners, one for each sub-plan. Only the plan imports them."""

@@ -19,8 +19,8 @@ from flamectl_operator.observed.cluster import ObservedCluster
 from flamectl_operator.observed.executor import Executor
 from flamectl_operator.planning.comparison import PlannedGroup
 from flamectl_operator.planning.effective.effective_group import EffectiveGroup
-from flamectl_operator.planning.part import RemovalReason
-from flamectl_operator.planning.parts import DrainPlan
+from flamectl_operator.planning.sub_plan import RemovalReason
+from flamectl_operator.planning.sub_plans import DrainPlan
 from flamectl_operator.runtime.clock_reading import CLOCKS_DIFFER, ClockReading
 from flamectl_operator.runtime.outcome import wait_until
 from flamectl_operator.runtime.text import listing, time_of_day

@@ -16,7 +16,7 @@ from flamectl_operator.api.constants import PROTECTION_ANNOTATION
 from flamectl_operator.flame.snapshot import Load
 from flamectl_operator.observed.executor import Executor
 from flamectl_operator.planning.comparison import PlannedGroup
-from flamectl_operator.planning.parts import PROTECTION, AnnotationChanges, ProtectionPlan
+from flamectl_operator.planning.sub_plans import PROTECTION, AnnotationChanges, ProtectionPlan
 from flamectl_operator.runtime.clock_reading import ClockReading
 
 #: Between two patches of a Pod. Sessions may begin and end every second.

@@ -8,9 +8,9 @@ from flamectl_operator.observed.component import Component
 from flamectl_operator.planning.comparison import Comparison
 from flamectl_operator.planning.effective.effective_spec import EffectiveSpec
 from flamectl_operator.planning.kept_claims import KEEPS_CLAIM
-from flamectl_operator.planning.parts import ReplacementsPlan, RolloutPlan
 from flamectl_operator.planning.planners.claims import has_claim
 from flamectl_operator.planning.planners.object_cache import rollout_wait, stale_to_replace
+from flamectl_operator.planning.sub_plans import ReplacementsPlan, RolloutPlan
 from flamectl_operator.runtime.outcome import Outcome, wait
 
 

@@ -13,10 +13,10 @@ from flamectl_operator.observed.executor import Executor
 from flamectl_operator.planning.comparison import PlannedGroup
 from flamectl_operator.planning.deletion import deletion_order
 from flamectl_operator.planning.effective.effective_group import replacement_floor
-from flamectl_operator.planning.part import RemovalReason
-from flamectl_operator.planning.parts import RolloutPlan
 from flamectl_operator.planning.planners.drain import split_drainable, undecided
 from flamectl_operator.planning.registration import holds_rollout, of_no_use, stale_of_no_use
+from flamectl_operator.planning.sub_plan import RemovalReason
+from flamectl_operator.planning.sub_plans import RolloutPlan
 from flamectl_operator.runtime.clock_reading import ClockReading
 from flamectl_operator.runtime.outcome import Outcome, wait, wait_until
 

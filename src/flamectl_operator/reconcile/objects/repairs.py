@@ -108,7 +108,7 @@ _MAX_NAMED = 3
 #: Seconds between two looks at all series for old ones, because there may be one for each Pod.
 SWEEP_INTERVAL = 1.0
 _NONE: frozenset[str] = frozenset()
-#: The kind and the name of a child, and the part of it that is restored by itself.
+#: The kind and the name of a child, and the aspect of it that is restored by itself.
 _Key: TypeAlias = tuple[str, str, str]
 
 
@@ -142,15 +142,15 @@ class Repairs:
         #: Whether somebody has kept changing a child lately.
         self._some_contended = False
 
-    def admit(self, resource: Resource[Any], name: str, wanted: Mapping[str, Any], part: str = "") -> Outcome | None:
+    def admit(self, resource: Resource[Any], name: str, wanted: Mapping[str, Any], aspect: str = "") -> Outcome | None:
         """Return why a child must not be written now; None when it may be, which takes a token.
 
         Args:
-            wanted: The manifest, or the part of it that is restored. When the author changes it, the operator does not repair but
-                follow, which is not limited.
-            part: The name of a part that is restored by itself; empty for the rest.
+            wanted: The manifest, or the aspect of it that is restored. When the author changes it, the operator does not repair
+                but follow, which is not limited.
+            aspect: The name of what is restored by itself; empty for the rest.
         """
-        now, key = self._clock.monotonic(), (resource.kind, name, part)
+        now, key = self._clock.monotonic(), (resource.kind, name, aspect)
         written = hash(msgspec.json.encode(wanted, order="deterministic"))
         if now >= self._swept + SWEEP_INTERVAL:
             self._forget()
@@ -162,14 +162,14 @@ class Repairs:
         # The status reports a webhook that undid the last write until a write succeeds.
         return series.undone or wait(CONTENTION, "", max(series.bucket.delay(now), SHORTEST_WAIT))
 
-    def undone(self, resource: Resource[Any], name: str, changes: Mapping[str, Any], part: str = "") -> Outcome:
+    def undone(self, resource: Resource[Any], name: str, changes: Mapping[str, Any], aspect: str = "") -> Outcome:
         """Return the outcome for a child that differs from the operator's write in the answer to that write.
 
         Args:
             changes: The patch that would bring it back.
         """
         outcome = undone(resource, name, changes)
-        if (series := self._series.get((resource.kind, name, part))) is not None:
+        if (series := self._series.get((resource.kind, name, aspect))) is not None:
             series.undone = outcome
         return outcome
 
@@ -179,7 +179,7 @@ class Repairs:
             if (kind, child) == (resource.kind, name):
                 series.bucket.give_back()
 
-    def record(self, resource: Resource[Any], name: str, before: KubernetesObject | None, part: str = "") -> bool:
+    def record(self, resource: Resource[Any], name: str, before: KubernetesObject | None, aspect: str = "") -> bool:
         """Count a repair after `admit` has allowed it.
 
         Args:
@@ -188,7 +188,7 @@ class Repairs:
         Returns:
             Whether somebody keeps changing the child, so that one more repair is no news.
         """
-        series = self._series.get((resource.kind, name, part))
+        series = self._series.get((resource.kind, name, aspect))
         if series is None:  # the write took longer than a series lasts
             return False
         series.last = self._clock.monotonic()

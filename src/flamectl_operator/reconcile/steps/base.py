@@ -7,13 +7,13 @@ from functools import partial
 from typing import ClassVar, Generic, TypeVar
 
 from flamectl_operator.planning.cluster_plan import ClusterPlan
-from flamectl_operator.planning.part import Part
+from flamectl_operator.planning.sub_plan import SubPlan
 from flamectl_operator.reconcile.reconcile_pass import Pass
 from flamectl_operator.reconcile.refusals.error import collect
 from flamectl_operator.runtime.outcome import DONE, Outcome, combine
 from flamectl_operator.runtime.workflow import Action
 
-P = TypeVar("P", bound=Part)
+P = TypeVar("P", bound=SubPlan)
 
 
 class Subreconciler(Action[Pass]):
@@ -31,40 +31,40 @@ class Subreconciler(Action[Pass]):
 
 
 class PlannedStep(Subreconciler, Generic[P]):
-    """A step that carries out a part of the plan: its deletions under the deletion lock, and all else without it."""
+    """A step that carries out its sub-plan: the deletions under the deletion lock, and all else without it."""
 
     @abstractmethod
-    def part(self, plan: ClusterPlan, /) -> P:
-        """Return the part of the plan that this step carries out."""
+    def sub_plan(self, plan: ClusterPlan, /) -> P:
+        """Return what this step carries out."""
 
-    async def delete(self, pass_: Pass, part: P, /) -> Outcome:  # noqa: ARG002 - the contract of subclasses
-        """Delete what the part says. The step holds the lock, and the part is as new as the view that came with it."""
+    async def delete(self, pass_: Pass, plan: P, /) -> Outcome:  # noqa: ARG002 - the contract of subclasses
+        """Delete what the sub-plan says. The step holds the lock, and the sub-plan is as new as the view that came with it."""
         return DONE
 
-    async def apply(self, pass_: Pass, part: P, /) -> Outcome:  # noqa: ARG002 - the contract of subclasses
-        """Do what else the part says. The part is new if something was deleted."""
+    async def apply(self, pass_: Pass, plan: P, /) -> Outcome:  # noqa: ARG002 - the contract of subclasses
+        """Do what else the sub-plan says. It is new if something was deleted."""
         return DONE
 
     async def run(self, pass_: Pass, /) -> Outcome:
-        """Carry out the part; an error of the deletions does not stop the rest, nor the other way round."""
-        part = self.part(pass_.plan)
-        if not part.locked:
-            applied = await self.apply(pass_, part)
-            return combine([*part.waits, applied]) if part.waits else applied
+        """Carry out the sub-plan; an error of the deletions does not stop the rest, nor the other way round."""
+        plan = self.sub_plan(pass_.plan)
+        if not plan.locked:
+            applied = await self.apply(pass_, plan)
+            return combine([*plan.waits, applied]) if plan.waits else applied
 
         async def apply() -> Outcome:
-            return await self.apply(pass_, self.part(pass_.plan))
+            return await self.apply(pass_, self.sub_plan(pass_.plan))
 
-        return combine([*part.waits, *await collect(partial(self._delete_under_lock, pass_), apply)])
+        return combine([*plan.waits, *await collect(partial(self._delete_under_lock, pass_), apply)])
 
     async def _delete_under_lock(self, pass_: Pass) -> Outcome:
         if (deferral := await pass_.confirm_lock()) is not None:
             return deferral
-        part, confirmed = self.part(pass_.plan), set[str]()  # the confirmation may have updated the view
+        plan, confirmed = self.sub_plan(pass_.plan), set[str]()  # the confirmation may have updated the view
         # The plan chooses other Pods in place of those whose claims turn out to be in danger.
-        while chosen := [each.pod for each in part.removes if each.pod.uid not in confirmed]:
+        while chosen := [each.pod for each in plan.removes if each.pod.uid not in confirmed]:
             await pass_.io.reads.claims.confirm(chosen, pass_.io.reads.writes_in_flight)
             confirmed |= {pod.uid for pod in chosen}
-            part = self.part(pass_.plan)
+            plan = self.sub_plan(pass_.plan)
         # Taking the lock may have lasted so long that the plan now waits for another answer of the session manager.
-        return await self.delete(pass_, part) if part.locked else combine(part.waits)
+        return await self.delete(pass_, plan) if plan.locked else combine(plan.waits)

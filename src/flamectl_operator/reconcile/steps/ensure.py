@@ -136,25 +136,25 @@ async def restore(
     changes: Mapping[str, Any],
     patch_of: Callable[[T], Mapping[str, Any] | None],
     wanted: Mapping[str, Any],
-    part: str = "",
+    aspect: str = "",
 ) -> tuple[Outcome, bool]:
     """Patch a child with `changes`, unless somebody keeps changing it.
 
     Args:
         patch_of: Returns the merge patch that the child needs after that; None when it is as wanted.
-        wanted: See `Repairs.admit`, also for `part`.
+        wanted: See `Repairs.admit`, also for `aspect`.
 
     Returns:
         How that ended, and whether it is news, because nobody keeps changing the child.
     """
-    if (deferral := io.repairs.admit(resource, child.name, wanted, part)) is not None:
+    if (deferral := io.repairs.admit(resource, child.name, wanted, aspect)) is not None:
         return deferral, False
     patched = await io.patch(resource, child.name, changes)
     if patched is None:
         return changed(), False
     if (left := patch_of(patched)) is not None:
-        return io.repairs.undone(resource, child.name, left, part), False
-    return DONE, not io.repairs.record(resource, child.name, child, part)
+        return io.repairs.undone(resource, child.name, left, aspect), False
+    return DONE, not io.repairs.record(resource, child.name, child, aspect)
 
 
 async def find_taken(

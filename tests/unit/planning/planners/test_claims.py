@@ -11,8 +11,8 @@ import pytest
 from flamectl_operator.kube.pod_views import PodView
 from flamectl_operator.kube.views import PersistentVolumeClaimView
 from flamectl_operator.planning.effective.effective_spec import EffectiveSpec
-from flamectl_operator.planning.parts import ClaimPlan
 from flamectl_operator.planning.planners.claims import claim_wait, plan_claims
+from flamectl_operator.planning.sub_plans import ClaimPlan
 from tests.unit.builders import (
     OWNER,
     PodState,

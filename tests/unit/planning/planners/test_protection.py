@@ -9,7 +9,7 @@ import pytest
 
 from flamectl_operator.flame.snapshot import ExecutorState, FlameExecutor, NodeState, SessionManagerSnapshot
 from flamectl_operator.kube.pod_views import PodView
-from flamectl_operator.planning.parts import ProtectionPlan
+from flamectl_operator.planning.sub_plans import ProtectionPlan
 from tests.unit.builders import (
     NOW,
     ago,

@@ -20,8 +20,8 @@ from flamectl_operator.planning.deletion import deletion_order
 from flamectl_operator.planning.effective.effective_group import Budget
 from flamectl_operator.planning.effective.effective_spec import EffectiveSpec
 from flamectl_operator.planning.effective.replacement_backoff import ReplacementBackoff
-from flamectl_operator.planning.parts import DrainReason, ScalePlan
 from flamectl_operator.planning.planners.scale import wait_before_reserving
+from flamectl_operator.planning.sub_plans import DrainReason, ScalePlan
 from flamectl_operator.settings.model import FlameSettings
 from tests.unit.builders import (
     MOMENT,

@@ -11,8 +11,8 @@ import pytest
 from flamectl_operator.kube.pod_views import PodView
 from flamectl_operator.planning.effective.effective_spec import EffectiveSpec
 from flamectl_operator.planning.effective.replacement_backoff import ReplacementBackoff
-from flamectl_operator.planning.parts import SessionManagerAction, SessionManagerPlan
 from flamectl_operator.planning.patches import session_manager_repair
+from flamectl_operator.planning.sub_plans import SessionManagerAction, SessionManagerPlan
 from tests.unit.builders import (
     NOW,
     SETTINGS,

@@ -6,14 +6,14 @@ from dataclasses import dataclass
 from typing import Any, cast
 
 from flamectl_operator.planning.cluster_plan import ClusterPlan
-from flamectl_operator.planning.part import Part
+from flamectl_operator.planning.sub_plan import SubPlan
 from flamectl_operator.reconcile.reconcile_pass import Pass
 from flamectl_operator.reconcile.steps.base import PlannedStep
 from flamectl_operator.runtime.outcome import wait
 
 
 @dataclass(frozen=True)
-class _Part(Part):
+class _SubPlan(SubPlan):
     deletes: bool = False
 
     @property
@@ -21,15 +21,15 @@ class _Part(Part):
         return self.deletes
 
 
-class _Step(PlannedStep[_Part]):
-    def part(self, plan: ClusterPlan, /) -> _Part:
-        return cast("_Part", plan)
+class _Step(PlannedStep[_SubPlan]):
+    def sub_plan(self, plan: ClusterPlan, /) -> _SubPlan:
+        return cast("_SubPlan", plan)
 
 
 class _SlowLock:
     """A pass in which a plan is out of date by the time that the lock is taken."""
 
-    def __init__(self, before: _Part, after: _Part) -> None:
+    def __init__(self, before: _SubPlan, after: _SubPlan) -> None:
         self.plan: Any = before
         self._after = after
 
@@ -39,6 +39,6 @@ class _SlowLock:
 
 async def test_step_waits_for_what_the_plan_waits_for_after_the_lock_was_taken() -> None:
     asking = wait("AskingSessionManager", "", 0.5)
-    slow = _SlowLock(_Part(deletes=True), _Part(waits=(asking,)))
+    slow = _SlowLock(_SubPlan(deletes=True), _SubPlan(waits=(asking,)))
 
     assert await _Step().run(cast("Pass", slow)) == asking

@@ -1,4 +1,4 @@
-"""The parts of a plan: what a pass will do, one value for each step that decides. `cluster_plan.py` puts them together."""
+"""The sub-plans of a plan: one value for each step that decides. `cluster_plan.py` puts them together."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from flamectl_operator.kube.pod_views import PodView
 from flamectl_operator.kube.views import PersistentVolumeClaimView
 from flamectl_operator.observed.component import Component, ObjectCache
 from flamectl_operator.observed.executor import Executor
-from flamectl_operator.planning.part import Part, RemovalReason
+from flamectl_operator.planning.sub_plan import RemovalReason, SubPlan
 from flamectl_operator.runtime.outcome import Outcome
 
 #: The annotations that the cluster autoscaler and Karpenter read.
@@ -25,7 +25,7 @@ AnnotationChanges = dict[str, str | None]
 
 
 @dataclass(frozen=True)
-class ClaimPlan(Part):
+class ClaimPlan(SubPlan):
     """The changes that bring the claims to their desired state; the claims `taken` are foreign and have names that are needed."""
 
     create: tuple[DesiredClaim, ...] = ()
@@ -44,7 +44,7 @@ class ClaimPlan(Part):
         return bool(self.delete)
 
     def lines(self) -> Iterator[str]:
-        """See `Part`."""
+        """See `SubPlan`."""
         yield from (f'create PersistentVolumeClaim "{each.name}"' for each in self.create)
         yield from (f'update PersistentVolumeClaim "{each.name}"' for each, _ in self.patch)
         yield from (f'delete PersistentVolumeClaim "{each.name}": no object cache needs it' for each in self.delete)
@@ -63,7 +63,7 @@ class SessionManagerAction(Enum):
 
 
 @dataclass(frozen=True)
-class SessionManagerPlan(Part):
+class SessionManagerPlan(SubPlan):
     """The action on the session manager, and its reason.
 
     Args:
@@ -78,11 +78,11 @@ class SessionManagerPlan(Part):
 
     @property
     def removes(self) -> tuple[Component, ...]:
-        """See `Part`."""
+        """See `SubPlan`."""
         return () if self.pod is None else (self.pod,)
 
     def lines(self) -> Iterator[str]:
-        """See `Part`."""
+        """See `SubPlan`."""
         match self.action:
             case SessionManagerAction.CREATE:
                 yield "create session manager Pod"
@@ -102,7 +102,7 @@ class CacheRemoval:
 
 
 @dataclass(frozen=True)
-class ObjectCachePlan(Part):
+class ObjectCachePlan(SubPlan):
     """The changes that bring the object caches to the wanted number, apart from stale ones.
 
     Args:
@@ -119,18 +119,18 @@ class ObjectCachePlan(Part):
 
     @property
     def removes(self) -> tuple[Component, ...]:
-        """See `Part`."""
+        """See `SubPlan`."""
         return tuple(each.cache for each in self.delete)
 
     def lines(self) -> Iterator[str]:
-        """See `Part`."""
+        """See `SubPlan`."""
         yield from (f'delete object cache Pod "{each.cache.name}": {each.why}' for each in self.delete)
         yield from (f'restore labels of Pod "{each.name}"' for each in self.repair)
         yield from (f"create object cache Pod {ordinal}" for ordinal in self.create)
 
 
 @dataclass(frozen=True)
-class ScalePlan(Part):
+class ScalePlan(SubPlan):
     """The changes that bring the number of executors to the target.
 
     Args:
@@ -159,18 +159,18 @@ class ScalePlan(Part):
 
     @property
     def removes(self) -> tuple[Executor, ...]:
-        """See `Part`."""
+        """See `SubPlan`."""
         return (*self.delete_terminal, *self.delete_unregistered, *self.delete, *self.drain)
 
     def lines(self) -> Iterator[str]:
-        """See `Part`."""
+        """See `SubPlan`."""
         yield from self.removing("remove", self.deletes)
         yield from self.removing("drain", [(executor, RemovalReason.SURPLUS) for executor in self.drain])
         if self.create:
             yield f"create {self.create} executor{'s' * (self.create != 1)}"
 
     def words(self, why: RemovalReason) -> str:
-        """See `Part`."""
+        """See `SubPlan`."""
         return f"{self.target} wanted" if why is RemovalReason.SURPLUS else super().words(why)
 
 
@@ -184,7 +184,7 @@ class DrainReason(StrEnum):
 
 
 @dataclass(frozen=True)
-class DrainPlan(Part):
+class DrainPlan(SubPlan):
     """The actions on executors that are being drained, and the names of nodes to take out of Flame's table.
 
     Args:
@@ -198,17 +198,17 @@ class DrainPlan(Part):
 
     @property
     def removes(self) -> tuple[Component, ...]:
-        """See `Part`."""
+        """See `SubPlan`."""
         return tuple(executor for executor, _ in self.delete)
 
     def lines(self) -> Iterator[str]:
-        """See `Part`."""
+        """See `SubPlan`."""
         yield from self.removing("remove", self.delete)
         yield from (f"release node {name}" for name in self.release)
 
 
 @dataclass(frozen=True)
-class LostNodesPlan(Part):
+class LostNodesPlan(SubPlan):
     """The calls that release the nodes of lost executors.
 
     Args:
@@ -226,13 +226,13 @@ class LostNodesPlan(Part):
     report_again: float | None = None
 
     def lines(self) -> Iterator[str]:
-        """See `Part`."""
+        """See `SubPlan`."""
         yield from (f"release node {name}" for name in (*self.cordon, *self.release))
         yield from (f"report node {name} as lost" for name in self.report)
 
 
 @dataclass(frozen=True)
-class ProtectionPlan(Part):
+class ProtectionPlan(SubPlan):
     """The executors whose annotations change.
 
     Args:
@@ -244,7 +244,7 @@ class ProtectionPlan(Part):
     again: float | None = None
 
     def lines(self) -> Iterator[str]:
-        """See `Part`."""
+        """See `SubPlan`."""
         for executor, changes in self.patch:
             protects = any(changes.get(key) == value for key, value in PROTECTION.items())
             verb = "protect" if protects else "no longer protect"
@@ -252,7 +252,7 @@ class ProtectionPlan(Part):
 
 
 @dataclass(frozen=True)
-class ReplacementsPlan(Part):
+class ReplacementsPlan(SubPlan):
     """The Pod templates to check by dry run where stale Pods would be deleted for them."""
 
     session_manager: ComponentTemplate | None = None
@@ -261,7 +261,7 @@ class ReplacementsPlan(Part):
 
 
 @dataclass(frozen=True)
-class RolloutPlan(Part):
+class RolloutPlan(SubPlan):
     """The changes that bring stale Pods up to date.
 
     Args:
@@ -289,12 +289,12 @@ class RolloutPlan(Part):
 
     @property
     def removes(self) -> tuple[Component, ...]:
-        """See `Part`."""
+        """See `SubPlan`."""
         manager = () if self.session_manager is None else (self.session_manager,)
         return (*manager, *self.object_caches, *(executor for executor, _ in self.delete), *self.drain)
 
     def lines(self) -> Iterator[str]:
-        """See `Part`."""
+        """See `SubPlan`."""
         if self.session_manager is not None:
             yield f'delete session manager Pod "{self.session_manager.name}": {self.why}'
         yield from (

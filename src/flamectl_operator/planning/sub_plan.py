@@ -1,4 +1,4 @@
-"""The common base of all parts of a plan."""
+"""The common base of the sub-plans, and why executors are removed."""
 
 from __future__ import annotations
 
@@ -33,23 +33,23 @@ Removals = Sequence[tuple[Executor, RemovalReason]]
 
 
 @dataclass(frozen=True)
-class Part:
-    """A part of a plan."""
+class SubPlan:
+    """What a pass will do in one of its steps."""
 
     waits: tuple[Outcome, ...] = field(default=(), kw_only=True)
 
     @property
     def removes(self) -> tuple[Component, ...]:
-        """The Pods that the part deletes, or marks so that they are deleted later."""
+        """The Pods that the step deletes, or marks so that they are deleted later."""
         return ()
 
     @property
     def locked(self) -> bool:
-        """Whether the part deletes something, which needs the deletion lock."""
+        """Whether the step deletes something, which needs the deletion lock."""
         return bool(self.removes)
 
     def lines(self) -> Iterator[str]:
-        """Iterate over what the part does, in the words of the events."""
+        """Iterate over what the step does, in the words of the events."""
         yield from ()
 
     def words(self, why: RemovalReason) -> str:
@@ -57,7 +57,7 @@ class Part:
         return why.value
 
     def removing(self, verb: str, removals: Removals) -> Iterator[str]:
-        """Iterate over what the part removes: a line for each reason."""
+        """Iterate over what the step removes: a line for each reason."""
         for reason, executors in by_reason(removals, {executor.name for executor, _ in removals}).items():
             yield f"{verb} {listed(executors)}: {self.words(reason)}"
 
