@@ -13,7 +13,12 @@ from flamectl_operator.desired.metadata import Identity
 from flamectl_operator.kube.pod_views import PodView
 from flamectl_operator.observed import pods, scheduling
 from flamectl_operator.observed.pod_problem import PodProblem
-from flamectl_operator.observed.waiting import READY_TIMEOUT_SECONDS, waiting_since
+from flamectl_operator.observed.waiting import (
+    INIT_CONTAINER_WAITING,
+    POD_NOT_READY,
+    READY_TIMEOUT_SECONDS,
+    waiting_since,
+)
 from flamectl_operator.runtime.lazy import cached_property
 
 
@@ -102,6 +107,13 @@ class Component:
     def waiting(self) -> tuple[PodProblem, datetime] | None:
         """The reason why it is not ready yet, and since when."""
         return waiting_since(self.pod)
+
+    @property
+    def begun(self) -> bool:
+        """Whether it waits only for containers that run, each for the first time."""
+        statuses = (*self.pod.status.init_container_statuses, *self.pod.status.container_statuses)
+        running = self.waiting is not None and self.waiting[0].reason in {INIT_CONTAINER_WAITING, POD_NOT_READY}
+        return running and not any(each.restart_count for each in statuses)
 
     def lacks_node(self, now: datetime) -> bool:
         """Return whether it was created for a node that has not reported it in time: a failure before the Pod ends.

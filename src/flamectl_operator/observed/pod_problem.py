@@ -45,6 +45,8 @@ FAILING_REASONS = frozenset(
         *IMAGE_REASONS,
     }
 )
+#: Reasons of a container that could not start.
+STARTING_REASONS = FAILING_REASONS - {CRASH_LOOP} | {IMAGE_PULL_FAILED}
 #: The container that a kubelet names when it evicts a Pod.
 _EVICTED_FOR = re.compile(r"\bContainer ([-a-z0-9]+) (?:exceeded|was using)")
 #: The image that a kubelet or a runtime names. Runtimes complete the registry of a name, and take a tag off beside a digest.

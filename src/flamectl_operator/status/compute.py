@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from operator import itemgetter
 from typing import Any
 
 from flamectl_operator.api.component_status import ExecutorManagerStatus, SessionManagerStatus, TlsStatus
@@ -55,7 +56,6 @@ from flamectl_operator.status.notices import Notice, due_silence, foreign_pod, p
 from flamectl_operator.status.pod_problems import WAITING, ProblemGroup, group_problems
 from flamectl_operator.status.reason import summary
 from flamectl_operator.status.recent_failures import FailureSummary, recent_failures, summaries
-from flamectl_operator.status.remedies import for_pod
 
 _NO_CERTIFICATES = TlsStatus()
 
@@ -140,7 +140,7 @@ def _with_valid_spec(given: StatusInput, effective: EffectiveSpec, writer: Condi
         "object_cache": object_cache_status(before.object_cache, observed, effective),
         "conditions": conditions,
         "generations": _generations(given, effective, health),
-        "unhealthy_pods": _unhealthy_pods(problems),
+        "unhealthy_pods": _unhealthy_pods(problems, facts.retried),
         "recent_failures": recent,
         "tls": _certificates(observed.owner, desired.spec, effective.settings),
         "claims": _claims(before.claims, observed, desired),
@@ -151,18 +151,13 @@ def _with_valid_spec(given: StatusInput, effective: EffectiveSpec, writer: Condi
     return before if found == vars(before) else FlameClusterStatus(**found)
 
 
-def _unhealthy_pods(problems: Sequence[ProblemGroup]) -> tuple[UnhealthyPod, ...]:
+def _unhealthy_pods(problems: Iterable[ProblemGroup], retried: Sequence[UnhealthyPod] = ()) -> tuple[UnhealthyPod, ...]:
     """Return the first unhealthy Pods by name; Pods that only take long come after the others."""
-    listed = [(group.reason in WAITING, each.name, each.pod, group) for group in problems for each in group.components]
-    listed.sort(key=lambda entry: entry[:2])
-    return tuple(
-        UnhealthyPod(
-            name=name,
-            reason=group.problem.reason,
-            message=for_pod(group.message, name, pod.spec.node_name) or None,
-        )
-        for _, name, pod, group in listed[:MAX_UNHEALTHY_PODS]
-    )
+    known = {each.name for each in retried}
+    listed = [(group.reason in WAITING, each[0].name, group, each) for group in problems for each in group.members]
+    listed.sort(key=itemgetter(0, 1))
+    found = (group.entry(*member) for _, name, group, member in listed[:MAX_UNHEALTHY_PODS] if name not in known)
+    return (*retried, *found)[:MAX_UNHEALTHY_PODS]
 
 
 def _claims(before: Sequence[str], observed: ObservedCluster, desired: DesiredCluster) -> tuple[str, ...]:

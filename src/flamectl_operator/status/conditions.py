@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Literal
 
 from flamectl_operator.api.constants import RESTARTED_AT_ANNOTATION
-from flamectl_operator.api.status import SUSPENDING, Condition, ConditionType, FlameClusterStatus, find
+from flamectl_operator.api.status import SUSPENDING, Condition, ConditionType, FlameClusterStatus, UnhealthyPod, find
 from flamectl_operator.observed.cluster import ObservedCluster
 from flamectl_operator.observed.pods import NODE_NOT_REPORTING
 from flamectl_operator.observed.scheduling import UNSCHEDULABLE
@@ -16,12 +16,13 @@ from flamectl_operator.planning.children import CHILDREN
 from flamectl_operator.planning.comparison import Comparison
 from flamectl_operator.planning.effective.effective_spec import EffectiveSpec
 from flamectl_operator.planning.needs import Needs
+from flamectl_operator.runtime.lazy import cached_property
 from flamectl_operator.runtime.outcome import Outcome, blocked
 from flamectl_operator.runtime.text import joined
 from flamectl_operator.status import reason as reasons
 from flamectl_operator.status.health import Health
 from flamectl_operator.status.notices import Notice
-from flamectl_operator.status.pod_problems import FAILING, MAX_GROUPS, NO_TROUBLE, ProblemGroup, has_begun, named_pods
+from flamectl_operator.status.pod_problems import FAILING, MAX_GROUPS, NO_TROUBLE, ProblemGroup, retried
 from flamectl_operator.status.reason import (
     FOREIGN_PODS,
     HEALTHY,
@@ -138,6 +139,13 @@ class ValidSpecConditions:
     outcomes: Sequence[Outcome]
     warnings: Sequence[str]
 
+    @cached_property
+    def retried(self) -> tuple[UnhealthyPod, ...]:
+        """The stored failures of Pods that are tried once more, which alone keep the cluster degraded."""
+        health = self.health
+        over = health.notices or self.effective.suspended
+        return () if over else retried(self.observed, health.problems, self.before)
+
     def compute(self, *, midway: bool = False) -> tuple[Condition, ...]:
         """Compute the conditions.
 
@@ -216,7 +224,7 @@ class ValidSpecConditions:
             found.sort(key=lambda each: reasons.rank(each.reason))
             message = joined(map(str, found[:MAX_GROUPS]))
             return self.writer.make(ConditionType.DEGRADED, found[0].reason, message, status=True)
-        if (kept := _kept_failing(self.observed, self.before)) is not None and not self.effective.suspended:
+        if self.retried and (kept := find(self.before, ConditionType.DEGRADED)) is not None:
             return self.writer.make(ConditionType.DEGRADED, kept.reason, kept.message, status=True)
         return self.writer.make(ConditionType.DEGRADED, AS_EXPECTED, "No action is needed", status=False)
 
@@ -271,20 +279,6 @@ def _refused(status: FlameClusterStatus) -> Condition | None:
     if degraded is None or degraded.status != "True" or degraded.reason in COMPUTED:
         return None
     return degraded
-
-
-def _kept_failing(observed: ObservedCluster, before: FlameClusterStatus) -> Outcome | None:
-    """Return the message of `Degraded` while a Pod that could not start is tried once more, or None.
-
-    At that moment nothing is seen to fail, but the condition must not flap. The earlier message alone still knows the cause.
-    """
-    degraded = find(before, ConditionType.DEGRADED)
-    if degraded is None or degraded.status != "True" or degraded.reason not in FAILING:
-        return None
-    unready = (each for each in named_pods(degraded.message, observed) if each.live and not each.ready)
-    if any(not has_begun(degraded.message, each) for each in unready):
-        return blocked(degraded.reason, degraded.message)
-    return None
 
 
 def _suspension(observed: ObservedCluster, effective: EffectiveSpec) -> str:

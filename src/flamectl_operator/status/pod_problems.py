@@ -1,8 +1,4 @@
-"""Unhealthy Pods, grouped by their cause.
-
-Five executors that cannot pull one image are one message. While only the wording changes, the stored wording stays, because each
-new wording would be another write of the status and another event.
-"""
+"""Unhealthy Pods, grouped by their cause: five executors that cannot pull one image are one message."""
 
 from __future__ import annotations
 
@@ -11,14 +7,14 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from flamectl_operator.api.constants import EXECUTOR_MANAGER, SESSION_MANAGER, WAIT_CONTAINER
-from flamectl_operator.api.status import UnhealthyPod
+from flamectl_operator.api.status import ConditionType, FlameClusterStatus, UnhealthyPod, find
 from flamectl_operator.desired.cluster import DesiredCluster
 from flamectl_operator.desired.pod_template import ComponentTemplate
 from flamectl_operator.observed import pods
 from flamectl_operator.observed.cluster import ObservedCluster
 from flamectl_operator.observed.component import Component
-from flamectl_operator.observed.pod_problem import IMAGE_PULL_FAILED, OOM_KILLED, PodProblem, gist
-from flamectl_operator.observed.scheduling import UNSCHEDULABLE
+from flamectl_operator.observed.pod_problem import IMAGE_PULL_FAILED, OOM_KILLED, STARTING_REASONS, PodProblem, gist
+from flamectl_operator.observed.scheduling import GATED, SCHEDULER_ERROR, UNSCHEDULABLE
 from flamectl_operator.observed.waiting import (
     CONTAINER_CREATING,
     INIT_CONTAINER_WAITING,
@@ -26,8 +22,9 @@ from flamectl_operator.observed.waiting import (
     POD_NOT_READY,
     READY_TIMEOUT_SECONDS,
 )
+from flamectl_operator.runtime.lazy import cached_property
 from flamectl_operator.status.reason import PODS_FAILING, RECOVERING, rank
-from flamectl_operator.status.remedies import explained, still_explains, templates_of
+from flamectl_operator.status.remedies import explained, templates_of
 
 #: Reasons of Pods that may recover by themselves, so that they do not degrade the FlameCluster.
 WAITING = frozenset({NOT_SCHEDULED, INIT_CONTAINER_WAITING, CONTAINER_CREATING, POD_NOT_READY})
@@ -37,6 +34,8 @@ NO_TROUBLE = WAITING | {RECOVERING}
 _OWN_REASON = frozenset({IMAGE_PULL_FAILED, OOM_KILLED, pods.NODE_NOT_REPORTING, *WAITING})
 #: Reasons of a FlameCluster whose Pods have failed.
 FAILING = frozenset({PODS_FAILING, IMAGE_PULL_FAILED, OOM_KILLED})
+#: Reasons of Pods that have not failed.
+_NO_FAILURES = WAITING | {UNSCHEDULABLE, SCHEDULER_ERROR, GATED, pods.NODE_NOT_REPORTING}
 #: The most Pods in a message, and the most groups.
 MAX_NAMES = 3
 MAX_GROUPS = 3
@@ -44,16 +43,26 @@ MAX_GROUPS = 3
 
 @dataclass(frozen=True)
 class ProblemGroup:
-    """Pods of one component with the same cause, and the message in the stored words if those still hold."""
+    """Pods of one component with the same cause.
 
-    components: tuple[Component, ...]
-    problem: PodProblem
-    message: str
-    reason: str
+    Args:
+        members: Each of the Pods, with its problem. Some kubelets tell the cause only at each attempt.
+        template: What the spec asks of such a Pod, if the spec is valid and asks for one.
+        stored: What the status says of Pods with this reason.
+    """
+
+    members: tuple[tuple[Component, PodProblem], ...]
+    template: ComponentTemplate | None
+    stored: tuple[UnhealthyPod, ...]
 
     def __str__(self) -> str:
         """Return the text for messages."""
-        return ": ".join(part for part in (who(self.components), self.problem.reason, self.message) if part)
+        return f"{who(self.components)}: {self.what}"
+
+    @cached_property
+    def components(self) -> tuple[Component, ...]:
+        """The Pods."""
+        return tuple(component for component, _ in self.members)
 
     @property
     def kind(self) -> str:
@@ -65,10 +74,55 @@ class ProblemGroup:
         """Whether all of its Pods have ended for good, so that the recent failures report them."""
         return all(component.terminal and component.last_failure is not None for component in self.components)
 
+    @cached_property
+    def reason(self) -> str:
+        """The reason for the FlameCluster."""
+        failed = [each for each in self.members if not (each[0].terminal and pods.disrupted(each[0].pod))]
+        if not failed:
+            return RECOVERING
+        component, problem = failed[0]
+        if pods.unreported(component.pod):
+            return PODS_FAILING  # the backoff counts it as a failure, because its node may not exist
+        if problem.reason in _OWN_REASON:
+            return problem.reason
+        return PODS_FAILING if component.failure is not None else UNSCHEDULABLE
+
     @property
     def what(self) -> str:
         """The text without the Pods."""
-        return ": ".join(part for part in (self.problem.reason, self.message) if part)
+        return ": ".join(filter(None, (self.members[0][1].reason, self.message)))
+
+    @property
+    def message(self) -> str:
+        """The subject, the cause and the remedy of one of the Pods, for all of them."""
+        return self._example[1]
+
+    def entry(self, component: Component, problem: PodProblem) -> UnhealthyPod:
+        """Return the same about one of the Pods, with its name in the remedy."""
+        cause, message = self._example
+        kept = "" if cause.cause else self._kept(component, problem)
+        message = kept or explained(component, cause, self.template, (*self._words, message))
+        return UnhealthyPod(name=component.name, reason=problem.reason, message=message or None)
+
+    @cached_property
+    def _example(self) -> tuple[PodProblem, str]:
+        """One of the problems, and the message: the stored one of a cause that is known, because each write is another event."""
+        known = [each for each in self.members if each[1].cause]
+        for component, problem in known if self._words else ():
+            if (message := explained(component, problem, self.template, self._words)) in self._words:
+                return problem, message
+        kept = "" if known else next(filter(None, (self._kept(*each) for each in self.members)), "")
+        component, problem = (known or self.members)[0]
+        return problem, kept or explained(component, problem, self.template)
+
+    @cached_property
+    def _words(self) -> tuple[str, ...]:
+        return tuple(each.message for each in self.stored if each.message)
+
+    def _kept(self, component: Component, problem: PodProblem) -> str:
+        """Return the stored message about a Pod if its subject is the same: nothing else in the status tells the cause."""
+        own = next((each.message or "" for each in self.stored if each.name == component.name), "")
+        return own if f"{own}: ".startswith(f"{problem.subject}: ") else ""
 
 
 def who(components: Sequence[Component]) -> str:
@@ -77,33 +131,6 @@ def who(components: Sequence[Component]) -> str:
         return f"{len(components)} {'executors' if components[0].kind == EXECUTOR_MANAGER else 'object caches'}"
     first, *others = (component.name for component in components)
     return ", ".join([first, *(f"-{name.rpartition('-')[2]}" for name in others)])
-
-
-def named_pods(message: str, observed: ObservedCluster) -> Sequence[Component]:
-    """Return which Pods a message is about that `str` of a group made."""
-    subject = message.partition(": ")[0]
-    if subject.endswith(" executors"):
-        return observed.executors
-    if subject.endswith(" object caches"):
-        return tuple(observed.object_caches.ours.values())
-    first, *others = subject.split(", ")
-    base = first.rpartition("-")[0]
-    named = {first, *(f"{base}{each}" if each.startswith("-") else each for each in others)}
-    return [component for component in observed.components if component.name in named]
-
-
-def has_begun(message: str, component: Component) -> bool:
-    """Return whether the container that a message is about runs for the first time, so that nothing keeps it from starting.
-
-    A runtime tells the image of a container that it has created by a longer name.
-    """
-    status = component.pod.status
-    statuses = (*status.init_container_statuses, *status.container_statuses)
-    names = ('container "{0.name}"', 'image "{0.image}"')
-    named = [each for each in statuses if any(name.format(each) in message for name in names)]
-    if not named:
-        return 'image "' in message and bool(statuses) and all(each.image for each in statuses if each.state.waiting)
-    return all(each.state.waiting is None and each.restart_count == 0 for each in named)
 
 
 def group_problems(
@@ -115,8 +142,32 @@ def group_problems(
         key = (component.kind, problem.reason, problem.subject or gist(problem.cause))
         groups.setdefault(key, []).append((component, problem))
     templates = templates_of(desired)
-    found = [_group(members, before, templates[kind]) for (kind, _, _), members in groups.items()]
+    found = [
+        ProblemGroup(tuple(members), templates[kind], tuple(each for each in before if each.reason == reason))
+        for (kind, reason, _), members in groups.items()
+    ]
     return tuple(sorted(found, key=_order))
+
+
+def retried(
+    observed: ObservedCluster, problems: Iterable[ProblemGroup], before: FlameClusterStatus
+) -> tuple[UnhealthyPod, ...]:
+    """Return the stored failures of Pods that are tried once more, while no Pod is seen to fail: the failures are not over.
+
+    A container that could not start is over when it runs for the first time, any other failure when the Pod is ready.
+    """
+    degraded = find(before, ConditionType.DEGRADED)
+    failed = degraded is not None and degraded.status == "True" and degraded.reason in FAILING
+    if not failed or not all(group.reason in NO_TROUBLE for group in problems):
+        return ()
+    starting = {each.name: each for each in observed.components if each.live and not each.ready}
+    return tuple(
+        each
+        for each in before.unhealthy_pods
+        if each.reason not in _NO_FAILURES
+        and (pod := starting.get(each.name)) is not None
+        and not (each.reason in STARTING_REASONS and pod.begun)
+    )
 
 
 def _order(group: ProblemGroup) -> tuple[float, bool, str]:
@@ -147,49 +198,3 @@ def _unready(observed: ObservedCluster) -> Iterable[tuple[Component, PodProblem,
         elif observed.session_manager_ready:
             cause = f"no answer from port 8081 of the session manager, which is ready; {problem.cause}"
             yield component, replace(problem, cause=cause), since
-
-
-def _group(
-    members: Sequence[tuple[Component, PodProblem]], before: Sequence[UnhealthyPod], template: ComponentTemplate | None
-) -> ProblemGroup:
-    first = members[0][1]
-    component, chosen = next((member for member in members if member[1].cause), members[0])
-    known = [(each, problem) for each, problem in members if problem.cause]
-    kept = next(
-        (each.message for each in before if each.reason == first.reason and _still_says(each, first, known, template)),
-        None,
-    )
-    return ProblemGroup(
-        components=tuple(each for each, _ in members),
-        problem=chosen,
-        message=kept if kept is not None else explained(component, chosen, template),
-        reason=_reason(members),
-    )
-
-
-def _still_says(
-    stored: UnhealthyPod,
-    problem: PodProblem,
-    known: Sequence[tuple[Component, PodProblem]],
-    template: ComponentTemplate | None,
-) -> bool:
-    """Return whether a stored message is about the same, and its cause one of those that are known now.
-
-    Some kubelets tell the cause only at each attempt, so a stored cause holds until another one is known.
-    """
-    message = stored.message or ""
-    if known:
-        return any(still_explains(message, each, cause, template) for each, cause in known)
-    return bool(problem.subject) and (message == problem.subject or message.startswith(f"{problem.subject}: "))
-
-
-def _reason(members: Sequence[tuple[Component, PodProblem]]) -> str:
-    failed = [each for each in members if not (each[0].terminal and pods.disrupted(each[0].pod))]
-    if not failed:
-        return RECOVERING
-    component, problem = failed[0]
-    if pods.unreported(component.pod):
-        return PODS_FAILING  # the backoff counts it as a failure, because its node may not exist
-    if problem.reason in _OWN_REASON:
-        return problem.reason
-    return PODS_FAILING if component.failure is not None else UNSCHEDULABLE

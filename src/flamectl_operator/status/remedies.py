@@ -19,15 +19,6 @@ from flamectl_operator.observed.scheduling import SCHEDULER_ERROR, UNSCHEDULABLE
 from flamectl_operator.observed.waiting import NOT_SCHEDULED
 from flamectl_operator.status import scheduling_remedies
 
-#: Advice to read a log, and a command about one Pod.
-_LOG = re.compile(r" \(see kubectl logs [^()]*\)$")
-#: A claim of an object cache has its Pod's name, and one that a volume makes begins with it.
-_COMMAND = re.compile(
-    r"(kubectl (?:logs|describe pod) )[a-z0-9][-a-z0-9.]*"
-    r"|(kubectl describe pvc )[a-z0-9][-a-z0-9.]*-(?:object-cache|executor-manager)-\d+\b"
-)
-#: The name of a node in a remedy.
-_NODE = re.compile(r"(\b(?:describe|of|on|to) node )[a-z0-9][-a-z0-9.]*")
 #: For a Pod without a node that the present spec did not make.
 _EARLIER = "it is of an earlier spec and asks for {asks}"
 _EARLIER_UNKNOWN = "it is of an earlier spec, see what it asks for by kubectl describe pod {pod}"
@@ -69,28 +60,23 @@ def templates_of(desired: DesiredCluster | None) -> dict[str, ComponentTemplate 
     return dict(zip(COMPONENT_FIELDS, templates, strict=True))
 
 
-def explained(component: Component, problem: PodProblem, template: ComponentTemplate | None = None) -> str:
-    """Return the subject and the cause of a problem, and its remedy."""
-    return f"{problem.message}{_tail(component, problem, template)}".strip()
+def explained(
+    component: Component, problem: PodProblem, template: ComponentTemplate | None = None, known: Iterable[str] = ()
+) -> str:
+    """Return the subject and the cause of a problem, and its remedy.
 
-
-def still_explains(
-    message: str, component: Component, problem: PodProblem, template: ComponentTemplate | None = None
-) -> bool:
-    """Return whether a stored message is about the same, in the words of another attempt or with other numbers."""
+    Args:
+        known: Messages, of which the first counts that is the same but for numbers in the cause.
+    """
     tail = _tail(component, problem, template)
-    return message.endswith(tail) and gist(message.removesuffix(tail)) == gist(problem.message)
+    message = f"{problem.message}{tail}".strip()
+    return next((each for each in known if each.endswith(tail) and gist(each) == gist(message)), message)
 
 
 def without_log(message: str) -> str:
-    """Return the message about a Pod that is gone: its log cannot be read any more."""
-    return _LOG.sub(" (its log is gone with the Pod)", message)
-
-
-def for_pod(message: str, name: str, node: str = "") -> str:
-    """Return a message about several Pods for one of them, so that its commands name this Pod and its node."""
-    named = _NODE.sub(rf"\g<1>{node}", message) if node else message
-    return _COMMAND.sub(lambda command: f"{command[1] or command[2]}{name}", named)
+    """Return the stored message about a Pod that is gone, whose log cannot be read any more. No field has the cause alone."""
+    cause, advice, _ = message.rpartition(" (see kubectl logs ")
+    return f"{cause} (its log is gone with the Pod)" if advice else message
 
 
 def _tail(component: Component, problem: PodProblem, template: ComponentTemplate | None) -> str:

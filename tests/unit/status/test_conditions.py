@@ -10,7 +10,14 @@ import msgspec
 import pytest
 
 from flamectl_operator.api.constants import SESSION_MANAGER
-from flamectl_operator.api.status import Condition, ConditionType, FlameClusterStatus, Generations, suspension_begun
+from flamectl_operator.api.status import (
+    Condition,
+    ConditionType,
+    FlameClusterStatus,
+    Generations,
+    UnhealthyPod,
+    suspension_begun,
+)
 from flamectl_operator.kube.pod_views import ContainerStatus, PodView
 from flamectl_operator.planning.effective.replacement_backoff import ReplacementBackoff
 from flamectl_operator.runtime.outcome import Outcome, blocked, wait
@@ -99,6 +106,13 @@ def _condition(
 
 def _status(*given: Condition) -> FlameClusterStatus:
     return FlameClusterStatus(conditions=given)
+
+
+def _failed(reason: str, said: str) -> FlameClusterStatus:
+    """Return the status after a Pod failed: its name, the reason and the message, as `said`."""
+    name, why, message = said.split(": ", 2)
+    failed = UnhealthyPod(name=name, reason=why, message=message)
+    return FlameClusterStatus(conditions=(_condition("Degraded", "True", reason, said),), unhealthy_pods=(failed,))
 
 
 # --- Verdicts ----------------------------------------------------------------------------------------------------------
@@ -243,7 +257,7 @@ EXECUTOR_ENDED = "my-flame-executor-manager-0: Error: exit code 1"
     ],
 )
 def test_restarted_container_stays_degraded_until_it_is_ready(pods: tuple[PodView, ...], said: str) -> None:
-    before = _status(_condition("Degraded", "True", "PodsFailing", said))
+    before = _failed("PodsFailing", said)
     degraded = _judge(*pods, before=before)["Degraded"]
     assert (degraded.status, degraded.message) == (True, said)
 
@@ -277,7 +291,7 @@ def _of(image: str, status: ContainerStatus) -> ContainerStatus:
     ],
 )  # fmt: skip
 def test_failed_start_is_over_when_the_container_runs(said: str, found: dict[str, Any], *, kept: bool) -> None:
-    before = _status(_condition("Degraded", "True", "ImagePullFailed" if said == NO_IMAGE else "PodsFailing", said))
+    before = _failed("ImagePullFailed" if said == NO_IMAGE else "PodsFailing", said)
     manager = session_manager("starting", **{"containers": (), **found})
     degraded = _judge(manager, executor_pod(0, "waiting"), before=before)["Degraded"]
 
@@ -287,7 +301,7 @@ def test_failed_start_is_over_when_the_container_runs(said: str, found: dict[str
 def test_unschedulable_replacement_is_reported_before_earlier_failures() -> None:
     pods = (session_manager(), executor_pod(0, "unschedulable"))
 
-    before = _status(_condition("Degraded", "True", "PodsFailing", EXECUTOR_ENDED))
+    before = _failed("PodsFailing", EXECUTOR_ENDED)
     assert _judge(*pods, failures=(0, 2), before=before)["Degraded"].reason == "Unschedulable"
 
 
@@ -310,7 +324,8 @@ FAILING = _condition("Degraded", "True", "PodsFailing", MANAGER_ENDED)
 def test_past_failures_do_not_degrade_a_recovered_cluster(
     pods: tuple[PodView, ...], failures: tuple[int, int], said: Condition, *, suspended: bool
 ) -> None:
-    degraded = _judge(*pods, failures=failures, suspended=suspended, before=_status(said))["Degraded"]
+    before = _failed("PodsFailing", MANAGER_ENDED).model_copy(update={"conditions": (said,)})
+    degraded = _judge(*pods, failures=failures, suspended=suspended, before=before)["Degraded"]
 
     assert not degraded.status
 

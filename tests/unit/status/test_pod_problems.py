@@ -374,6 +374,33 @@ def test_changed_wording_of_a_problem_keeps_the_status(first: list[PodView], the
     assert _status(SM, *then, before=after).to_wire() == after.to_wire() == before.to_wire()
 
 
+@pytest.mark.parametrize("stored", [False, True])
+def test_each_of_several_pods_is_told_with_its_own_name_and_node(stored: bool) -> None:  # noqa: FBT001
+    lost = [executor_pod(each, node=f"node-{each}", containers=[ended(EXECUTOR_MANAGER, 137, "ContainerStatusUnknown")])
+        for each in range(2)]  # fmt: skip
+    caches = [object_cache_pod(each, containers=[ended(OBJECT_CACHE, 1, "Error", "odd")]) for each in range(2)]
+    before = _status(SM, *lost, *caches, **cached(), count=2)
+    status = _status(SM, *lost, *caches, **cached(), count=2, before=before) if stored else before
+
+    said = {each.name: each.message or "" for each in status.unhealthy_pods}
+    for each in range(2):
+        assert said[f"my-flame-executor-manager-{each}"].endswith(f"(see kubectl describe node node-{each})")
+        assert f"(see kubectl logs my-flame-object-cache-{each}" in said[f"my-flame-object-cache-{each}"]
+    assert "kubectl describe node node-0" in str(status.message)
+
+
+def test_stored_failure_stays_while_the_pod_is_tried_once_more() -> None:
+    failed = _pulling(0)
+    before = _status(SM, failed, count=1)
+    tried = executor_pod(0, "pending", containers=[waiting(EXECUTOR_MANAGER, "ContainerCreating")])
+    after = _status(SM, tried, count=1, before=before)
+
+    assert after.unhealthy_pods == before.unhealthy_pods
+    assert _degraded(after) == _degraded(_status(SM, tried, count=1, before=after)) != ""
+    assert _status(SM, executor_pod(0), count=1, before=after).unhealthy_pods == ()
+    assert _degraded(_status(SM, executor_pod(1, "pending"), count=1, before=after)) == ""
+
+
 def test_changed_cause_of_a_problem_changes_the_status() -> None:
     before = _status(SM, _pulling(0))
 

@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 
 from flamectl_operator.kube.pod_views import PodContainer, PodSpec
-from flamectl_operator.status.remedies import for_pod
 from flamectl_operator.status.scheduling_remedies import remedy
 from tests.unit.builders import desired, template_of
 
@@ -363,15 +362,3 @@ def test_own_claim_without_a_volume_is_named_with_the_field_of_its_class(compone
 
     advice = f"see kubectl describe pvc {pod}, or correct spec.{component}.persistence.storageClassName"
     assert remedy(words, template, pod) == advice
-
-
-def test_command_for_one_of_several_object_caches_names_its_own_claim() -> None:
-    message = "no room (see kubectl describe pvc my-flame-object-cache-0, or correct spec.objectCache)"
-
-    assert for_pod(message, "my-flame-object-cache-12") == message.replace("cache-0", "cache-12")
-    of_volume = "see kubectl describe pvc my-flame-executor-manager-0-d, or correct"
-    assert for_pod(of_volume, "my-flame-executor-manager-1") == of_volume.replace("-0-d", "-1-d")
-    assert for_pod("see kubectl describe pvc data", "my-flame-executor-manager-1") == "see kubectl describe pvc data"
-    of_node = "see by kubectl describe node a.b-1 which Pods take it; add a node"
-    assert for_pod(of_node, "my-flame-executor-manager-1", "c") == of_node.replace("a.b-1", "c")
-    assert for_pod(of_node, "my-flame-executor-manager-1") == of_node
