@@ -157,3 +157,36 @@ async def test_message_about_a_session_that_is_too_large_survives_a_long_name() 
         "requests more resources than a single executor has, so no number of executors can serve it"
     )
     assert "\x1b" not in message
+
+
+@pytest.mark.parametrize("restarted", [False, True], ids=["", "by an operator that has just started"])
+async def test_executors_stay_when_autoscaling_begins_while_the_session_manager_cannot_be_asked(
+    *, restarted: bool
+) -> None:
+    world = await converged({"executorManager": {"replicas": 5, "resources": {"limits": _LIMITS}}})
+    world.model.open_session("s", tasks=5, seconds=500)
+    await world.live(10)
+    before = _pods(world)
+    world.asked.broken = "no route"
+    await world.live(30)
+
+    world.edit(merged(_autoscaled(1), {"executorManager": {"replicas": 1}}))
+    if restarted:
+        _restart(world)
+    await world.live(40)
+    world.asked.broken = None
+    await world.live(40)
+
+    assert _pods(world) == before
+    assert world.draining == []
+
+
+async def test_executors_without_demand_stay_for_the_idle_time_when_autoscaling_begins() -> None:
+    world = await converged({"executorManager": {"replicas": 3, "resources": {"limits": _LIMITS}}})
+
+    world.edit(merged(_autoscaled(1), {"executorManager": {"replicas": 1}}))
+    await world.live(20)
+    assert _desired(world) == 3
+
+    await world.live(20)
+    assert _desired(world) == 1

@@ -65,6 +65,9 @@ def resolve_scaling(
     if suspended:
         start = AutoscalingStatus(desired=autoscaling.min_replicas)
         return Scaling(start, active=False, reason="Suspended", message="No Pods are wanted")
+    if before.desired is None:
+        # The executors of a fixed number stay until an answer tells how many are needed.
+        before = before.model_copy(update={"desired": len(observed.group.live)})
     current = _current(autoscaling, before)
     if spec.paused:
         kept = before.model_copy(update={"desired": current})
