@@ -21,10 +21,15 @@ _SEPARATOR = ";"
 
 @dataclass(frozen=True)
 class CommonMetadata:
-    """Labels and annotations of all children of a FlameCluster."""
+    """Labels and annotations of all children of a FlameCluster.
+
+    Args:
+        specific: The keys of labels and annotations that more specific metadata has, which stay on the child.
+    """
 
     labels: Mapping[str, str] = field(default_factory=dict)
     annotations: Mapping[str, str] = field(default_factory=dict)
+    specific: frozenset[str] = frozenset()
 
     @classmethod
     def of(cls, spec: FlameClusterSpec) -> CommonMetadata:
@@ -37,6 +42,7 @@ class CommonMetadata:
         return CommonMetadata(
             {key: value for key, value in self.labels.items() if key not in labels},
             {key: value for key, value in self.annotations.items() if key not in annotations},
+            frozenset({*labels, *annotations}),
         )
 
     def added_to(self, manifest: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -61,8 +67,8 @@ class CommonMetadata:
         if REDUCED in child.labels or REDUCED in child.annotations:
             return None
         earlier_labels, earlier_annotations = _keys_in(listed)
-        labels = _changes(child.labels, self.labels, earlier_labels)
-        annotations = _changes(child.annotations, self.annotations, earlier_annotations)
+        labels = self._changes(child.labels, self.labels, earlier_labels)
+        annotations = self._changes(child.annotations, self.annotations, earlier_annotations)
         keys = self.keys()
         if keys != listed:
             annotations[COMMON_KEYS_ANNOTATION] = keys or None
@@ -80,6 +86,12 @@ class CommonMetadata:
             return ""
         return f"{','.join(sorted(self.labels))}{_SEPARATOR}{','.join(sorted(self.annotations))}"
 
+    def _changes(
+        self, found: Mapping[str, str], wanted: Mapping[str, str], earlier: Iterable[str]
+    ) -> dict[str, str | None]:
+        removed = {key: None for key in earlier if key not in wanted and key in found and key not in self.specific}
+        return {**removed, **{key: value for key, value in wanted.items() if found.get(key) != value}}
+
 
 def _keys_in(text: str) -> tuple[list[str], list[str]]:
     # Somebody may have edited the list: the operator's own keys stay whatever it says.
@@ -87,8 +99,3 @@ def _keys_in(text: str) -> tuple[list[str], list[str]]:
         [key for key in part.split(",") if key and not is_own_key(key)] for part in text.partition(_SEPARATOR)[::2]
     )
     return labels, annotations
-
-
-def _changes(found: Mapping[str, str], wanted: Mapping[str, str], earlier: Iterable[str]) -> dict[str, str | None]:
-    removed = {key: None for key in earlier if key not in wanted and key in found}
-    return {**removed, **{key: value for key, value in wanted.items() if found.get(key) != value}}

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from flamectl_operator.api.checks.validation import parse_spec
+from flamectl_operator.api.constants import COMMON_KEYS_ANNOTATION
 from flamectl_operator.api.problems import InvalidSpecError
 from flamectl_operator.kube.errors import ForbiddenError
 from tests.unit.builders import OWNER, cached, merged, raw_spec, replicas
@@ -98,6 +99,25 @@ async def test_label_of_a_pod_template_takes_precedence_and_nothing_is_written_a
     assert world.writes == []
     assert _children(world)[f"pods {executor_name(0)}"]["labels"]["owner"] == "mine"
     assert _children(world)[f"pods {SM_NAME}"]["labels"]["owner"] == "team-a"
+
+
+async def test_common_metadata_that_moves_to_a_pod_template_stays_on_pods_that_wait_for_their_replacement() -> None:
+    waiting: dict[str, Any] = {"updateStrategy": {"type": "OnDelete"}}
+    components = ("sessionManager", "executorManager")
+    world = await converged(merged(COMMON, dict.fromkeys(components, waiting)))
+    metadata = {"labels": COMMON["commonLabels"], "annotations": COMMON["commonAnnotations"]}
+    moved = {each: {"podTemplate": {"metadata": metadata}} for each in components}
+
+    world.edit({"commonLabels": None, "commonAnnotations": None, **moved})
+    await world.converge()
+
+    assert world.deleted == []
+    for name in (SM_NAME, executor_name(0)):
+        found = _children(world)[f"pods {name}"]
+        assert metadata["labels"].items() <= found["labels"].items()
+        assert metadata["annotations"].items() <= found["annotations"].items()
+        assert COMMON_KEYS_ANNOTATION not in found["annotations"]
+    assert "owner" not in _children(world)[f"services {SM_NAME}"]["labels"]
 
 
 async def test_removed_common_label_comes_back() -> None:
