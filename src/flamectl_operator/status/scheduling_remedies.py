@@ -235,8 +235,8 @@ def _devices(template: ComponentTemplate, spec: dict[str, Any], place: str) -> s
     limits = (
         f"{template.container_field(str(each.get('name')))}.resources.limits.{resource}"
         for each in (*entries(spec, "containers"), *entries(spec, "initContainers"))
-        for resource in as_object(as_object(each.get("resources")).get("limits"))
-        if "/" in resource
+        for resource, count in as_object(as_object(each.get("resources")).get("limits")).items()
+        if "/" in resource and amount(str(count))
     )
     lower = next(limits, "")
     return f"{f'lower {lower}' if lower else 'a webhook adds the devices: change it there'}, or add a node"

@@ -227,6 +227,11 @@ def _pod(resources: dict[str, Any] | None = None, **pod_spec: Any) -> dict[str, 
             f"lower {EM}.resources.limits.nvidia.com/gpu, or add a node",
         ),
         (
+            "0/3 nodes are available: 3 cannot allocate all claims.",
+            _pod({"limits": {"amd.com/gpu": "0", "nvidia.com/gpu": 8}}),
+            f"lower {EM}.resources.limits.nvidia.com/gpu, or add a node",
+        ),
+        (
             "0/3 nodes are available: 3 cannot fit resource.",
             _pod(containers=[{"name": "log", "image": "any", "resources": {"limits": {"example.com/fpga": 1}}}]),
             f"lower {TEMPLATE}.containers[name=log].resources.limits.example.com/fpga, or add a node",
