@@ -141,10 +141,16 @@ class ClaimVolume(View, frozen=True):
     claim_name: str = ""
 
 
+class EphemeralVolume(View, frozen=True):
+    """The claim that Kubernetes makes for a volume of one Pod, with the names of both as its name."""
+
+
 class Volume(View, frozen=True):
     """An entry of a Pod's `spec.volumes`; stores keep those with a claim alone."""
 
     persistent_volume_claim: ClaimVolume | None = None
+    ephemeral: EphemeralVolume | None = None
+    name: str = ""
 
 
 class PodSpec(View, frozen=True):
@@ -192,3 +198,9 @@ class PodView(KubernetesObject, frozen=True):
         """The names of the PersistentVolumeClaims that it mounts."""
         volumes = [each.persistent_volume_claim for each in self.spec.volumes]
         return tuple(volume.claim_name for volume in volumes if volume is not None)
+
+    @property
+    def awaited_claims(self) -> tuple[str, ...]:
+        """The names of all claims that it needs, those that Kubernetes makes for its volumes last."""
+        made = (f"{self.name}-{each.name}" for each in self.spec.volumes if each.ephemeral is not None)
+        return tuple(dict.fromkeys((*self.claim_names, *made)))

@@ -51,7 +51,7 @@ def _without_scheduler(pod: PodView) -> tuple[PodProblem, datetime] | None:
         since = pod.metadata.last_written or since
     elif scheduled is not None and scheduled.status == "False":
         return None
-    claims = " ".join(dict.fromkeys(pod.claim_names))
+    claims = " ".join(pod.awaited_claims)
     if (node := pod.status.nominated_node_name) and scheduled is None:
         see = f"kubectl describe pvc {claims}" if claims else "kubectl get events"
         how = f"the scheduler chose it, and waits until volumes and devices of the Pod are prepared there, see {see}"
@@ -71,8 +71,8 @@ def _without_scheduler(pod: PodView) -> tuple[PodProblem, datetime] | None:
     known = "it has not looked at the Pod"
     if claims:
         known = "it has not said why the Pod has no node"
-        volumes = f"does PersistentVolumeClaim {_quoted(pod.claim_names)} get its volume?"
-        doubts.append(f"{volumes} see kubectl describe pvc {claims}")
+        quoted = f"does PersistentVolumeClaim {_quoted(pod.claim_names)} get its volume?"
+        doubts.append(f"{quoted if pod.claim_names else 'is its claim bound?'} see kubectl describe pvc {claims}")
     how = f"{known} ({' '.join(doubts)}), which has waited since"
     scheduler = pod.spec.scheduler_name or _DEFAULT_SCHEDULER
     remedy = "" if scheduler == _DEFAULT_SCHEDULER else "correct schedulerName in {template}, or install that scheduler"

@@ -734,6 +734,13 @@ TEMPLATED = {"resourceClaims": [{"name": "gpu", "resourceClaimTemplateName": "on
             f"which has waited since {BORN}",
             id="a claim that gets its volume when the Pod has a node",
         ),
+        pytest.param(
+            {"volumes": [{"name": "d", "ephemeral": {"volumeClaimTemplate": {"spec": {}}}}, {"name": "e"}]},
+            'scheduler "default-scheduler": it has not said why the Pod has no node (is it installed and running? '
+            "is its claim bound? see kubectl describe pvc POD-d), "
+            f"which has waited since {BORN}",
+            id="a claim that Kubernetes makes for a volume",
+        ),
     ],
 )
 @pytest.mark.parametrize("component", ["session manager", "executor", "object cache"])
@@ -747,6 +754,7 @@ def test_pod_that_no_scheduler_looks_at_is_named_after_the_patience(
     }
     pods = made[component]()
     seen = observed(*pods)
+    said = said.replace("POD", pods[-1].name)
 
     assert "NotScheduled" not in str(_status(*pods, count=1).message)
     assert patience_ends(seen, NOW) == later(10)
@@ -763,9 +771,10 @@ def test_pod_that_no_scheduler_looks_at_is_named_after_the_patience(
     ("spec", "see"),
     [
         ({"volumes": [{"name": "d", "persistentVolumeClaim": {"claimName": "data"}}]}, "kubectl describe pvc data"),
+        ({"volumes": [{"name": "d", "ephemeral": {}}]}, "kubectl describe pvc my-flame-session-manager-d"),
         ({}, "kubectl get events"),
     ],
-    ids=["a claim", "a device, or a claim that a volume makes"],
+    ids=["a claim", "a claim that a volume makes", "a device"],
 )
 def test_pod_whose_scheduler_waits_for_its_volume_on_a_chosen_node_names_node_and_claim(
     spec: dict[str, Any], see: str

@@ -17,6 +17,7 @@ So each object has a budget, and each of its parts has one too:
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable
+from itertools import islice
 from operator import attrgetter
 from typing import Any, TypeVar
 
@@ -28,7 +29,7 @@ from flamectl_operator.api.constants import CLUSTER_LABEL, KIND, SESSION_MANAGER
 from flamectl_operator.api.fields.pod_template_rules import OWN_LABELS
 from flamectl_operator.desired import names
 from flamectl_operator.desired.digests import BINARY, NO_POLICY, TOO_LARGE, digested_data, digested_policy
-from flamectl_operator.kube.pod_views import ContainerStatus, PodView, Volume
+from flamectl_operator.kube.pod_views import ContainerStatus, PodView
 from flamectl_operator.kube.views import (
     REDUCED,
     TOO_LARGE_OWNER,
@@ -299,7 +300,8 @@ def _sharing(pod: PodView) -> PodView:
     inits = spec.init_containers
     if inits and len(inits) <= MAX_ENTRIES:
         inits = _shared_value(inits)
-    volumes = spec.volumes and _shared_value(tuple(each for each in spec.volumes if each != _NO_CLAIM)[:MAX_ENTRIES])
+    claims = (each for each in spec.volumes if each.persistent_volume_claim or each.ephemeral)
+    volumes = spec.volumes and _shared_value(tuple(islice(claims, MAX_ENTRIES)))
     spec = replace(spec, init_containers=inits, volumes=volumes)
     return replace(pod, metadata=replace(meta, **changes), spec=spec)
 
@@ -319,9 +321,6 @@ def _shared(texts: dict[str, str] | None) -> dict[str, str] | None:
 def _shared_value(value: S) -> S:
     kept: S = _SHARED.get(value, lambda: value)
     return kept
-
-
-_NO_CLAIM = Volume()
 
 
 def _size(texts: dict[str, str] | None) -> int:

@@ -466,6 +466,14 @@ def test_pod_keeps_what_it_asks_of_a_node_while_it_has_none_and_asks_in_few_word
     assert (found.containers, found.resources, found.node_selector) == (asks if kept else ((), None, None))
 
 
+def test_pod_keeps_the_volumes_that_need_claims_alone() -> None:
+    mounted, made = {"name": "a", "persistentVolumeClaim": {"claimName": "data"}}, {"name": "b", "ephemeral": {}}
+    pod = bounded_pod(_decoded(PodView, {"spec": {"volumes": [{"name": "c", "emptyDir": {}}, mounted, made]}}))
+
+    assert [each.name for each in pod.spec.volumes] == ["a", "b"]
+    assert (pod.claim_names, pod.awaited_claims) == (("data",), ("data", "x-b"))
+
+
 def test_pods_share_what_they_have_in_common() -> None:
     first, second, other = (bounded_pod(_twin(*each)) for each in (("a", "x"), ("b", "x"), ("c", "y")))
 
