@@ -174,7 +174,7 @@ def _session_manager_line(observed: ObservedCluster, own: ProblemGroup | None, h
     if manager.terminating:
         return "Session manager is terminating"
     if own is None:
-        return "Session manager is starting"
+        return "Session manager has ended" if manager.terminal else "Session manager is starting"
     how = {NODE_NOT_REPORTING: "is on a node that does not report", UNSCHEDULABLE: "unschedulable"}.get(own.reason)
     if how is None:
         times = next((f" {each.times}" for each in hidden if each.kind == SESSION_MANAGER), "")

@@ -89,6 +89,12 @@ def test_killed_executor_is_told_after_its_replacement_is_ready_and_its_pod_is_g
         assert (ready.status, ready.reason, ready.message) == ("True", "OOMKilled", "All wanted Pods are ready")
 
 
+def test_session_manager_that_has_ended_and_cannot_be_deleted_is_not_said_to_start() -> None:
+    status = _status(session_manager("failed", since=NOW), executor_pod(0))
+
+    assert str(status.message).startswith("Session manager has ended; Session manager failed at ")
+
+
 def test_failures_are_over_after_ten_minutes_and_the_cluster_is_healthy() -> None:
     at = _status(_killed(0), executor_pod(1))
 
