@@ -15,15 +15,15 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from grpclib import GRPCError
 from grpclib.client import Channel, StreamStreamMethod, UnaryStreamMethod, UnaryUnaryMethod
 
+from flamectl_operator.flame.answer import ExecutorState, NodeState
 from flamectl_operator.flame.client import GrpcSessionManager
 from flamectl_operator.flame.messages import BACKEND, FRONTEND
-from flamectl_operator.flame.snapshot import ExecutorState, NodeState
 from tests.flame.protocol import CLIENT_CALLS, EXECUTOR_CALLS, TASK_STATES, message_class
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Collection
 
-    from flamectl_operator.flame.snapshot import Session, SessionManagerSnapshot
+    from flamectl_operator.flame.answer import Session, SessionManagerAnswer
 
     Rule = Callable[["Bench"], Awaitable[None]]
 
@@ -98,18 +98,18 @@ class Bench:
         finally:
             client.close()
 
-    async def snapshot(self) -> SessionManagerSnapshot:
+    async def answer(self) -> SessionManagerAnswer:
         """The part that the operator reads."""
         async with self.client() as client:
-            return await client.snapshot()
+            return await client.ask()
 
     async def state(self, name: str) -> NodeState | None:
         """How the session manager sees a node; None if it is not in the table."""
-        return (await self.snapshot()).nodes.get(name)
+        return (await self.answer()).nodes.get(name)
 
     async def session(self, suffix: str) -> Session:
         """The part of a session that the operator reads."""
-        [found] = [each for each in (await self.snapshot()).sessions if each.name == self.name(suffix)]
+        [found] = [each for each in (await self.answer()).sessions if each.name == self.name(suffix)]
         return found
 
     async def becomes(self, name: str, state: NodeState | None, within: float) -> bool:
@@ -131,7 +131,7 @@ class Bench:
     async def clean(self) -> None:
         """Take what rules left out of the session manager: sessions, executors that hang and nodes."""
         async with self.client() as client:
-            left = await client.snapshot()
+            left = await client.ask()
             for session in left.sessions:
                 if session.is_open and session.name.startswith(self.prefix):
                     with suppress(GRPCError):

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from flamectl_operator.flame.snapshot import NodeState
+from flamectl_operator.flame.answer import NodeState
 from tests.flame import contract_sessions
 from tests.flame.bench import LOST, WATCHED
 

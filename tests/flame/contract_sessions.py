@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 from grpclib import GRPCError
 
-from flamectl_operator.flame.snapshot import ExecutorState, Load, NodeState
+from flamectl_operator.flame.answer import ExecutorState, Load, NodeState
 from tests.flame.bench import LOST, ROUNDS, SOON
 from tests.flame.model import BIND_FAILED, RETRY_LIMIT, RETRY_LIMIT_REACHED
 
@@ -208,7 +208,7 @@ async def executor_of_a_released_node_ends_its_session_and_is_unbinding_for_ever
                 await bench.leave(executor)
         await bench.sleep(ROUNDS)
         assert await bench.executors() == [executor._replace(state=ExecutorState.UNBINDING, session="")]
-        assert (await bench.snapshot()).drained(bench.name("a"))
+        assert (await bench.answer()).drained(bench.name("a"))
 
 
 async def executor_that_binds_while_its_node_is_released_is_bound_for_ever(bench: Bench) -> None:
@@ -258,7 +258,7 @@ async def idle_executor_of_a_released_node_stops_the_scheduler_until_its_node_is
             await bench.open_session("other", tasks=1, priority=1)
             await bench.sleep(ROUNDS)
             assert await bench.executors() == [new._replace(state=ExecutorState.IDLE)]
-            seen = await bench.snapshot()
+            seen = await bench.answer()
             assert (seen.load(bench.name("a"))[0], seen.drained(bench.name("a"))) == (Load.IDLE, True)
             await client.report_lost(bench.name("a"))
             assert (await bench.bound(bench.name("b"))).session == bench.name("other")

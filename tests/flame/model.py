@@ -25,13 +25,13 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
-from flamectl_operator.flame.snapshot import (
+from flamectl_operator.flame.answer import (
     ExecutorState,
     FlameExecutor,
     NodeState,
     Resources,
     Session,
-    SessionManagerSnapshot,
+    SessionManagerAnswer,
 )
 from tests.flame.scheduler import schedule
 
@@ -221,9 +221,9 @@ class FlameModel:
 
     # --- What the API answers
 
-    def snapshot(self) -> SessionManagerSnapshot:
+    def answer(self) -> SessionManagerAnswer:
         """The nodes, executors and sessions, as the operator reads them."""
-        return SessionManagerSnapshot(
+        return SessionManagerAnswer(
             nodes={name: node.state for name, node in self.nodes.items()},
             executors=tuple(
                 FlameExecutor(each.node, each.state, "" if each.session is None else each.session.name)

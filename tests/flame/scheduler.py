@@ -16,7 +16,7 @@ from collections import Counter
 from typing import TYPE_CHECKING
 from zlib import crc32
 
-from flamectl_operator.flame.snapshot import ExecutorState
+from flamectl_operator.flame.answer import ExecutorState
 
 if TYPE_CHECKING:
     from tests.flame.model import FlameModel, ModelExecutor, ModelSession

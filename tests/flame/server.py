@@ -13,8 +13,8 @@ from grpclib import GRPCError
 from grpclib.const import Cardinality, Handler, Status
 from grpclib.server import Server
 
+from flamectl_operator.flame.answer import ExecutorState, Resources
 from flamectl_operator.flame.messages import BACKEND, FRONTEND
-from flamectl_operator.flame.snapshot import ExecutorState, Resources
 from tests.flame.model import RefusedError, Task
 from tests.flame.protocol import CLIENT_CALLS, EXECUTOR_CALLS, TASK_STATES, message_class
 
@@ -199,7 +199,7 @@ class FlameServer:
             raise GRPCError(Status.UNAVAILABLE, "the session manager is down")
 
     def _nodes(self, _asked: Any, answer: Any) -> None:
-        for name, state in self.model.snapshot().nodes.items():
+        for name, state in self.model.answer().nodes.items():
             node = answer.nodes.add()
             node.metadata.name = node.spec.hostname = name
             node.status.state = state
@@ -214,7 +214,7 @@ class FlameServer:
                 executor.status.session_id = each.session.name
 
     def _sessions(self, _asked: Any, answer: Any) -> None:
-        for each in self.model.snapshot().sessions:
+        for each in self.model.answer().sessions:
             session = answer.sessions.add()
             session.metadata.id = each.name
             session.spec.priority = each.priority

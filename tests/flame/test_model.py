@@ -7,7 +7,7 @@ from collections import Counter
 
 import pytest
 
-from flamectl_operator.flame.snapshot import ExecutorState, Load, NodeState
+from flamectl_operator.flame.answer import ExecutorState, Load, NodeState
 from tests.flame.model import RECONNECT, SCHEDULE, START, FlameModel
 
 
@@ -27,7 +27,7 @@ async def test_dead_node_is_never_forgotten_and_gets_work_that_never_starts() ->
     model.start_executor_manager("a")
     model.kill_executor_manager("a")
     await asyncio.sleep(3600)
-    assert model.snapshot().nodes == {"a": NodeState.NOT_READY}
+    assert model.answer().nodes == {"a": NodeState.NOT_READY}
     session = model.open_session("s", tasks=1)
     await asyncio.sleep(3600)
     assert not session.done
@@ -65,8 +65,8 @@ async def test_release_of_a_living_node_lets_its_session_end_and_brings_no_new_w
     await asyncio.sleep(60)
     assert session.done
     assert [task.runs for task in session.tasks] == [1] * 40
-    assert [each.state for each in model.snapshot().executors] == left
-    assert model.snapshot().drained("a")
+    assert [each.state for each in model.answer().executors] == left
+    assert model.answer().drained("a")
     other = model.open_session("t", tasks=1)
     await asyncio.sleep(60)
     assert not other.done
@@ -127,9 +127,9 @@ async def test_executor_keeps_its_session_for_a_while_after_the_last_task() -> N
     model.start_executor_manager("a")
     model.open_session("s", tasks=1, closes=False)
     await asyncio.sleep(30)
-    assert model.snapshot().load("a")[0] is Load.BUSY
+    assert model.answer().load("a")[0] is Load.BUSY
     await asyncio.sleep(60)
-    assert model.snapshot().load("a")[0] is Load.NONE
+    assert model.answer().load("a")[0] is Load.NONE
 
 
 async def test_later_flame_keeps_idle_executors() -> None:
@@ -137,9 +137,9 @@ async def test_later_flame_keeps_idle_executors() -> None:
     model.start_executor_manager("a")
     model.open_session("s", tasks=1)
     await asyncio.sleep(100)
-    assert model.snapshot().load("a")[0] is Load.IDLE
+    assert model.answer().load("a")[0] is Load.IDLE
     await asyncio.sleep(60)
-    assert model.snapshot().load("a")[0] is Load.NONE
+    assert model.answer().load("a")[0] is Load.NONE
 
 
 async def test_restart_with_storage_keeps_nodes_and_runs_tasks_again() -> None:
@@ -152,7 +152,7 @@ async def test_restart_with_storage_keeps_nodes_and_runs_tasks_again() -> None:
     model.kill_executor_manager("b")
     model.start()
     await asyncio.sleep(200)
-    assert model.snapshot().nodes == {"a": NodeState.READY, "b": NodeState.READY}
+    assert model.answer().nodes == {"a": NodeState.READY, "b": NodeState.READY}
     assert session.done
 
 
@@ -175,7 +175,7 @@ async def test_restart_without_storage_forgets_everything() -> None:
     model.start()
     assert model.sessions == {}
     await asyncio.sleep(10)
-    assert model.snapshot().nodes == {"a": NodeState.READY}
+    assert model.answer().nodes == {"a": NodeState.READY}
 
 
 async def test_executor_manager_that_reconnects_while_an_executor_begins_loses_no_task() -> None:
@@ -202,10 +202,10 @@ async def test_report_of_a_lost_node_removes_executors_that_are_unbinding_for_ev
     model.kill_executor_manager("a")
     await asyncio.sleep(60)
     assert session.done
-    assert [each.state for each in model.snapshot().executors] == [ExecutorState.UNBINDING]
+    assert [each.state for each in model.answer().executors] == [ExecutorState.UNBINDING]
     _report_lost(model, "a")
     await asyncio.sleep(60)
-    assert model.snapshot().executors == ()
+    assert model.answer().executors == ()
 
 
 async def test_scheduler_takes_any_node_with_room() -> None:

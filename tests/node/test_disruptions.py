@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from flamectl_operator.flame.snapshot import Load
+from flamectl_operator.flame.answer import Load
 from tests.e2e.namespace import flame_cluster
 from tests.flame.bench import Bench
 from tests.node import operator as installed
@@ -122,7 +122,7 @@ def _bench(world: NodeNamespace) -> Bench:
 
 
 def _working(bench: Bench) -> set[str]:
-    snapshot = asyncio.run(bench.snapshot())
+    snapshot = asyncio.run(bench.answer())
     return {node for node in snapshot.by_node if snapshot.load(node)[0] is Load.BUSY}
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from flamectl_operator.flame.snapshot import ExecutorState, Load
+from flamectl_operator.flame.answer import ExecutorState, Load
 from tests.simulation.objects import PODS, Obj, draining, name_of, uid_of
 from tests.simulation.passes import pass_begun
 from tests.simulation.specs import remembered
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Set as AbstractSet
 
     from flamectl_operator.api.fields.autoscaling import Autoscaling
-    from flamectl_operator.flame.snapshot import SessionManagerSnapshot
+    from flamectl_operator.flame.answer import SessionManagerAnswer
     from tests.simulation.check import Surroundings
     from tests.simulation.client import ModelClient
     from tests.simulation.knowledge import Answer
@@ -51,7 +51,7 @@ class Demand:
         drained = {name_of(pod) for pod in client.knowledge.owned(PODS, uid_of(cluster)) if draining(pod)}
         at_hand = [each for each in heard.answers if each.said >= pass_begun()]
         at_hand += [each for each in heard.answers if each.said < pass_begun()][-1:]
-        useful = [needed(each.snapshot, drained) for each in at_hand]
+        useful = [needed(each.content, drained) for each in at_hand]
         if after > before and max(useful, default=0) < after:
             self._blame(f"{what}, of which sessions can use {max(useful, default=0)}")
         if after < before and (until := self._needed_until(heard.answers, scaling, after, drained)) is not None:
@@ -67,7 +67,7 @@ class Demand:
         for each in answers:
             if each.said < since or each.said > pass_begun() - PASS:
                 continue
-            if needed(each.snapshot, drained | each.left) <= number:
+            if needed(each.content, drained | each.left) <= number:
                 begin = None
                 continue
             begin = each.said if begin is None else begin
@@ -76,7 +76,7 @@ class Demand:
         return found
 
 
-def needed(snapshot: SessionManagerSnapshot, drained: AbstractSet[str] = frozenset()) -> int:
+def needed(snapshot: SessionManagerAnswer, drained: AbstractSet[str] = frozenset()) -> int:
     """How many executors of one slot each the open sessions can use, or work for one; drained ones have been replaced."""
     demand = 0
     for session in snapshot.sessions:

@@ -10,9 +10,9 @@ import asyncio
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from flamectl_operator.flame.answer import ExecutorState, SessionManagerAnswer
 from flamectl_operator.flame.client import DEADLINE
 from flamectl_operator.flame.session_manager import FlameError
-from flamectl_operator.flame.snapshot import ExecutorState, SessionManagerSnapshot
 from tests.flame.model import RECONNECT, FlameModel
 from tests.simulation.objects import FLAME_CLUSTERS, NAMESPACE, PODS, condition, key_of, name_of
 from tests.simulation.passes import told
@@ -303,21 +303,21 @@ class ModelSessionManager:
         self._address = address
         self._ended = False
 
-    async def snapshot(self) -> SessionManagerSnapshot:
+    async def ask(self) -> SessionManagerAnswer:
         """See `SessionManager`: three questions, one after the other."""
         asked, knowledge = self._flame.loop.now, self._client.knowledge
         try:
             async with asyncio.timeout(DEADLINE):
-                nodes = await self._call(lambda model: model.snapshot().nodes)
-                executors = await self._call(lambda model: model.snapshot().executors)
-                sessions = await self._call(lambda model: model.snapshot().sessions)
+                nodes = await self._call(lambda model: model.answer().nodes)
+                executors = await self._call(lambda model: model.answer().executors)
+                sessions = await self._call(lambda model: model.answer().sessions)
         except TimeoutError:
             knowledge.unanswered(self._name, self._flame.loop.now)
             raise FlameError("TimedOut", f"no answer within {DEADLINE:g} s") from None
         except FlameError:
             knowledge.unanswered(self._name, self._flame.loop.now)
             raise
-        answer = SessionManagerSnapshot(nodes=nodes, executors=executors, sessions=sessions)
+        answer = SessionManagerAnswer(nodes=nodes, executors=executors, sessions=sessions)
         knowledge.answered(self._name, asked, self._flame.loop.now, answer)
         return answer
 

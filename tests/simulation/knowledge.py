@@ -9,8 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from flamectl_operator.flame.answer import ExecutorState, SessionManagerAnswer
 from flamectl_operator.flame.knowledge import START_LIMIT_SECONDS
-from flamectl_operator.flame.snapshot import ExecutorState, SessionManagerSnapshot
 from tests.simulation.objects import (
     CLAIMS,
     CLUSTER_LABEL,
@@ -70,7 +70,7 @@ class Answer:
 
     asked: float
     said: float
-    snapshot: SessionManagerSnapshot
+    content: SessionManagerAnswer
     left: frozenset[str]
 
 
@@ -103,14 +103,12 @@ class Heard:
         self.failing, self.failing_since = False, float("inf")
         self.answers = [*self.answers[-_ANSWERS:], answer]
         listed: dict[str, set[ExecutorState]] = {}
-        for each in answer.snapshot.executors:
+        for each in answer.content.executors:
             listed.setdefault(each.node, set()).add(each.state)
         unstarted = [name for name, states in listed.items() if states == {ExecutorState.VOID}]
         self._unstarted = {name: self._unstarted.get(name, answer.said) for name in unstarted}
         late = {name for name, since in self._unstarted.items() if answer.said - since >= START_LIMIT_SECONDS}
-        self._present = {
-            name for name in answer.snapshot.nodes if answer.snapshot.registered(name) and name not in late
-        }
+        self._present = {name for name in answer.content.nodes if answer.content.registered(name) and name not in late}
         self._served |= dict.fromkeys(self._present, answer.said)
 
     def absent_since(self, node: str) -> float | None:
@@ -286,7 +284,7 @@ class Knowledge:
         """From now on another session manager of a FlameCluster is asked."""
         self.heard[name] = Heard(now)
 
-    def answered(self, name: str, asked: float, now: float, snapshot: SessionManagerSnapshot) -> None:
+    def answered(self, name: str, asked: float, now: float, snapshot: SessionManagerAnswer) -> None:
         """A session manager has answered."""
         pods = self._objects.get(PODS, {}).values()
         counted = {name_of(pod) for pod in pods if live(pod)}

@@ -30,7 +30,7 @@ from flamectl_operator.desired import cluster as desired_cluster
 from flamectl_operator.desired import names
 from flamectl_operator.desired import pods as desired_pods
 from flamectl_operator.flame import knowledge, watcher
-from flamectl_operator.flame.snapshot import Load, SessionManagerSnapshot
+from flamectl_operator.flame.answer import Load, SessionManagerAnswer
 from flamectl_operator.kube import errors, views
 from flamectl_operator.kube import lease as leases
 from flamectl_operator.kube.cache import reflector, store
@@ -1093,7 +1093,7 @@ def pods_that_may_write_to_a_claim_are_deleted_by_force() -> None:
 @_needing("flame")
 def drains_end_by_an_answer_from_before_the_release() -> None:
     def drained(executor: Any, group: Any, *_args: Any) -> Any:
-        snapshot = group.cluster.flame.snapshot
+        snapshot = group.cluster.flame.answer
         idle = snapshot is not None and snapshot.load(executor.name)[0] is Load.NONE
         return RemovalReason.DRAINED if idle else None
 
@@ -1510,7 +1510,7 @@ _REPLACEMENTS: dict[str, tuple[str, Any, str, Any]] = {
     "a session manager is replaced by an old answer": (
         "waits_for_idleness",
         session_manager_update,
-        "RECENT_SNAPSHOT_SECONDS",
+        "RECENT_ANSWER_SECONDS",
         float("inf"),
     ),
     "lost nodes are reported again and again": ("flame", lost_nodes, "NODE_REPORT_INTERVAL_SECONDS", 0.0),
@@ -1554,7 +1554,7 @@ _REPLACEMENTS: dict[str, tuple[str, Any, str, Any]] = {
     ),
     "paused sessions count with all their tasks": (
         "pauses_sessions",
-        SessionManagerSnapshot,
+        SessionManagerAnswer,
         "instances",
         lambda _snapshot, session: session.instances,
     ),
@@ -1562,8 +1562,8 @@ _REPLACEMENTS: dict[str, tuple[str, Any, str, Any]] = {
     "work is forgotten while the session manager is not ready": (
         "flame",
         observed.ObservedCluster,
-        "last_snapshot",
-        property(lambda self: self.flame.snapshot),
+        "last_answer",
+        property(lambda self: self.flame.answer),
     ),
     "names that flame knows are given again": ("flame", ExecutorIds, "hear", lambda *_args: None),
 }

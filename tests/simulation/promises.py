@@ -234,7 +234,7 @@ class Promises:
         heard, born = client.knowledge.heard.get(name_of(cluster)), moment(cluster["metadata"]["creationTimestamp"])
         # An earlier FlameCluster of this name had a session manager of its own.
         answers = heard.answers[:1] if heard is not None and heard.begun >= born and number is not None else []
-        if any(each.said < pass_begun() and name_of(pod) in each.snapshot.nodes for each in answers):
+        if any(each.said < pass_begun() and name_of(pod) in each.content.nodes for each in answers):
             self._blame(f"{client.name} creates {name_of(pod)}, a name that Flame had known before")
         known = client.knowledge.attempts.get(uid_of(cluster))
         if known is None or not (known.own or known.since < pass_begun()):

@@ -11,7 +11,7 @@ from flamectl_operator.api.constants import (
     REVISION_ANNOTATION,
     SAFE_TO_EVICT_ANNOTATION,
 )
-from flamectl_operator.flame.snapshot import Load, NodeState
+from flamectl_operator.flame.answer import Load, NodeState
 from tests.simulation.check import Check
 from tests.simulation.objects import (
     DRAINED_BY_HAND,
@@ -45,7 +45,7 @@ from tests.simulation.specs import remembered, wanted
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from flamectl_operator.flame.snapshot import SessionManagerSnapshot
+    from flamectl_operator.flame.answer import SessionManagerAnswer
     from tests.flame.model import FlameModel
     from tests.simulation.api_server import Change
     from tests.simulation.check import Surroundings
@@ -131,7 +131,7 @@ class Work(Check):
         answers = [] if heard is None else [each for each in heard.answers if each.said >= pass_begun() - CLOCKS]
         if not answers:
             self._blame(f"{client.name} replaces {name_of(pod)} without an answer about its tasks")
-        elif all(_tasks_run(each.snapshot) for each in answers):
+        elif all(_tasks_run(each.content) for each in answers):
             self._blame(
                 f"{client.name} replaces {name_of(pod)}, whose tasks run, before the change has waited long enough"
             )
@@ -156,7 +156,7 @@ class Work(Check):
             self._strangers_first(client, owner, pod, known, answers)
         if any(want.drain == 0 for want in specs) or not ready(pod) or not answers:
             return
-        if all(each.snapshot.load(name_of(pod))[0] is Load.BUSY for each in answers):
+        if all(each.content.load(name_of(pod))[0] is Load.BUSY for each in answers):
             self._blame(f"{client.name} deletes {name_of(pod)}, which has work, without a drain")
         if not stale:
             self._idle_first(client, owner, pod, known, answers)
@@ -168,7 +168,7 @@ class Work(Check):
         """
 
         def has_work(each: Obj) -> set[Load]:
-            return {answer.snapshot.load(name_of(each))[0] for answer in answers}
+            return {answer.content.load(name_of(each))[0] for answer in answers}
 
         if not answers or not ready(pod) or has_work(pod) != {Load.BUSY}:
             return
@@ -188,14 +188,14 @@ class Work(Check):
         self, client: ModelClient, owner: Obj, pod: Obj, known: list[Obj], answers: list[Answer]
     ) -> None:
         """No registered executor is surplus while others stay that were ready before an answer which does not know them."""
-        if not answers or not all(each.snapshot.registered(name_of(pod)) for each in answers):
+        if not answers or not all(each.content.registered(name_of(pod)) for each in answers):
             return
         heard = client.knowledge.heard[name_of(owner)]
         counted = [each for each in known if live(each) and uid_of(each) not in client.knowledge.leaving]
         strangers = []
         for each in counted:
             since = client.knowledge.ready_known.get(uid_of(each), self._loop.now)
-            unknown = not any(answer.snapshot.known(name_of(each)) for answer in answers)
+            unknown = not any(answer.content.known(name_of(each)) for answer in answers)
             # One that was there before this session manager may still come back to its work.
             began = container_status(each, "executor-manager").get("state", {}).get("running", {}).get("startedAt")
             new = began is not None and moment(began) > heard.begun + CLOCKS
@@ -230,7 +230,7 @@ class Work(Check):
     def registered(self, client: ModelClient, owner: Obj, pods: list[Obj]) -> list[set[str]]:
         """The uids of executors that are registered, by each answer by which a pass may have chosen."""
         answers = self._answers(client, owner)
-        return [{uid_of(pod) for pod in pods if each.snapshot.registered(name_of(pod))} for each in answers]
+        return [{uid_of(pod) for pod in pods if each.content.registered(name_of(pod))} for each in answers]
 
     def unregistered(self, client: ModelClient, owner: Obj, pod: Obj) -> bool:
         """Whether a process knows that an executor runs for long and has not registered, or is not ready for Flame."""
@@ -490,7 +490,7 @@ def _useful(model: FlameModel) -> int:
     )
 
 
-def _tasks_run(snapshot: SessionManagerSnapshot) -> bool:
+def _tasks_run(snapshot: SessionManagerAnswer) -> bool:
     return any(session.running for session in snapshot.sessions)
 
 

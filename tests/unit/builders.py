@@ -28,8 +28,8 @@ from flamectl_operator.desired.cluster import DesiredCluster
 from flamectl_operator.desired.flame_config import config_map as config_map_manifest
 from flamectl_operator.desired.metadata import Identity
 from flamectl_operator.desired.pod_template import ComponentTemplate
+from flamectl_operator.flame.answer import SessionManagerAnswer
 from flamectl_operator.flame.knowledge import Knowledge, Phase
-from flamectl_operator.flame.snapshot import SessionManagerSnapshot
 from flamectl_operator.kube.pod_views import (
     ContainerState,
     ContainerStateRunning,
@@ -506,12 +506,12 @@ def observed(
     )
 
 
-def answer(snapshot: SessionManagerSnapshot | None, asked: float = BOOTTIME, **changes: Any) -> Knowledge:
+def answer(content: SessionManagerAnswer | None, asked: float = BOOTTIME, **changes: Any) -> Knowledge:
     """What is known of the session manager by its answer to a question of this moment."""
     given: dict[str, Any] = {
         "phase": Phase.KNOWN,
         "incarnation": INCARNATION,
-        "snapshot": snapshot,
+        "answer": content,
         "asked_at": asked,
         "said_at": asked,
     }

@@ -51,7 +51,7 @@ for line in sys.stdin:
 """
 _TRANSFORM, _FLAME = "flamectl_operator.reconcile.stores.transform", "flamectl_operator.flame"
 _KEPT = "tests/unit/reconcile/stores/test_transform.py"
-_ANSWERS = "tests/unit/flame/test_answers.py::test_answer_of_many_small_entries_is_refused_before_it_takes_memory"
+_ANSWERS = "tests/unit/flame/test_answer_reader.py::test_answer_of_many_small_entries_is_refused_before_it_takes_memory"
 
 
 @pytest.fixture(scope="module")
@@ -89,7 +89,7 @@ def forks(request: pytest.FixtureRequest) -> Iterator[subprocess.Popen[str]]:
         pytest.param(f"{_TRANSFORM}:MAX_POLICY_SIZE", _UNBOUNDED,
             f"{_KEPT}::test_network_policy_with_the_name_and_owner_of_a_clusters_takes_some_kib", id="a NetworkPolicy"),
         pytest.param(f"{_FLAME}.answers:MAX_NAME_LENGTH", _UNBOUNDED,
-            "tests/unit/flame/test_answers.py::test_long_texts_are_not_kept", id="names in an answer"),
+            "tests/unit/flame/test_answer_reader.py::test_long_texts_are_not_kept", id="names in an answer"),
         pytest.param(f"{_FLAME}.answers:MAX_ENTRIES", _UNBOUNDED, f"{_ANSWERS}[longer texts that Flame does not have]",
             id="entries of an answer"),
         pytest.param(f"{_FLAME}.answers:batches", f"lambda data, _, counted=owner.batches: counted(data, {_UNBOUNDED})",
@@ -147,7 +147,7 @@ def forks(request: pytest.FixtureRequest) -> Iterator[subprocess.Popen[str]]:
             id="all answers that are kept"),
         pytest.param(
             f"{_FLAME}.knowledge:Knowledge.size",
-            "property(lambda known: 0 if known.snapshot is None else known.snapshot.size)",
+            "property(lambda known: 0 if known.answer is None else known.answer.size)",
             "tests/unit/flame/test_watcher.py"
             "::test_names_of_first_answers_count_for_the_limit_when_later_answers_are_small",
             id="the names in first answers",

@@ -12,7 +12,7 @@ import pytest
 import structlog
 from msgspec.structs import replace
 
-from flamectl_operator.flame.snapshot import SessionManagerSnapshot
+from flamectl_operator.flame.answer import SessionManagerAnswer
 from flamectl_operator.flame.watcher import Target
 from flamectl_operator.kube.cache.index import Key
 from flamectl_operator.kube.client import EventType, Page, WatchEvent
@@ -82,7 +82,7 @@ async def _queued(operator: Operator) -> list[str]:
 class _SessionManager:
     """A session manager that is asked and never answers."""
 
-    async def snapshot(self) -> SessionManagerSnapshot:
+    async def ask(self) -> SessionManagerAnswer:
         await asyncio.Event().wait()
         raise AssertionError
 

@@ -12,7 +12,7 @@ import yaml
 
 from flamectl_operator.desired.pod_metadata_policy import HARMLESS_ANNOTATIONS, WELL_KNOWN
 from flamectl_operator.desired.pod_policy import HARMLESS_SOURCES, HARMLESS_VOLUMES
-from flamectl_operator.flame import answers, pace, watcher
+from flamectl_operator.flame import answer_reader, pace, watcher
 from flamectl_operator.flame.client import DEADLINE
 from flamectl_operator.kube.api_server_client import MAX_PAGE_SIZE
 from flamectl_operator.kube.http.credentials import LOAD_TIMEOUT
@@ -134,10 +134,10 @@ def test_network_policy_closes_all_but_health_and_the_metrics_of_labelled_namesp
         f"{spec_renderer.MAX_KEPT // 2**20} MiB of memory at most",
         f"encoded, up to {MAX_KEPT_SPEC_SIZE // 2**10} KiB each",
         f"a Pod of {MAX_POD_COST // 2**10} KiB and any other object of {MAX_COST // 2**10} KiB is kept as it is",
-        f"{answers.MAX_MESSAGE_SIZE // 2**20} MiB and {answers.MAX_ENTRIES:,} entries",
-        f"more than {answers.MAX_NAME_LENGTH} characters",
+        f"{answer_reader.MAX_MESSAGE_SIZE // 2**20} MiB and {answer_reader.MAX_ENTRIES:,} entries",
+        f"more than {answer_reader.MAX_NAME_LENGTH} characters",
         f"at most {watcher.MAX_KEPT_SIZE // 2**20} MiB together",
-        f"over {answers.SMALL_ANSWER_SIZE // 2**10} KiB arrive",
+        f"over {answer_reader.SMALL_ANSWER_SIZE // 2**10} KiB arrive",
         f"not read within {DEADLINE:.0f} s",
         f"up to every {pace.LONGEST_PAUSE_OF_OFFENDERS / 60:.0f} min",
         f"at most {session_manager_io.CALLS_LIMIT_SECONDS:.0f} s on what it tells",

@@ -17,13 +17,13 @@ from grpclib.client import StreamStreamMethod, UnaryUnaryMethod
 from grpclib.const import Status
 from grpclib.exceptions import GRPCError, ProtocolError, StreamTerminatedError
 
-from flamectl_operator.flame import answers
+from flamectl_operator.flame import answer_reader
+from flamectl_operator.flame.answer import NodeState, SessionManagerAnswer
 from flamectl_operator.flame.answer_memory import Share
-from flamectl_operator.flame.answers import Encoded
+from flamectl_operator.flame.answer_reader import Encoded
 from flamectl_operator.flame.frames import LimitedChannel, LimitedContext, TooMuchError
 from flamectl_operator.flame.messages import BACKEND, FRONTEND, TooLargeError, message_class
 from flamectl_operator.flame.session_manager import TOO_LARGE, FlameError
-from flamectl_operator.flame.snapshot import NodeState, SessionManagerSnapshot
 
 #: Seconds that a call may take, the connection included.
 DEADLINE = 5.0
@@ -90,13 +90,13 @@ class GrpcSessionManager:
         self._channels: dict[int, LimitedChannel] = {}
         self._plural = False
 
-    async def snapshot(self) -> SessionManagerSnapshot:
+    async def ask(self) -> SessionManagerAnswer:
         """See `SessionManager`."""
         async with self._failures() as share:
             nodes = await self._call(share, FRONTEND, "ListNodes", _EMPTY(), Encoded)
             executors = await self._list(share, "ListExecutor")
             sessions = await self._list(share, "ListSession")
-            return await answers.read(nodes, executors, sessions, self._began)
+            return await answer_reader.read(nodes, executors, sessions, self._began)
 
     async def release_node(self, name: str) -> None:
         """See `SessionManager`."""
@@ -122,7 +122,7 @@ class GrpcSessionManager:
             method: Any = StreamStreamMethod(self._channel(BACKEND), f"/{BACKEND}/WatchNode", _WATCH, _WATCHED)
             async with method.open(timeout=self._deadline) as stream:
                 await stream.send_message(heartbeat, end=True)
-                answers.limit_messages(stream, share)
+                answer_reader.limit_messages(stream, share)
                 # The session manager answers the heartbeat and sees that no more comes. It does not end the stream itself.
                 async for response in stream:
                     if response.HasField("ack"):
@@ -146,7 +146,7 @@ class GrpcSessionManager:
         """Limit the time and the memory of a block of calls, and turn each error in it into a FlameError."""
         large = False
         try:
-            with answers.MEMORY.share(self._namespace) as share:
+            with answer_reader.MEMORY.share(self._namespace) as share:
                 try:
                     async with asyncio.timeout(self._deadline) as limit:
                         share.taken = lambda: limit.reschedule(asyncio.get_running_loop().time() + self._deadline)
@@ -192,7 +192,7 @@ class GrpcSessionManager:
         method: Any = UnaryUnaryMethod(self._channel(service), f"/{service}/{name}", type(request), answer)
         async with method.open(timeout=2 * self._deadline) as stream:  # the wait for a turn included
             await stream.send_message(request, end=True)
-            answers.limit_messages(stream, share)
+            answer_reader.limit_messages(stream, share)
             answered = await stream.recv_message()
         if answered is None:
             raise ProtocolError("no answer")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from flamectl_operator.flame.snapshot import SessionManagerSnapshot
+from flamectl_operator.flame.answer import SessionManagerAnswer
 from flamectl_operator.runtime.text import one_line
 
 #: The reason of a FlameError about a session manager that sends more than any answer of Flame takes.
@@ -24,7 +24,7 @@ class FlameError(Exception):
 class SessionManager(Protocol):
     """The calls of the operator to a session manager. Each method raises FlameError."""
 
-    async def snapshot(self) -> SessionManagerSnapshot:
+    async def ask(self) -> SessionManagerAnswer:
         """Ask for the nodes, the executors and the sessions."""
 
     async def release_node(self, name: str) -> None:

@@ -17,11 +17,12 @@ from random import Random
 import structlog
 
 from flamectl_operator.flame import pace
+from flamectl_operator.flame.answer import SessionManagerAnswer
 from flamectl_operator.flame.answer_memory import Key, to_give_up
 from flamectl_operator.flame.knowledge import (
+    ANSWER_VALID_SECONDS,
     NOT_ASKED,
     OFF,
-    SNAPSHOT_VALID_SECONDS,
     Knowledge,
     Phase,
     answered,
@@ -31,7 +32,6 @@ from flamectl_operator.flame.knowledge import (
 )
 from flamectl_operator.flame.pace import JITTER, KEPT_OFFENCES, Record
 from flamectl_operator.flame.session_manager import TOO_LARGE, FlameError, SessionManager
-from flamectl_operator.flame.snapshot import SessionManagerSnapshot
 from flamectl_operator.runtime.backoff import ExponentialBackoff
 from flamectl_operator.runtime.clock import Clock
 from flamectl_operator.runtime.slots import Slots
@@ -155,11 +155,11 @@ class Watcher(Flame):
         followed = self._followed.get(key)
         if followed is None:
             known = self._off.get(key, OFF)
-            if known.last_snapshot is not None and self._clock.boottime() - known.said_at > SNAPSHOT_VALID_SECONDS:
-                known = self._off[key] = replace(known, last_snapshot=None)
+            if known.last_answer is not None and self._clock.boottime() - known.said_at > ANSWER_VALID_SECONDS:
+                known = self._off[key] = replace(known, last_answer=None)
             return known
         known = followed.knowledge
-        if known.phase is Phase.KNOWN and self._clock.boottime() - known.said_at > SNAPSHOT_VALID_SECONDS:
+        if known.phase is Phase.KNOWN and self._clock.boottime() - known.said_at > ANSWER_VALID_SECONDS:
             known = self._doubted(known)
             followed.knowledge = known
         return known
@@ -180,7 +180,7 @@ class Watcher(Flame):
                 incarnation=known.incarnation,
                 since=now,
                 said_at=known.said_at,
-                last_snapshot=known.snapshot,
+                last_answer=known.answer,
                 first_nodes=known.first_nodes,
             )
             self._off.setdefault(key, off)
@@ -250,8 +250,8 @@ class Watcher(Flame):
     async def _ask(self, key: Key, followed: _Followed) -> Knowledge:
         known, asked = followed.knowledge, self._clock.boottime()
         try:
-            snapshot = await self._answer(key, followed)
-            found = answered(known, snapshot, asked, self._clock.boottime())
+            answer = await self._answer(key, followed)
+            found = answered(known, answer, asked, self._clock.boottime())
             self._check_size(key, found)
         except FlameError as error:
             followed.record.failed(too_large=error.reason == TOO_LARGE)
@@ -273,15 +273,15 @@ class Watcher(Flame):
         followed.record.answered()
         return found
 
-    async def _answer(self, key: Key, followed: _Followed) -> SessionManagerSnapshot:
+    async def _answer(self, key: Key, followed: _Followed) -> SessionManagerAnswer:
         if self._shared(followed.target):
             raise FlameError("SharedAddress", "the session manager of another FlameCluster has the same address")
         async with self._slots.slot(group=key[0]):
             begun = self._clock.boottime()
-            snapshot = await followed.manager.snapshot()
+            answer = await followed.manager.ask()
         if self._clock.boottime() - begun > LONGEST_ANSWER:
             raise FlameError("TimedOut", "the answer is from before this machine slept")
-        return snapshot
+        return answer
 
     def _check_size(self, key: Key, found: Knowledge) -> None:
         """Reject an answer, or make room for it, when the answers of all session managers, asked ones or not, take too much."""
@@ -303,7 +303,7 @@ class Watcher(Flame):
             self._changed(of)
 
     def _failed(self, known: Knowledge, error: FlameError) -> Knowledge:
-        if known.phase is Phase.KNOWN and self._clock.boottime() - known.said_at <= SNAPSHOT_VALID_SECONDS:
+        if known.phase is Phase.KNOWN and self._clock.boottime() - known.said_at <= ANSWER_VALID_SECONDS:
             # The last answer stays valid for a while after a lost one. The first failure names the problem.
             cause, problem = (known.cause, known.problem) if known.failing else (error.reason, str(error))
             return unanswered(known, Phase.KNOWN, cause, problem)
@@ -312,7 +312,7 @@ class Watcher(Flame):
         return unanswered(known, Phase.UNKNOWN, error.reason, str(error))
 
     def _doubted(self, known: Knowledge) -> Knowledge:
-        """Return what is left of a snapshot that is too old. The first failure still names the problem, so the status rests."""
+        """Return what is left of an answer that is too old. The first failure still names the problem, so the status rests."""
         return unanswered(known, Phase.UNKNOWN, known.cause or "TimedOut", known.problem or "no answer")
 
     async def _pause(self, followed: _Followed) -> None:

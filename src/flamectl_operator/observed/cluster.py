@@ -12,8 +12,8 @@ from flamectl_operator.api.constants import COMMON_KEYS_ANNOTATION, EXECUTOR_MAN
 from flamectl_operator.desired import names
 from flamectl_operator.desired.metadata import Identity
 from flamectl_operator.flame import knowledge
+from flamectl_operator.flame.answer import SessionManagerAnswer
 from flamectl_operator.flame.knowledge import Knowledge, Phase
-from flamectl_operator.flame.snapshot import SessionManagerSnapshot
 from flamectl_operator.kube.pod_views import PodView
 from flamectl_operator.kube.views import KubernetesObject, PersistentVolumeClaimView
 from flamectl_operator.observed import pods
@@ -184,7 +184,7 @@ class ObservedCluster:
     @cached_property
     def group(self) -> ObservedGroup:
         """The group of executors."""
-        return ObservedGroup(self.executors, self.marks, self.flame.snapshot)
+        return ObservedGroup(self.executors, self.marks, self.flame.answer)
 
     @cached_property
     def detached(self) -> tuple[PodView, ...]:
@@ -247,11 +247,11 @@ class ObservedCluster:
         return known if present else knowledge.OFF
 
     @property
-    def last_snapshot(self) -> SessionManagerSnapshot | None:
+    def last_answer(self) -> SessionManagerAnswer | None:
         """The last answer about work of this incarnation of the session manager, which may be unready now; None when unknown."""
         known = self.sources.flame
-        before = known.last_snapshot if known.incarnation == self.session_manager_incarnation else None
-        return before if self.flame.snapshot is None else self.flame.snapshot
+        before = known.last_answer if known.incarnation == self.session_manager_incarnation else None
+        return before if self.flame.answer is None else self.flame.answer
 
     @cached_property
     def unready_components(self) -> tuple[Component, ...]:

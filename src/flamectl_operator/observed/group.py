@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from flamectl_operator.flame.snapshot import SessionManagerSnapshot
+from flamectl_operator.flame.answer import SessionManagerAnswer
 from flamectl_operator.observed.executor import Executor, Marks
 from flamectl_operator.runtime.lazy import cached_property
 
@@ -16,12 +16,12 @@ class ObservedGroup:
     """The executors of a group that exist.
 
     Args:
-        snapshot: The last answer of the session manager; None while it is not believed.
+        answer: The last answer of the session manager; None while it is not believed.
     """
 
     executors: tuple[Executor, ...]
     marks: Marks
-    snapshot: SessionManagerSnapshot | None
+    answer: SessionManagerAnswer | None
 
     @cached_property
     def live(self) -> tuple[Executor, ...]:
@@ -49,8 +49,8 @@ class ObservedGroup:
     @cached_property
     def serving(self) -> tuple[Executor, ...]:
         """The executors that are ready, and registered with the session manager as far as its last answer is believed."""
-        snapshot, found = self.snapshot, self.ready
-        return found if snapshot is None else tuple([each for each in found if snapshot.registered(each.name)])
+        answer, found = self.answer, self.ready
+        return found if answer is None else tuple([each for each in found if answer.registered(each.name)])
 
     @cached_property
     def draining(self) -> tuple[Executor, ...]:

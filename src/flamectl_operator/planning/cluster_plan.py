@@ -12,7 +12,7 @@ from datetime import datetime
 
 import msgspec
 
-from flamectl_operator.flame.knowledge import SNAPSHOT_RECHECK_SECONDS
+from flamectl_operator.flame.knowledge import ANSWER_RECHECK_SECONDS
 from flamectl_operator.planning.comparison import Comparison, PlannedGroup
 from flamectl_operator.planning.effective.failure_counts import (
     executors_reset_at,
@@ -202,11 +202,11 @@ class ClusterPlan(Comparison):
             return True
         by_spec = effective.group.update_strategy.type != "OnDelete" and bool(self.group.stale)
         replacing = by_spec or bool(observed.group.unverifiable)
-        snapshot = observed.flame.snapshot
-        if len(observed.executors) > effective.group.replicas or replacing or snapshot is None:
+        answer = observed.flame.answer
+        if len(observed.executors) > effective.group.replicas or replacing or answer is None:
             return True
-        starting = not all(snapshot.registered(executor.name) for executor in observed.group.live)
-        return starting or bool(nodes_without_executor(observed, snapshot, self.facts.next_id))
+        starting = not all(answer.registered(executor.name) for executor in observed.group.live)
+        return starting or bool(nodes_without_executor(observed, answer, self.facts.next_id))
 
     @cached_property
     def registration(self) -> Outcome:
@@ -222,7 +222,7 @@ class ClusterPlan(Comparison):
         if effective.idleness.due is not None:
             yield wait_until("Idle", effective.idleness.due, now)
         if effective.idleness.undecided:
-            yield wait("AskingSessionManager", "", SNAPSHOT_RECHECK_SECONDS)
+            yield wait("AskingSessionManager", "", ANSWER_RECHECK_SECONDS)
 
     @property
     def next_without_event(self) -> datetime | None:

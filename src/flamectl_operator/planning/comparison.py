@@ -154,11 +154,11 @@ class PlannedGroup(GroupComparison):
         The operator marks no more than the budget allows. Somebody may have written marks by hand, and executors may have failed
         since. An executor whose node was released serves no more.
         """
-        strategy, snapshot = self.effective.update_strategy, self.cluster.flame.snapshot
+        strategy, answer = self.effective.update_strategy, self.cluster.flame.answer
         if strategy.type == "Recreate":
             return frozenset()
         marked = [each for each in self.observed.draining if pods.is_ready(each.pod)]
-        serving = [each for each in marked if snapshot is None or each.name in snapshot.nodes]
+        serving = [each for each in marked if answer is None or each.name in answer.nodes]
         ready = len(self.observed.serving) + len(serving)
         return frozenset(
             each.name for each in serving[max(0, ready - replacement_floor(strategy, self.effective.replicas)) :]

@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable
 from datetime import datetime, timedelta
 
 from flamectl_operator.api.constants import DELETION_COST_ANNOTATION
-from flamectl_operator.flame.snapshot import Load, SessionManagerSnapshot
+from flamectl_operator.flame.answer import Load, SessionManagerAnswer
 from flamectl_operator.kube.pod_views import PodView
 from flamectl_operator.kube.views import KubernetesObject
 from flamectl_operator.observed.cluster import ObservedCluster
@@ -52,7 +52,7 @@ MAY_WRITE = (
 def deletion_order(
     executors: Iterable[Executor],
     wanted: EffectiveGroup,
-    snapshot: SessionManagerSnapshot | None = None,
+    answer: SessionManagerAnswer | None = None,
     of_no_use: Collection[str] = (),
 ) -> list[Executor]:
     """Return executors in the order in which they are deleted, after ReplicaSet's ranking.
@@ -67,9 +67,9 @@ def deletion_order(
             executor.pod.status.phase != "Pending",
             executor.ready,
             executor.name not in of_no_use,
-            wanted.scaling is not None and snapshot is not None and snapshot.load(executor.name)[0] is Load.BUSY,
+            wanted.scaling is not None and answer is not None and answer.load(executor.name)[0] is Load.BUSY,
             _deletion_cost(executor),
-            (0, 0) if snapshot is None else snapshot.load(executor.name),
+            (0, 0) if answer is None else answer.load(executor.name),
             not wanted.stale(executor),
             -executor.executor_id,
         ),

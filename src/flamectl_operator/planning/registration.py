@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from datetime import timedelta
 
-from flamectl_operator.flame.snapshot import Load
+from flamectl_operator.flame.answer import Load
 from flamectl_operator.observed.executor import Executor
 from flamectl_operator.planning.comparison import GroupComparison, PlannedGroup
 from flamectl_operator.planning.effective.effective_group import Budget
@@ -32,11 +32,11 @@ def of_no_use(group: PlannedGroup) -> frozenset[str]:
 
     There is none among those that may still come back to their work.
     """
-    snapshot = group.cluster.flame.fresh
-    if snapshot is None:
+    answer = group.cluster.flame.fresh
+    if answer is None:
         return frozenset()
     lost = [each.executor for each in group.unregistered if not each.may_resume_work]
-    return frozenset(each.name for each in lost if each.ready and snapshot.load(each.name)[0] is Load.NONE)
+    return frozenset(each.name for each in lost if each.ready and answer.load(each.name)[0] is Load.NONE)
 
 
 def holds_rollout(group: PlannedGroup) -> bool:
@@ -66,11 +66,11 @@ def unregistered_to_delete(group: PlannedGroup) -> tuple[Executor, ...]:
     next replacement alike. In a rollout no further one is deleted after its replacement did not register either.
     """
     existing, wanted, late = group.observed, group.effective, group.overdue
-    snapshot, next_attempt = group.cluster.flame.fresh, wanted.backoff.next_attempt
+    answer, next_attempt = group.cluster.flame.fresh, wanted.backoff.next_attempt
     too_early = next_attempt is not None and next_attempt > group.now.wall
-    if snapshot is None or not late or wanted.replicas == 0 or too_early:
+    if answer is None or not late or wanted.replicas == 0 or too_early:
         return ()
-    registered = {executor.name for executor in existing.live if snapshot.registered(executor.name)}
+    registered = {executor.name for executor in existing.live if answer.registered(executor.name)}
     in_doubt = 2 * len(registered) < len(existing.live)
     restarted = any(each.must_reregister and each.executor in late for each in group.unregistered)
     at_once = 1 if in_doubt or restarted else max(1, Budget.of(wanted.update_strategy, wanted.replicas).unavailable)

@@ -120,8 +120,8 @@ def awaited_executors(
 
 def _in_table(observed: ObservedCluster, ending: Sequence[Component]) -> bool:
     """Return whether the session manager must be informed when one of these executors is gone."""
-    snapshot = observed.flame.snapshot
-    return snapshot is not None and any(each.name in snapshot.nodes or each.name in snapshot.by_node for each in ending)
+    answer = observed.flame.answer
+    return answer is not None and any(each.name in answer.nodes or each.name in answer.by_node for each in ending)
 
 
 def only_starts(owner: Identity, old: PodView, new: PodView) -> bool:

@@ -22,8 +22,8 @@ def registered(observed: ObservedCluster, effective: EffectiveSpec, before: Flam
     """Return how many executors are registered; None when that is unknown."""
     if not effective.flame_can_be_asked:
         return None
-    if (snapshot := observed.flame.snapshot) is not None:
-        return sum(snapshot.registered(executor.name) for executor in observed.group.live)
+    if (answer := observed.flame.answer) is not None:
+        return sum(answer.registered(executor.name) for executor in observed.group.live)
     return before.executor_manager.registered if effective.awaits_answer(observed) else None
 
 
@@ -31,8 +31,8 @@ def sessions(observed: ObservedCluster, effective: EffectiveSpec, before: FlameC
     """Return how much work the session manager has; nothing when that is unknown."""
     if not effective.flame_can_be_asked:
         return _UNKNOWN
-    if (snapshot := observed.flame.snapshot) is not None:
-        found = snapshot.counts
+    if (answer := observed.flame.answer) is not None:
+        found = answer.counts
         return SessionsStatus(
             open=found.sessions,
             pending_tasks=found.pending,
@@ -50,7 +50,7 @@ def flame_conditions(
     if not effective.flame_can_be_asked:
         return _behind_tls(writer, effective.desired.spec) if effective.flame_has_calls else ()
     stored = tuple(condition for kind in FLAME_CONDITIONS if (condition := find(before, kind)) is not None)
-    if observed.flame.snapshot is not None:
+    if observed.flame.answer is not None:
         reachable = writer.make(
             ConditionType.SESSION_MANAGER_REACHABLE, "Answers", "The session manager answers the operator", status=True
         )
@@ -96,9 +96,9 @@ def _behind_tls(writer: ConditionWriter, spec: FlameClusterSpec) -> tuple[Condit
 
 
 def _registered(writer: ConditionWriter, observed: ObservedCluster) -> Condition:
-    snapshot, kind = observed.flame.snapshot, ConditionType.EXECUTORS_REGISTERED
-    assert snapshot is not None
-    missing = [each.name for each in observed.group.ready if not snapshot.registered(each.name)]
+    answer, kind = observed.flame.answer, ConditionType.EXECUTORS_REGISTERED
+    assert answer is not None
+    missing = [each.name for each in observed.group.ready if not answer.registered(each.name)]
     if not missing:
         message = "All executors that are ready are registered with Flame"
         return writer.make(kind, "AllRegistered", message, status=True)

@@ -49,10 +49,10 @@ class Notice:
 
 def paused_sessions(observed: ObservedCluster) -> Notice | None:
     """Return the notice about the paused sessions of the last answer; None when there are none."""
-    snapshot = observed.flame.snapshot
-    if snapshot is None or not snapshot.paused:
+    answer = observed.flame.answer
+    if answer is None or not answer.paused:
         return None
-    [first, *others] = snapshot.paused
+    [first, *others] = answer.paused
     # Only the first is named, and an answer may have thousands, whose names take long to make safe.
     names = [f'"{one_line(first.name, LONGEST_SESSION_NAME)}"', *(each.name for each in others)]
     verb, them = ("are", "them") if others else ("is", "it")

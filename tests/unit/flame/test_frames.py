@@ -76,7 +76,7 @@ async def _session_manager(
 
 
 _CALLS: dict[str, Callable[[GrpcSessionManager], Awaitable[object]]] = {
-    "snapshot": lambda client: client.snapshot(),
+    "snapshot": lambda client: client.ask(),
     "release": lambda client: client.release_node("n"),
     "report": lambda client: client.report_lost("n"),
 }
@@ -131,7 +131,7 @@ async def test_connection_to_a_server_that_floods_is_closed_and_the_call_fails()
     client = GrpcSessionManager(LOOPBACK, port, deadline=60)
     try:
         with pytest.raises(FlameError, match="more than an answer needs"):
-            await client.snapshot()
+            await client.ask()
         await closed.wait()
     finally:
         client.close()
@@ -222,7 +222,7 @@ async def _error_of_tls(tls: ssl.SSLContext) -> FlameError:
         client = GrpcSessionManager(LOOPBACK, port, verified_by(AUTHORITY), certified_name="localhost", deadline=60)
         try:
             with pytest.raises(FlameError) as raised:
-                await client.snapshot()
+                await client.ask()
             return raised.value
         finally:
             client.close()

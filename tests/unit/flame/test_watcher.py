@@ -10,11 +10,11 @@ from random import Random
 import pytest
 from pytest_mock import MockerFixture
 
+from flamectl_operator.flame.answer import ExecutorState, FlameExecutor, NodeState, Session, SessionManagerAnswer
 from flamectl_operator.flame.answer_memory import Key
-from flamectl_operator.flame.knowledge import OFF, SNAPSHOT_VALID_SECONDS, START_LIMIT_SECONDS, Phase
+from flamectl_operator.flame.knowledge import ANSWER_VALID_SECONDS, OFF, START_LIMIT_SECONDS, Phase
 from flamectl_operator.flame.pace import LONGEST_PAUSE
 from flamectl_operator.flame.session_manager import TOO_LARGE, FlameError
-from flamectl_operator.flame.snapshot import ExecutorState, FlameExecutor, NodeState, Session, SessionManagerSnapshot
 from flamectl_operator.flame.watcher import BUSY_PERIOD, MAX_KEPT_SIZE, Flame, Target, Watcher
 from tests.unit.runtime.virtual_time import VirtualClock
 
@@ -22,21 +22,21 @@ pytestmark = pytest.mark.usefixtures("quiet")
 
 KEY = ("default", "a")
 TARGET = Target("host", 8080, "incarnation-1")
-EMPTY = SessionManagerSnapshot({})
+EMPTY = SessionManagerAnswer({})
 
 
 class Manager:
     """A session manager that says what a test wants."""
 
     def __init__(self) -> None:
-        self.answer: SessionManagerSnapshot | Exception = EMPTY
+        self.answer: SessionManagerAnswer | Exception = EMPTY
         self.asked: list[float] = []
         self.closed = 0
         self.under_way = 0
         self.most = 0
         self.takes = 0.0
 
-    async def snapshot(self) -> SessionManagerSnapshot:
+    async def ask(self) -> SessionManagerAnswer:
         self.asked.append(asyncio.get_running_loop().time())
         self.under_way += 1
         self.most = max(self.most, self.under_way)
@@ -127,22 +127,22 @@ async def test_first_answer_is_reported_and_equal_answers_are_not(setting: Setti
     await asyncio.sleep(20)
     assert setting.changes == [KEY]
     assert setting.watcher.knowledge(KEY).phase is Phase.KNOWN
-    assert setting.watcher.knowledge(KEY).snapshot is EMPTY
+    assert setting.watcher.knowledge(KEY).answer is EMPTY
 
 
 @pytest.mark.parametrize(
     ("answer", "told"),
     [
-        (SessionManagerSnapshot({"n": NodeState.READY}), True),
-        (SessionManagerSnapshot({"n": NodeState.NOT_READY}, (FlameExecutor("n", ExecutorState.BOUND, "s"),)), True),
-        (SessionManagerSnapshot({"n": NodeState.NOT_READY}, sessions=(Session("s", pending=3),)), True),
-        (SessionManagerSnapshot({"n": NodeState.NOT_READY}, sessions=(Session("s", is_open=False, pending=3),)), False),
+        (SessionManagerAnswer({"n": NodeState.READY}), True),
+        (SessionManagerAnswer({"n": NodeState.NOT_READY}, (FlameExecutor("n", ExecutorState.BOUND, "s"),)), True),
+        (SessionManagerAnswer({"n": NodeState.NOT_READY}, sessions=(Session("s", pending=3),)), True),
+        (SessionManagerAnswer({"n": NodeState.NOT_READY}, sessions=(Session("s", is_open=False, pending=3),)), False),
     ],
 )
 async def test_only_changes_that_matter_to_a_decision_are_reported(
-    setting: Setting, *, answer: SessionManagerSnapshot, told: bool
+    setting: Setting, *, answer: SessionManagerAnswer, told: bool
 ) -> None:
-    setting.manager.answer = SessionManagerSnapshot({"n": NodeState.NOT_READY})
+    setting.manager.answer = SessionManagerAnswer({"n": NodeState.NOT_READY})
     await setting.known()
     setting.changes.clear()
     setting.manager.answer = answer
@@ -169,10 +169,10 @@ async def test_answer_stays_known_for_a_while_without_being_fresh(setting: Setti
     setting.manager.answer = FlameError("Unreachable", "gone")
     await asyncio.sleep(10)
     known = setting.watcher.knowledge(KEY)
-    assert (known.phase, known.snapshot, known.fresh) == (Phase.KNOWN, EMPTY, None)
+    assert (known.phase, known.answer, known.fresh) == (Phase.KNOWN, EMPTY, None)
     await asyncio.sleep(100)
     known = setting.watcher.knowledge(KEY)
-    assert (known.phase, known.snapshot, known.cause) == (Phase.UNKNOWN, None, "Unreachable")
+    assert (known.phase, known.answer, known.cause) == (Phase.UNKNOWN, None, "Unreachable")
     setting.manager.answer = EMPTY
     await asyncio.sleep(40)
     assert setting.watcher.knowledge(KEY).fresh is EMPTY
@@ -204,7 +204,7 @@ async def test_new_incarnation_of_the_session_manager_drops_earlier_answers(sett
     await setting.known()
     setting.follow(KEY, Target("host", 8080, "incarnation-2"), busy=True)
     known = setting.watcher.knowledge(KEY)
-    assert (known.phase, known.incarnation, known.snapshot) == (Phase.ASKING, "incarnation-2", None)
+    assert (known.phase, known.incarnation, known.answer) == (Phase.ASKING, "incarnation-2", None)
     await asyncio.sleep(0.1)
     assert setting.manager.closed == 1
     setting.follow(KEY, None, busy=False)
@@ -218,23 +218,23 @@ async def test_last_answer_is_left_for_a_while_after_nobody_asks_any_more(settin
     await setting.known()
     setting.follow(KEY, None, busy=False)
     known = setting.watcher.knowledge(KEY)
-    assert (known.phase, known.incarnation, known.snapshot, known.last_snapshot) == (
+    assert (known.phase, known.incarnation, known.answer, known.last_answer) == (
         Phase.OFF,
         TARGET.incarnation,
         None,
         EMPTY,
     )
-    await asyncio.sleep(SNAPSHOT_VALID_SECONDS)
-    assert setting.watcher.knowledge(KEY).last_snapshot is None
+    await asyncio.sleep(ANSWER_VALID_SECONDS)
+    assert setting.watcher.knowledge(KEY).last_answer is None
 
 
 async def test_names_of_the_first_answer_are_kept_until_another_incarnation_is_asked(setting: Setting) -> None:
-    setting.manager.answer = SessionManagerSnapshot({"first": NodeState.READY})
+    setting.manager.answer = SessionManagerAnswer({"first": NodeState.READY})
     await setting.known()
     setting.manager.answer = EMPTY
     await asyncio.sleep(5)
     setting.manager.answer = FlameError("Unreachable", "connection refused")
-    await asyncio.sleep(2 * SNAPSHOT_VALID_SECONDS)
+    await asyncio.sleep(2 * ANSWER_VALID_SECONDS)
     assert setting.watcher.knowledge(KEY).first_nodes == frozenset({"first"})
     setting.follow(KEY, None, busy=False)
     assert setting.watcher.knowledge(KEY).first_nodes == frozenset({"first"})
@@ -371,9 +371,9 @@ async def test_namespace_that_keeps_most_gives_up_answers_of_session_managers_th
     assert sum(setting.watcher.knowledge(key).size for key in (*keys, KEY)) <= MAX_KEPT_SIZE
 
 
-def _long_names() -> SessionManagerSnapshot:
+def _long_names() -> SessionManagerAnswer:
     """An answer whose names take more than four MiB, although it would be small without them."""
-    return SessionManagerSnapshot({f"{number}".ljust(2**20, "x"): NodeState.READY for number in range(5)})
+    return SessionManagerAnswer({f"{number}".ljust(2**20, "x"): NodeState.READY for number in range(5)})
 
 
 async def test_names_of_first_answers_count_for_the_limit_when_later_answers_are_small(setting: Setting) -> None:
@@ -429,13 +429,13 @@ async def test_end_of_the_watcher_ends_all_pollers_and_connections() -> None:
 
 
 async def test_unready_node_keeps_the_time_of_its_first_unready_state(setting: Setting) -> None:
-    setting.manager.answer = SessionManagerSnapshot({"n": NodeState.UNKNOWN})
+    setting.manager.answer = SessionManagerAnswer({"n": NodeState.UNKNOWN})
     await setting.known()
     first = setting.watcher.knowledge(KEY).not_ready_since["n"]
-    setting.manager.answer = SessionManagerSnapshot({"n": NodeState.NOT_READY})
+    setting.manager.answer = SessionManagerAnswer({"n": NodeState.NOT_READY})
     await asyncio.sleep(10)
     assert setting.watcher.knowledge(KEY).not_ready_since == {"n": first}
-    setting.manager.answer = SessionManagerSnapshot({"n": NodeState.READY})
+    setting.manager.answer = SessionManagerAnswer({"n": NodeState.READY})
     await asyncio.sleep(10)
     assert setting.watcher.knowledge(KEY).not_ready_since == {}
 
@@ -451,7 +451,7 @@ async def test_unready_node_keeps_the_time_of_its_first_unready_state(setting: S
 async def test_node_that_starts_nothing_is_unknown_after_a_while_though_the_table_calls_it_ready(
     setting: Setting, executors: tuple[FlameExecutor, ...], state: NodeState
 ) -> None:
-    setting.manager.answer = SessionManagerSnapshot({"n": NodeState.READY}, executors)
+    setting.manager.answer = SessionManagerAnswer({"n": NodeState.READY}, executors)
     await setting.known()
     assert setting.watcher.knowledge(KEY).fresh == setting.manager.answer
     await asyncio.sleep(START_LIMIT_SECONDS + 3)
@@ -459,17 +459,17 @@ async def test_node_that_starts_nothing_is_unknown_after_a_while_though_the_tabl
     assert found.fresh is not None
     assert found.fresh.nodes == {"n": state}
     assert len(setting.changes) == 1 + (state is NodeState.UNKNOWN)
-    setting.manager.answer = SessionManagerSnapshot({"n": NodeState.READY}, (FlameExecutor("n", ExecutorState.IDLE),))
+    setting.manager.answer = SessionManagerAnswer({"n": NodeState.READY}, (FlameExecutor("n", ExecutorState.IDLE),))
     await asyncio.sleep(3)
     assert setting.watcher.knowledge(KEY).fresh == setting.manager.answer
 
 
 async def test_node_that_is_missing_from_the_table_keeps_the_time_of_its_absence_for_a_while(setting: Setting) -> None:
-    setting.manager.answer = SessionManagerSnapshot({"n": NodeState.READY, "other": NodeState.READY})
+    setting.manager.answer = SessionManagerAnswer({"n": NodeState.READY, "other": NodeState.READY})
     await setting.known(10)
     last = setting.watcher.knowledge(KEY).said_at
-    setting.manager.answer = SessionManagerSnapshot({"other": NodeState.READY})
-    await asyncio.sleep(SNAPSHOT_VALID_SECONDS - 15)
+    setting.manager.answer = SessionManagerAnswer({"other": NodeState.READY})
+    await asyncio.sleep(ANSWER_VALID_SECONDS - 15)
     [(name, since)] = setting.watcher.knowledge(KEY).not_ready_since.items()
     assert name == "n"
     assert last < since <= last + 2 * BUSY_PERIOD
@@ -478,10 +478,10 @@ async def test_node_that_is_missing_from_the_table_keeps_the_time_of_its_absence
 
 
 async def test_node_that_comes_back_to_the_table_counts_as_ready_again(setting: Setting) -> None:
-    setting.manager.answer = SessionManagerSnapshot({"n": NodeState.READY})
+    setting.manager.answer = SessionManagerAnswer({"n": NodeState.READY})
     setting.follow(KEY, TARGET, busy=True)
     for nodes in ({"n": NodeState.READY}, {}, {"n": NodeState.READY}):
-        setting.manager.answer = SessionManagerSnapshot(nodes)
+        setting.manager.answer = SessionManagerAnswer(nodes)
         await asyncio.sleep(10)
         assert setting.watcher.knowledge(KEY).not_ready_since.keys() == {"n"} - nodes.keys()
 
@@ -490,12 +490,12 @@ async def test_session_manager_that_answers_again_after_nothing_was_known_is_kno
     await setting.known(10)
     before = setting.watcher.knowledge(KEY).known_since
     setting.manager.answer = FlameError("Unreachable", "it is down")
-    await asyncio.sleep(SNAPSHOT_VALID_SECONDS / 2)
+    await asyncio.sleep(ANSWER_VALID_SECONDS / 2)
     setting.manager.answer = EMPTY
     await asyncio.sleep(LONGEST_PAUSE * 2)
     assert setting.watcher.knowledge(KEY).known_since == before
     setting.manager.answer = FlameError("Unreachable", "it is down")
-    await asyncio.sleep(SNAPSHOT_VALID_SECONDS * 2)
+    await asyncio.sleep(ANSWER_VALID_SECONDS * 2)
     down = asyncio.get_running_loop().time()
     setting.manager.answer = EMPTY
     await asyncio.sleep(LONGEST_PAUSE * 2)
@@ -507,7 +507,7 @@ def test_nothing_is_known_when_polling_is_off() -> None:
     nobody.follow(KEY, TARGET, busy=True)
     nobody.ask_now(KEY)
     nobody.forget(KEY)
-    assert (nobody.knowledge(KEY).phase, nobody.knowledge(KEY).snapshot) == (Phase.OFF, None)
+    assert (nobody.knowledge(KEY).phase, nobody.knowledge(KEY).answer) == (Phase.OFF, None)
     assert nobody.session_manager(KEY) is None
 
 

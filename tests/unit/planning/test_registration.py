@@ -9,8 +9,8 @@ import pytest
 
 from flamectl_operator.api.constants import DELETION_COST_ANNOTATION, EXECUTOR_MANAGER, REVISION_ANNOTATION
 from flamectl_operator.desired.pods import drain_annotations
+from flamectl_operator.flame.answer import ExecutorState, FlameExecutor, NodeState, SessionManagerAnswer
 from flamectl_operator.flame.knowledge import Knowledge, Phase
-from flamectl_operator.flame.snapshot import ExecutorState, FlameExecutor, NodeState, SessionManagerSnapshot
 from flamectl_operator.kube.pod_views import PodView
 from flamectl_operator.observed.cluster import ObservedCluster
 from flamectl_operator.observed.executor import Executor
@@ -45,9 +45,7 @@ def _seen(*, ago: float, node_ahead: float) -> ObservedCluster:
     """An executor that does not register, first seen so long ago by this process, on a node whose clock is ahead."""
     pod = executor_pod(0, containers=[running(EXECUTOR_MANAGER, since=later(node_ahead - ago))])
     first = ObservedCluster.of(OWNER, observed(session_manager(), pod).sources, BOOTTIME - ago)
-    flame = Knowledge(
-        Phase.KNOWN, INCARNATION, snapshot=SessionManagerSnapshot({}, ()), known_since=BOOTTIME - ago - 60
-    )
+    flame = Knowledge(Phase.KNOWN, INCARNATION, answer=SessionManagerAnswer({}, ()), known_since=BOOTTIME - ago - 60)
     return ObservedCluster.of(OWNER, replace(first.sources, flame=flame), BOOTTIME, first)
 
 
@@ -76,7 +74,7 @@ def test_executor_does_not_register_although_processes_of_an_earlier_one_of_its_
 
 def test_executor_that_was_there_before_the_session_manager_answered_has_less_time() -> None:
     pod = executor_pod(0, since=ago(600))
-    flame = Knowledge(Phase.KNOWN, INCARNATION, snapshot=SessionManagerSnapshot({}, ()), known_since=BOOTTIME - 61)
+    flame = Knowledge(Phase.KNOWN, INCARNATION, answer=SessionManagerAnswer({}, ()), known_since=BOOTTIME - 61)
     first = observed(session_manager(), pod, first_seen_ago=100)
     seen = ObservedCluster.of(OWNER, replace(first.sources, flame=flame), BOOTTIME, first)
 
@@ -127,7 +125,7 @@ def _answered(
     flame = Knowledge(
         Phase.KNOWN,
         INCARNATION,
-        snapshot=SessionManagerSnapshot(nodes, listed),
+        answer=SessionManagerAnswer(nodes, listed),
         said_at=BOOTTIME,
         known_since=BOOTTIME - known_since,
         not_ready_since={executor_pod(each).name: BOOTTIME - seconds for each, seconds in (missing or {}).items()},

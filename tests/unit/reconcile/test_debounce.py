@@ -6,7 +6,7 @@ import pytest
 from msgspec.structs import replace
 
 from flamectl_operator.api.status import FlameClusterStatus, Generations
-from flamectl_operator.flame.snapshot import ExecutorState, FlameExecutor, NodeState, SessionManagerSnapshot
+from flamectl_operator.flame.answer import ExecutorState, FlameExecutor, NodeState, SessionManagerAnswer
 from flamectl_operator.kube.pod_views import PodView
 from flamectl_operator.reconcile.debounce import (
     FIRST_INTERVAL,
@@ -223,8 +223,8 @@ def test_executor_that_leaves_a_node_in_flames_table_allows_no_debounce_interval
     ending = terminating(executor_pod(5))
 
     def awaited(node: str) -> list[Awaited]:
-        nodes = SessionManagerSnapshot({node: NodeState.READY})
-        busy = SessionManagerSnapshot({}, (FlameExecutor(node, ExecutorState.BOUND, "s"),))
+        nodes = SessionManagerAnswer({node: NodeState.READY})
+        busy = SessionManagerAnswer({}, (FlameExecutor(node, ExecutorState.BOUND, "s"),))
         return [_awaited(*_executors(3, 0), ending, snapshot=snapshot) for snapshot in (nodes, busy)]
 
     assert awaited(ending.name) == [NOTHING_AWAITED, NOTHING_AWAITED]

@@ -9,8 +9,8 @@ import pytest
 from flamectl_operator.api.component_status import ExecutorManagerStatus
 from flamectl_operator.api.status import FlameClusterStatus
 from flamectl_operator.desired.names import MAX_ID
+from flamectl_operator.flame.answer import ExecutorState, FlameExecutor, NodeState, SessionManagerAnswer
 from flamectl_operator.flame.knowledge import Knowledge, Phase
-from flamectl_operator.flame.snapshot import ExecutorState, FlameExecutor, NodeState, SessionManagerSnapshot
 from flamectl_operator.kube.pod_views import PodView
 from flamectl_operator.observed.cluster import ObservedCluster
 from flamectl_operator.reconcile.executor_ids import MAX_STEP, ExecutorIds
@@ -36,7 +36,7 @@ def test_pods_that_exist_win_over_a_status_that_was_lowered_by_hand(stored: int 
 
 
 def test_first_answer_of_a_session_manager_raises_the_next_id_above_every_node_that_it_lists() -> None:
-    snapshot = SessionManagerSnapshot(
+    snapshot = SessionManagerAnswer(
         {executor_name(41): NodeState.NOT_READY}, (FlameExecutor(executor_name(52), ExecutorState.BOUND),)
     )
     found = _answer()
@@ -89,7 +89,7 @@ def test_session_manager_that_lies_in_each_incarnation_uses_up_no_more_than_a_st
         before = ids.next_id
         manager = session_manager(uid=f"uid-{number}")
         found = observed(manager)
-        lie = SessionManagerSnapshot(
+        lie = SessionManagerAnswer(
             dict.fromkeys(map(executor_name, (before + MAX_STEP - 1, 10**9, MAX_ID)), NodeState.READY)
         )
         flame = Knowledge(Phase.KNOWN, found.session_manager_incarnation, first_nodes=lie.names)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 
+from flamectl_operator.flame.answer import SessionManagerAnswer
 from flamectl_operator.flame.answer_memory import Key
 from flamectl_operator.flame.session_manager import FlameError, SessionManager
-from flamectl_operator.flame.snapshot import SessionManagerSnapshot
 from flamectl_operator.flame.watcher import Flame, Target
 from flamectl_operator.reconcile.objects.write_count import WRITES, WriteCount
 from flamectl_operator.reconcile.session_manager_io import (
@@ -38,7 +38,7 @@ class Slow(Flame):
     def session_manager(self, key: Key) -> SessionManager | None:  # noqa: ARG002
         return None if self.gone else self
 
-    async def snapshot(self) -> SessionManagerSnapshot:
+    async def ask(self) -> SessionManagerAnswer:
         raise FlameError("TimedOut", "no answer")
 
     async def release_node(self, name: str) -> None:

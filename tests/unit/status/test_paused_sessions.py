@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from flamectl_operator.flame.answer import Session, SessionManagerAnswer
 from flamectl_operator.flame.knowledge import Knowledge, Phase
-from flamectl_operator.flame.snapshot import Session, SessionManagerSnapshot
 from flamectl_operator.status import notices
 from flamectl_operator.status.notices import paused_sessions
 from tests.unit.builders import INCARNATION, observed, session_manager, told
@@ -13,7 +13,7 @@ from tests.unit.builders import INCARNATION, observed, session_manager, told
 
 def _told(*sessions: Session) -> str:
     seen = observed(session_manager())
-    flame = Knowledge(Phase.KNOWN, INCARNATION, snapshot=SessionManagerSnapshot({}, sessions=sessions))
+    flame = Knowledge(Phase.KNOWN, INCARNATION, answer=SessionManagerAnswer({}, sessions=sessions))
     return str(paused_sessions(told(seen, flame)) or "")
 
 

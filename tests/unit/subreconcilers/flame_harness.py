@@ -12,10 +12,10 @@ from math import inf
 from typing import Any
 
 from flamectl_operator.desired import names
+from flamectl_operator.flame.answer import SessionManagerAnswer
 from flamectl_operator.flame.answer_memory import Key
-from flamectl_operator.flame.knowledge import OFF, SNAPSHOT_VALID_SECONDS, Knowledge, Phase, answered, differ
+from flamectl_operator.flame.knowledge import ANSWER_VALID_SECONDS, OFF, Knowledge, Phase, answered, differ
 from flamectl_operator.flame.session_manager import FlameError
-from flamectl_operator.flame.snapshot import SessionManagerSnapshot
 from flamectl_operator.flame.watcher import Flame, Target
 from flamectl_operator.runtime.outcome import Result
 from tests.flame.model import FlameModel, ModelSession
@@ -64,7 +64,7 @@ class ModelFlame(Flame):
 
     def knowledge(self, key: Key) -> Knowledge:
         now = self._world.clock.boottime()
-        if self.known.phase is Phase.KNOWN and now - self.known.said_at > SNAPSHOT_VALID_SECONDS:
+        if self.known.phase is Phase.KNOWN and now - self.known.said_at > ANSWER_VALID_SECONDS:
             self.poll()
         return self.known
 
@@ -82,14 +82,14 @@ class ModelFlame(Flame):
             return
         known, now = self.known, self._world.clock.boottime()
         if self.broken is None and self._world.model.running:
-            self.known = answered(known, self._world.model.snapshot(), now, now)
+            self.known = answered(known, self._world.model.answer(), now, now)
             return
-        believed = known.phase is Phase.KNOWN and now - known.said_at <= SNAPSHOT_VALID_SECONDS
+        believed = known.phase is Phase.KNOWN and now - known.said_at <= ANSWER_VALID_SECONDS
         self.known = Knowledge(
             Phase.KNOWN if believed else Phase.UNKNOWN,
             known.incarnation,
             since=known.since,
-            snapshot=known.snapshot if believed else None,
+            answer=known.answer if believed else None,
             asked_at=known.asked_at,
             said_at=known.said_at,
             known_since=known.known_since,
@@ -108,8 +108,8 @@ class ModelFlame(Flame):
     def forget(self, key: Key) -> None:
         self.known = OFF
 
-    async def snapshot(self) -> SessionManagerSnapshot:
-        return self._world.model.snapshot()
+    async def ask(self) -> SessionManagerAnswer:
+        return self._world.model.answer()
 
     async def release_node(self, name: str) -> None:
         self._call("release", name)

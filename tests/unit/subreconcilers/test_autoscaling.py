@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from flamectl_operator.api.status import State
-from flamectl_operator.flame.snapshot import Resources
+from flamectl_operator.flame.answer import Resources
 from tests.unit.builders import NOW, PodState, merged
 from tests.unit.subreconcilers.flame_harness import FlameHarness, converged
 from tests.unit.subreconcilers.harness import KEY, SM_NAME, executor_name

@@ -15,8 +15,8 @@ from flamectl_operator.api.component_status import AutoscalingStatus
 from flamectl_operator.api.fields.autoscaling import Autoscaling
 from flamectl_operator.api.fields.slot import parse_slot
 from flamectl_operator.desired.cluster import DesiredCluster
+from flamectl_operator.flame.answer import Load, Resources
 from flamectl_operator.flame.knowledge import Phase
-from flamectl_operator.flame.snapshot import Load, Resources
 from flamectl_operator.observed.cluster import ObservedCluster
 from flamectl_operator.planning.effective.demand import Offer, compute_demand
 from flamectl_operator.runtime.clock_reading import ClockReading
@@ -72,13 +72,13 @@ def resolve_scaling(
     if spec.paused:
         kept = before.model_copy(update={"desired": current})
         return Scaling(kept, active=False, reason="Paused", message="The operator changes nothing")
-    snapshot = observed.flame.fresh
-    if snapshot is None:
+    answer = observed.flame.fresh
+    if answer is None:
         return _frozen(observed, before, current, askable=askable)
     offer = Offer.of(group, Resources(*parse_slot(spec.session_manager.slot)))
-    demand = compute_demand(snapshot, offer, autoscaling.max_replicas + 1)
+    demand = compute_demand(answer, offer, autoscaling.max_replicas + 1)
     live = observed.group.live
-    bound = sum(snapshot.load(executor.name)[0] is Load.BUSY for executor in live)
+    bound = sum(answer.load(executor.name)[0] is Load.BUSY for executor in live)
     placed = sum(executor.pod.spec.node_name != "" and executor.failure is None for executor in live)
     scaling = rescale(autoscaling, before, max(demand.executors, bound), placed, now)
     if demand.too_large:

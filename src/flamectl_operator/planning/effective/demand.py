@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from flamectl_operator.api.checks.executor_limits import executor_limits, gpu_limit
 from flamectl_operator.api.flamecluster import ExecutorManagerSpec
-from flamectl_operator.flame.snapshot import Resources, SessionManagerSnapshot
+from flamectl_operator.flame.answer import Resources, SessionManagerAnswer
 
 #: Different requests that are packed one by one; smaller ones count as the largest among them. It bounds the work of a pass.
 MAX_KINDS = 64
@@ -60,7 +60,7 @@ class Offer:
         return Resources(*map(min, request._replace(cpu=max(1, request.cpu)), self.capacity))
 
 
-def compute_demand(snapshot: SessionManagerSnapshot, offer: Offer, most: int) -> Demand:
+def compute_demand(answer: SessionManagerAnswer, offer: Offer, most: int) -> Demand:
     """Return how many executors the open sessions can use; the exact number does not matter from `most` on.
 
     Each session can use clamp(pending + running tasks, min_instances, max_instances) processes with its resources. These are
@@ -69,11 +69,11 @@ def compute_demand(snapshot: SessionManagerSnapshot, offer: Offer, most: int) ->
     slot = offer.slot
     large = (
         session.name
-        for session in snapshot.sessions
-        if session.is_open and snapshot.instances(session) and not offer.fits(session.resources or slot)
+        for session in answer.sessions
+        if session.is_open and answer.instances(session) and not offer.fits(session.resources or slot)
     )
-    requests = {request or slot: count for request, count in snapshot.demand.items() if request is not None}
-    requests[slot] = requests.get(slot, 0) + snapshot.demand.get(None, 0)
+    requests = {request or slot: count for request, count in answer.demand.items() if request is not None}
+    requests[slot] = requests.get(slot, 0) + answer.demand.get(None, 0)
     served = {request: count for request, count in requests.items() if count and offer.fits(request)}
     return Demand(_pack(_kinds(served, offer), offer.capacity, most), next(large, ""))
 

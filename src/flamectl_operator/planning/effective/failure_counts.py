@@ -39,8 +39,8 @@ def executors_reset_at(wanted: EffectiveGroup, existing: ObservedGroup) -> datet
         return None
 
     def works_at(executor: Executor) -> datetime | None:
-        snapshot = existing.snapshot
-        return stable_at(executor, settings) if snapshot is None or snapshot.registered(executor.name) else None
+        answer = existing.answer
+        return stable_at(executor, settings) if answer is None or answer.registered(executor.name) else None
 
     stale = sum(executor.revision != backoff.revision for executor in live)
     complete = len(live) >= wanted.replicas + min(wanted.surge, stale)

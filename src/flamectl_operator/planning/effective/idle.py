@@ -13,8 +13,8 @@ from datetime import UTC, datetime, timedelta
 
 from flamectl_operator.api.component_status import IdleStatus
 from flamectl_operator.api.flamecluster import FlameClusterSpec
-from flamectl_operator.flame.knowledge import RECENT_SNAPSHOT_SECONDS, Phase
-from flamectl_operator.flame.snapshot import SessionManagerSnapshot
+from flamectl_operator.flame.answer import SessionManagerAnswer
+from flamectl_operator.flame.knowledge import RECENT_ANSWER_SECONDS, Phase
 from flamectl_operator.observed.cluster import ObservedCluster
 from flamectl_operator.runtime.clock_reading import ClockReading
 from flamectl_operator.runtime.text import date_and_time
@@ -65,25 +65,25 @@ def resolve_idleness(
     kept = None if waking else before.since
     if spec.paused:
         return Idleness(IdleStatus(since=kept))
-    snapshot = observed.flame.fresh
-    if snapshot is None:
+    answer = observed.flame.fresh
+    if answer is None:
         answers = observed.session_manager_ready and observed.flame.phase is not Phase.UNKNOWN
         # No time without answers counts, except for the moment after the operator has started.
         return Idleness(IdleStatus(since=kept if answers else None))
-    if snapshot.in_use:
+    if answer.in_use:
         return IN_USE
-    since = now.wall if kept is None else max(now.counted_from(kept), _used_at(snapshot, now.wall))
+    since = now.wall if kept is None else max(now.counted_from(kept), _used_at(answer, now.wall))
     due = since + timedelta(seconds=spec.idle.timeout_seconds)
     if due > now.wall:
         return Idleness(IdleStatus(since=since), due=due)
-    if now.boottime - observed.flame.said_at > RECENT_SNAPSHOT_SECONDS:
+    if now.boottime - observed.flame.said_at > RECENT_ANSWER_SECONDS:
         return Idleness(IdleStatus(since=since), undecided=True)
     return Idleness(IdleStatus(since=since, suspended_generation=generation), suspended=True)
 
 
-def _used_at(snapshot: SessionManagerSnapshot, now: datetime) -> datetime:
+def _used_at(answer: SessionManagerAnswer, now: datetime) -> datetime:
     """Return when a session was last opened or closed; the present for a time in the future, as of another clock."""
-    return datetime.fromtimestamp(min(max(0, snapshot.used_at), now.timestamp()), UTC)
+    return datetime.fromtimestamp(min(max(0, answer.used_at), now.timestamp()), UTC)
 
 
 #: Sessions are open, or nobody asked for an idle cluster to suspend itself.

@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 
 from flamectl_operator.api.constants import SESSION_MANAGER, SHARED_ANNOTATION
 from flamectl_operator.desired.cluster import DesiredCluster
-from flamectl_operator.flame.knowledge import RECENT_SNAPSHOT_SECONDS, SNAPSHOT_RECHECK_SECONDS
+from flamectl_operator.flame.knowledge import ANSWER_RECHECK_SECONDS, RECENT_ANSWER_SECONDS
 from flamectl_operator.observed import pods
 from flamectl_operator.observed.cluster import ObservedCluster
 from flamectl_operator.observed.component import Component
@@ -58,12 +58,12 @@ def wait_before_update(
     until = now.counted_from(since or now.wall) + timedelta(seconds=strategy.max_wait_seconds)
     if until <= now.wall:
         return None
-    snapshot = observed.flame.fresh
-    if snapshot is not None and not snapshot.busy:
-        if now.boottime - observed.flame.said_at <= RECENT_SNAPSHOT_SECONDS:
+    answer = observed.flame.fresh
+    if answer is not None and not answer.busy:
+        if now.boottime - observed.flame.said_at <= RECENT_ANSWER_SECONDS:
             return None
-        return wait("AskingSessionManager", "", SNAPSHOT_RECHECK_SECONDS)
-    why = "does not tell whether tasks run" if snapshot is None else "has tasks that run"
+        return wait("AskingSessionManager", "", ANSWER_RECHECK_SECONDS)
+    why = "does not tell whether tasks run" if answer is None else "has tasks that run"
     message = (
         f"the session manager {why}; it will be replaced when none runs, and at {date_and_time(until)} in any case"
     )

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from math import inf
 
-from flamectl_operator.flame.snapshot import Load, NodeState
+from flamectl_operator.flame.answer import Load, NodeState
 from flamectl_operator.observed.cluster import ObservedCluster
 from flamectl_operator.observed.executor import Executor
 from flamectl_operator.observed.group import ObservedGroup
@@ -50,18 +50,18 @@ def find_unregistered(
 ) -> tuple[Unregistered, ...]:
     """Return the executors that run without being registered, by id."""
     flame = observed.flame
-    snapshot = flame.fresh
-    if snapshot is None:
+    answer = flame.fresh
+    if answer is None:
         return ()
     found = []
     lost_after = min(LOST_AFTER, settings.registration_deadline_seconds)
     for executor in existing.live:
         running_since = executor.running_since
-        if running_since is None or snapshot.registered(executor.name):
+        if running_since is None or answer.registered(executor.name):
             continue
         seen = observed.first_seen.running[executor.pod.uid]
         may_resume_work = seen < flame.known_since and observed.marks.was_there_before(executor)
-        if (state := snapshot.nodes.get(executor.name)) is not None:
+        if (state := answer.nodes.get(executor.name)) is not None:
             # The node in the table may be that of an earlier executor of this name.
             since = _wall(max(seen, flame.not_ready_since.get(executor.name, now.boottime)), now)
             word = "NotReady" if state is NodeState.NOT_READY else "Unknown"
@@ -71,7 +71,7 @@ def find_unregistered(
             message = f"{executor.name} runs, but {problem}"
             deadline = since + timedelta(seconds=lost_after)
             found.append(Unregistered(executor, since, deadline, message, may_resume_work=may_resume_work, listed=True))
-        elif snapshot.load(executor.name)[0] is Load.NONE:
+        elif answer.load(executor.name)[0] is Load.NONE:
             # An executor that was there before this incarnation of the session manager has to register again. An executor that
             # an earlier answer lists has to as well, because the session manager may have restarted before its Pod said so.
             left_at = flame.not_ready_since.get(executor.name, -inf)

@@ -13,8 +13,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from datetime import datetime, timedelta
 
-from flamectl_operator.flame.knowledge import RECENT_SNAPSHOT_SECONDS, Phase
-from flamectl_operator.flame.snapshot import Load
+from flamectl_operator.flame.answer import Load
+from flamectl_operator.flame.knowledge import RECENT_ANSWER_SECONDS, Phase
 from flamectl_operator.observed.cluster import ObservedCluster
 from flamectl_operator.observed.executor import Executor
 from flamectl_operator.planning.comparison import PlannedGroup
@@ -44,12 +44,12 @@ def drainable(executor: Executor, observed: ObservedCluster, wanted: EffectiveGr
     Flame knows no work of an executor of an earlier session manager. Where only times of nodes make it one, work that Flame lists
     proves them wrong.
     """
-    snapshot = observed.last_snapshot
-    if snapshot is None or wanted.suspended or wanted.drain_timeout == 0:
+    answer = observed.last_answer
+    if answer is None or wanted.suspended or wanted.drain_timeout == 0:
         return False
-    if observed.marks.is_invalid(executor) and snapshot.load(executor.name)[0] is Load.BUSY:
+    if observed.marks.is_invalid(executor) and answer.load(executor.name)[0] is Load.BUSY:
         return True
-    return (executor.ready or snapshot.known(executor.name)) and observed.marks.follows(executor)
+    return (executor.ready or answer.known(executor.name)) and observed.marks.follows(executor)
 
 
 def split_drainable(
@@ -70,12 +70,12 @@ def undecided(group: PlannedGroup) -> bool:
     if wanted.suspended or flame.phase is Phase.ASKING or group.prerequisites.session_manager_asked_next:
         return not wanted.suspended
     load_matters = wanted.drain_timeout > 0 or wanted.scaling is not None
-    return load_matters and flame.fresh is not None and group.now.boottime - flame.said_at > RECENT_SNAPSHOT_SECONDS
+    return load_matters and flame.fresh is not None and group.now.boottime - flame.said_at > RECENT_ANSWER_SECONDS
 
 
 def plan_drain(group: PlannedGroup, released_at: Mapping[str, float]) -> DrainPlan:
     """Decide about the executors that are being drained."""
-    observed, now, snapshot = group.cluster, group.now, group.cluster.flame.snapshot
+    observed, now, answer = group.cluster, group.now, group.cluster.flame.answer
     release, delete, left, ends, looks, record_begin = [], [], [], [], [], []
     serving_on = group.serving_on
     for executor in group.observed.draining:
@@ -94,15 +94,15 @@ def plan_drain(group: PlannedGroup, released_at: Mapping[str, float]) -> DrainPl
             looks.append(now.wall + timedelta(seconds=GIVE_UP_AFTER))
         if executor.draining_since is None or abs(since - executor.draining_since) > CLOCKS_DIFFER:
             record_begin.append((executor, since))
-        if snapshot is None:
+        if answer is None:
             ends.append(_give_up_at(observed, now))
             continue
-        if snapshot.drained(executor.name):
+        if answer.drained(executor.name):
             soon = max(CONFIRM_AFTER, _back_by(executor, observed) - now.boottime)
             looks.append(now.wall + timedelta(seconds=soon))
         if executor.name in serving_on:
             continue
-        if executor.name in snapshot.nodes or executor.name not in released_at:
+        if executor.name in answer.nodes or executor.name not in released_at:
             release.append(executor.name)
     message = _message(left, observed, min(ends)) if left else ""
     due = min((time for time in (*ends, *looks) if time > now.wall), default=now.wall)
@@ -133,11 +133,11 @@ def _deletion(
     if observed.session_manager_ready and lost:
         return RemovalReason.EARLIER_SESSION_MANAGER
     flame = observed.flame
-    if flame.snapshot is None and _give_up_at(observed, now) <= now.wall:
+    if flame.answer is None and _give_up_at(observed, now) <= now.wall:
         return RemovalReason.NOT_REACHABLE
     released = released_at.get(executor.name)
     # The answer must be to a question that was asked after the node was released: an older one may lack work that came since.
-    answered = flame.snapshot if released is not None and flame.asked_at >= released else None
+    answered = flame.answer if released is not None and flame.asked_at >= released else None
     if answered is not None and answered.drained(executor.name) and _back_by(executor, observed) <= now.boottime:
         return RemovalReason.DRAINED
     return RemovalReason.DRAIN_TIMED_OUT if end <= now.wall else None
@@ -155,9 +155,9 @@ def _give_up_at(observed: ObservedCluster, now: ClockReading) -> datetime:
 
 def _message(left: Iterable[Executor], observed: ObservedCluster, end: datetime) -> str:
     """Name the executors that are being drained, and until when: the text must not change by itself."""
-    snapshot, names = observed.flame.snapshot, [executor.name for executor in left]
-    busy = [name for name in names if snapshot is not None and snapshot.load(name)[0] is Load.BUSY]
+    answer, names = observed.flame.answer, [executor.name for executor in left]
+    busy = [name for name in names if answer is not None and answer.load(name)[0] is Load.BUSY]
     who = listing(sorted(names, key=lambda name: name not in busy), 1)
-    if snapshot is None:
+    if answer is None:
         return f"draining {who}: waiting for the answer of the session manager"
     return f"draining {who}, {len(busy)} with work, until {time_of_day(end)} at the latest"

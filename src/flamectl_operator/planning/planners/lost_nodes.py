@@ -13,7 +13,7 @@ from collections.abc import Mapping
 
 from flamectl_operator.api.constants import EXECUTOR_MANAGER
 from flamectl_operator.desired import names
-from flamectl_operator.flame.snapshot import SessionManagerSnapshot
+from flamectl_operator.flame.answer import SessionManagerAnswer
 from flamectl_operator.observed import pods
 from flamectl_operator.observed.cluster import ObservedCluster
 from flamectl_operator.planning.deletion import given_up_at
@@ -33,21 +33,21 @@ def plan_lost_nodes(
     now: ClockReading,
 ) -> LostNodesPlan:
     """Decide which nodes are cordoned, released and reported to the session manager."""
-    snapshot = observed.flame.fresh
-    if snapshot is None:
+    answer = observed.flame.fresh
+    if answer is None:
         return LostNodesPlan()
     ending = {
         executor.name: (given_up_at(observed, executor, settings, now) - now.wall).total_seconds()
         for executor in observed.executors
-        if executor.terminating and executor.name in snapshot.by_node and _own(observed, executor.name, next_id)
+        if executor.terminating and executor.name in answer.by_node and _own(observed, executor.name, next_id)
     }
     given_up = {name for name, seconds in ending.items() if seconds <= 0}
-    lost = sorted({*nodes_without_executor(observed, snapshot, next_id), *given_up})
-    leaving = [pod.name for pod in observed.sources.labelled_pods if pod.terminating and pod.name in snapshot.nodes]
+    lost = sorted({*nodes_without_executor(observed, answer, next_id), *given_up})
+    leaving = [pod.name for pod in observed.sources.labelled_pods if pod.terminating and pod.name in answer.nodes]
     due = {
         name: reported_at.get(name, float("-inf")) + NODE_REPORT_INTERVAL_SECONDS - now.boottime
         for name in lost
-        if name in snapshot.by_node
+        if name in answer.by_node
     }
     return LostNodesPlan(
         cordon=tuple(sorted(name for name in leaving if name not in lost and _own(observed, name, next_id))),
@@ -57,14 +57,14 @@ def plan_lost_nodes(
     )
 
 
-def nodes_without_executor(observed: ObservedCluster, snapshot: SessionManagerSnapshot, next_id: int) -> list[str]:
+def nodes_without_executor(observed: ObservedCluster, answer: SessionManagerAnswer, next_id: int) -> list[str]:
     """Return the nodes of executors that are gone or over."""
     ours = {executor.name for executor in observed.executors}
     others = (pod for pod in observed.sources.labelled_pods if pod.name not in ours)
     # A Pod that somebody took out of the cluster is left alone as long as it runs.
     standing = ours | {pod.name for pod in others if not pods.is_terminal(pod, EXECUTOR_MANAGER)}
     standing -= {each.name for each in (*observed.group.terminal, *observed.terminating) if each.terminal}
-    return [name for name in sorted(snapshot.names) if name not in standing and _own(observed, name, next_id)]
+    return [name for name in sorted(answer.names) if name not in standing and _own(observed, name, next_id)]
 
 
 def _own(observed: ObservedCluster, name: str, next_id: int) -> bool:

@@ -13,7 +13,7 @@ from collections.abc import Collection, Mapping
 from datetime import datetime, timedelta
 
 from flamectl_operator.api.constants import PROTECTION_ANNOTATION
-from flamectl_operator.flame.snapshot import Load
+from flamectl_operator.flame.answer import Load
 from flamectl_operator.observed.executor import Executor
 from flamectl_operator.planning.comparison import PlannedGroup
 from flamectl_operator.planning.sub_plans import PROTECTION, AnnotationChanges, ProtectionPlan
@@ -31,9 +31,9 @@ def plan_protection(group: PlannedGroup, common_annotations: Collection[str]) ->
     Args:
         common_annotations: The keys of annotations that the author gives to all objects. They stay as the author says.
     """
-    desired, snapshot, now = group.effective.desired, group.cluster.flame.fresh, group.now
+    desired, answer, now = group.effective.desired, group.cluster.flame.fresh, group.now
     wanted = desired.spec.drain.protect_busy
-    if group.effective.suspended or (wanted and snapshot is None):
+    if group.effective.suspended or (wanted and answer is None):
         return ProtectionPlan()
     protection = {key: value for key, value in PROTECTION.items() if key not in common_annotations}
     authored = desired.template.manifest["metadata"]["annotations"]
@@ -42,7 +42,7 @@ def plan_protection(group: PlannedGroup, common_annotations: Collection[str]) ->
     for executor in group.observed.executors:
         if executor.terminating or executor.terminal or not (wanted or executor.protected):
             continue
-        busy = wanted and snapshot is not None and snapshot.load(executor.name)[0] is Load.BUSY
+        busy = wanted and answer is not None and answer.load(executor.name)[0] is Load.BUSY
         changes = _changes(executor, protection, authored, busy=busy)
         if changes is None:
             continue

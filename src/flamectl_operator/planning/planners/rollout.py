@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 
-from flamectl_operator.flame.knowledge import SNAPSHOT_RECHECK_SECONDS
+from flamectl_operator.flame.knowledge import ANSWER_RECHECK_SECONDS
 from flamectl_operator.observed import scheduling
 from flamectl_operator.observed.cluster import ObservedCluster
 from flamectl_operator.observed.component import Component
@@ -67,7 +67,7 @@ def plan_rollout(group: PlannedGroup, *, keep_stale: bool) -> RolloutPlan:
         deferral = wait("WaitingForObjectCache")
     else:
         deferral = _rollout_wait(group, len(left), len(stale) - len(due))
-    ask = (wait("AskingSessionManager", "", SNAPSHOT_RECHECK_SECONDS),) if asking else ()
+    ask = (wait("AskingSessionManager", "", ANSWER_RECHECK_SECONDS),) if asking else ()
     return RolloutPlan(
         delete=(
             *((executor, RemovalReason.EARLIER_SESSION_MANAGER) for executor in lost),
@@ -142,7 +142,7 @@ def _stale_to_delete(group: PlannedGroup, stale: Sequence[Executor], serving: Se
         return free
     spare = max(0, len(serving) - replacement_floor(strategy, group.effective.replicas))
     ready = [executor for executor in stale if executor.ready and executor.name not in useless]
-    return free + deletion_order(ready, group.effective, group.cluster.last_snapshot, of_no_use(group))[:spare]
+    return free + deletion_order(ready, group.effective, group.cluster.last_answer, of_no_use(group))[:spare]
 
 
 def _rollout_wait(group: PlannedGroup, left: int, kept: int) -> Outcome:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import datetime, timedelta
 
-from flamectl_operator.flame.knowledge import SNAPSHOT_RECHECK_SECONDS
+from flamectl_operator.flame.knowledge import ANSWER_RECHECK_SECONDS
 from flamectl_operator.observed import scheduling
 from flamectl_operator.observed.component import terminal_since
 from flamectl_operator.observed.executor import Executor
@@ -35,7 +35,7 @@ def plan_scale(group: PlannedGroup, limit: int) -> ScalePlan:
     delete_terminal, waits = _terminal_to_delete(group)
     if len(live) > target:
         if undecided(group):
-            waits = (*waits, wait("AskingSessionManager", "", SNAPSHOT_RECHECK_SECONDS))
+            waits = (*waits, wait("AskingSessionManager", "", ANSWER_RECHECK_SECONDS))
             return ScalePlan(target, delete_terminal=delete_terminal, waits=waits)
         surplus, deferrals = _surplus(group, len(live) - target)
         drain, delete = split_drainable(surplus, cluster, group.effective)
@@ -58,7 +58,7 @@ def _surplus(group: PlannedGroup, count: int) -> tuple[list[Executor], tuple[Out
     """
     cluster, existing, wanted = group.cluster, group.observed, group.effective
     useless = of_no_use(group) | {each.name for each in group.overdue}
-    order = deletion_order(cluster.deletable(existing.live), wanted, cluster.last_snapshot, useless)[:count]
+    order = deletion_order(cluster.deletable(existing.live), wanted, cluster.last_answer, useless)[:count]
     serving = {each.name for each in existing.serving}
     spare = len(serving) - floor(wanted.update_strategy, wanted.replicas)
     chosen: list[Executor] = []

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from flamectl_operator.api.fields.slot import parse_slot
-from flamectl_operator.flame.snapshot import Resources, Session, SessionManagerSnapshot
+from flamectl_operator.flame.answer import Resources, Session, SessionManagerAnswer
 from flamectl_operator.planning.effective.demand import MAX_KINDS, Demand, Offer, compute_demand
 from tests.unit.builders import spec
 
@@ -27,7 +27,7 @@ def _offer(changes: dict[str, Any] | None = None) -> Offer:
 
 
 def _demand(changes: dict[str, Any] | None, *sessions: Session, most: int = MANY) -> Demand:
-    return compute_demand(SessionManagerSnapshot({}, sessions=sessions), _offer(changes), most)
+    return compute_demand(SessionManagerAnswer({}, sessions=sessions), _offer(changes), most)
 
 
 def _session(tasks: int, cpu: int = 0, memory: int = 0, gpu: int = 0, **changes: Any) -> Session:

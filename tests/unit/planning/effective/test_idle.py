@@ -8,19 +8,19 @@ from typing import Any
 import pytest
 
 from flamectl_operator.api.component_status import IdleStatus
-from flamectl_operator.flame.knowledge import RECENT_SNAPSHOT_SECONDS, Phase
-from flamectl_operator.flame.snapshot import Session, SessionManagerSnapshot
+from flamectl_operator.flame.answer import Session, SessionManagerAnswer
+from flamectl_operator.flame.knowledge import RECENT_ANSWER_SECONDS, Phase
 from flamectl_operator.observed.cluster import ObservedCluster
 from flamectl_operator.planning.effective.idle import Idleness, resolve_idleness
 from flamectl_operator.runtime.clock_reading import ClockReading
 from tests.unit.builders import BOOTTIME, MOMENT, NOW, ago, answer, later, observed, session_manager, spec, told
 
 GENERATION = 7
-EMPTY = SessionManagerSnapshot({})
+EMPTY = SessionManagerAnswer({})
 
 
 def _seen(
-    snapshot: SessionManagerSnapshot | None, *, phase: Phase = Phase.KNOWN, age: float = 0, state: Any = "ready"
+    snapshot: SessionManagerAnswer | None, *, phase: Phase = Phase.KNOWN, age: float = 0, state: Any = "ready"
 ) -> ObservedCluster:
     flame = answer(snapshot, BOOTTIME - age, phase=phase)
     found = observed(session_manager(state))
@@ -52,11 +52,11 @@ def test_cluster_suspends_itself_when_the_time_is_over() -> None:
 
 @pytest.mark.parametrize("session", [Session("s"), Session("s", is_open=False, suspended=True)])
 def test_session_that_is_open_or_will_go_on_ends_the_time(session: Session) -> None:
-    assert _idle(_seen(SessionManagerSnapshot({}, sessions=(session,))), IdleStatus(since=ago(9999))) == Idleness()
+    assert _idle(_seen(SessionManagerAnswer({}, sessions=(session,))), IdleStatus(since=ago(9999))) == Idleness()
 
 
-def _ended(at: datetime) -> SessionManagerSnapshot:
-    return SessionManagerSnapshot(
+def _ended(at: datetime) -> SessionManagerAnswer:
+    return SessionManagerAnswer(
         {}, sessions=(Session("s", is_open=False, used_at=int(at.timestamp())), Session("older", is_open=False))
     )
 
@@ -75,13 +75,13 @@ def test_session_that_ended_before_the_time_began_changes_nothing() -> None:
 
 @pytest.mark.parametrize("seconds", [3600, 2**63 - 1])
 def test_session_that_ended_in_the_future_by_another_clock_counts_as_one_that_ends_now(seconds: int) -> None:
-    ended = SessionManagerSnapshot({}, sessions=(Session("s", is_open=False, used_at=int(NOW.timestamp()) + seconds),))
+    ended = SessionManagerAnswer({}, sessions=(Session("s", is_open=False, used_at=int(NOW.timestamp()) + seconds),))
     assert _idle(_seen(ended), IdleStatus(since=ago(9999))) == Idleness(IdleStatus(since=NOW), due=later(600))
 
 
 def test_paused_session_that_no_executor_works_for_does_not_keep_the_cluster_up() -> None:
     found = _idle(
-        _seen(SessionManagerSnapshot({}, sessions=(Session("s", pending=1, paused="it failed"),))),
+        _seen(SessionManagerAnswer({}, sessions=(Session("s", pending=1, paused="it failed"),))),
         IdleStatus(since=ago(600)),
     )
     assert found.suspended
@@ -89,7 +89,7 @@ def test_paused_session_that_no_executor_works_for_does_not_keep_the_cluster_up(
 
 
 def test_old_answer_has_to_be_confirmed_first() -> None:
-    found = _idle(_seen(EMPTY, age=2 * RECENT_SNAPSHOT_SECONDS), IdleStatus(since=ago(600)))
+    found = _idle(_seen(EMPTY, age=2 * RECENT_ANSWER_SECONDS), IdleStatus(since=ago(600)))
     assert (found.suspended, found.undecided) == (False, True)
 
 

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from flamectl_operator.api.constants import SESSION_MANAGER, SHARED_ANNOTATION
-from flamectl_operator.flame.knowledge import RECENT_SNAPSHOT_SECONDS, Phase
-from flamectl_operator.flame.snapshot import ExecutorState, FlameExecutor, Session, SessionManagerSnapshot
+from flamectl_operator.flame.answer import ExecutorState, FlameExecutor, Session, SessionManagerAnswer
+from flamectl_operator.flame.knowledge import RECENT_ANSWER_SECONDS, Phase
 from flamectl_operator.planning.cluster_plan import ClusterPlan
 from flamectl_operator.planning.effective.session_manager_update import pending_since
 from flamectl_operator.runtime.clock_reading import ClockReading
@@ -33,12 +33,12 @@ from tests.unit.builders import (
     waiting,
 )
 
-IDLE = SessionManagerSnapshot({}, sessions=(Session("open"),))
-BUSY = SessionManagerSnapshot({}, sessions=(Session("s", running=1),))
-BETWEEN_TASKS = SessionManagerSnapshot(
+IDLE = SessionManagerAnswer({}, sessions=(Session("open"),))
+BUSY = SessionManagerAnswer({}, sessions=(Session("s", running=1),))
+BETWEEN_TASKS = SessionManagerAnswer(
     {}, executors=(FlameExecutor("x", ExecutorState.BOUND, "s"),), sessions=(Session("s", pending=9),)
 )
-NOT_SERVED = SessionManagerSnapshot({}, sessions=(Session("s", pending=9),))
+NOT_SERVED = SessionManagerAnswer({}, sessions=(Session("s", pending=9),))
 
 
 def _strategy(kind: str, **changes: Any) -> dict[str, Any]:
@@ -47,7 +47,7 @@ def _strategy(kind: str, **changes: Any) -> dict[str, Any]:
 
 def _plan(
     changes: dict[str, Any],
-    said: SessionManagerSnapshot | None = None,
+    said: SessionManagerAnswer | None = None,
     *,
     since: datetime | None = NOW,
     age: float = 0,
@@ -77,7 +77,7 @@ def _plan(
     ],
 )
 def test_stale_session_manager_is_replaced_as_its_strategy_says(
-    kind: str, said: SessionManagerSnapshot | None, *, replaced: bool
+    kind: str, said: SessionManagerAnswer | None, *, replaced: bool
 ) -> None:
     rollout = _plan(_strategy(kind), said).rollout
 
@@ -107,7 +107,7 @@ def test_deletion_by_hand_is_asked_for_where_nothing_else_replaces_it() -> None:
 
 
 @pytest.mark.parametrize("said", [BUSY, None])
-def test_wait_ends_with_its_time_and_the_event_says_so(said: SessionManagerSnapshot | None) -> None:
+def test_wait_ends_with_its_time_and_the_event_says_so(said: SessionManagerAnswer | None) -> None:
     rollout = _plan(_strategy("WhenIdle"), said, since=ago(600)).rollout
 
     assert rollout.session_manager is not None
@@ -115,7 +115,7 @@ def test_wait_ends_with_its_time_and_the_event_says_so(said: SessionManagerSnaps
 
 
 def test_old_answer_without_tasks_has_to_be_confirmed() -> None:
-    plan = _plan(_strategy("WhenIdle"), IDLE, age=2 * RECENT_SNAPSHOT_SECONDS)
+    plan = _plan(_strategy("WhenIdle"), IDLE, age=2 * RECENT_ANSWER_SECONDS)
 
     assert plan.rollout.session_manager is None
     assert [wait.reason for wait in plan.rollout.waits] == ["AskingSessionManager"]

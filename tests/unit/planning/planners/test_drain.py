@@ -9,8 +9,8 @@ import pytest
 
 from flamectl_operator.api.constants import DRAINING_ANNOTATION, DRAINING_SINCE_ANNOTATION, EXECUTOR_MANAGER
 from flamectl_operator.desired.pods import drain_annotations
+from flamectl_operator.flame.answer import ExecutorState, FlameExecutor, NodeState, SessionManagerAnswer
 from flamectl_operator.flame.knowledge import Knowledge, Phase
-from flamectl_operator.flame.snapshot import ExecutorState, FlameExecutor, NodeState, SessionManagerSnapshot
 from flamectl_operator.observed.cluster import ObservedCluster
 from flamectl_operator.observed.executor import Executor
 from flamectl_operator.planning.effective.effective_spec import EffectiveSpec
@@ -47,7 +47,7 @@ def _plan(seen: ObservedCluster, wanted: EffectiveSpec, released_at: dict[str, f
     return cluster_plan(seen, wanted, now, released_at=released_at).drain
 
 
-def _draining(snapshot: SessionManagerSnapshot, asked: float) -> ObservedCluster:
+def _draining(snapshot: SessionManagerAnswer, asked: float) -> ObservedCluster:
     marks = drain_annotations(DrainReason.SURPLUS, NOW)
     found = observed(session_manager(), executor_pod(0, annotations=marks))
     flame = answer(snapshot, asked)
@@ -56,13 +56,13 @@ def _draining(snapshot: SessionManagerSnapshot, asked: float) -> ObservedCluster
 
 @pytest.mark.parametrize("released_at", [{}, {NODE: BOOTTIME - 1}])
 def test_drain_that_lacks_only_a_newer_answer_is_looked_at_again_soon(released_at: dict[str, float]) -> None:
-    plan = _plan(_draining(SessionManagerSnapshot({}), BOOTTIME - 2), effective(), released_at, MOMENT)
+    plan = _plan(_draining(SessionManagerAnswer({}), BOOTTIME - 2), effective(), released_at, MOMENT)
     assert plan.delete == ()
     assert [outcome.delay for outcome in plan.waits] == [CONFIRM_AFTER]
 
 
 def test_executor_is_deleted_by_an_answer_to_a_question_after_its_release() -> None:
-    plan = _plan(_draining(SessionManagerSnapshot({}), BOOTTIME), effective(), {NODE: BOOTTIME - 1}, MOMENT)
+    plan = _plan(_draining(SessionManagerAnswer({}), BOOTTIME), effective(), {NODE: BOOTTIME - 1}, MOMENT)
     assert [executor.name for executor, _ in plan.delete] == [NODE]
 
 
@@ -70,7 +70,7 @@ def test_executor_is_deleted_by_an_answer_to_a_question_after_its_release() -> N
 def test_executor_of_an_earlier_session_manager_has_time_to_come_back_to_its_work(known_for: float) -> None:
     marks = drain_annotations(DrainReason.SURPLUS, NOW)
     older = executor_pod(0, annotations=marks, containers=[running(EXECUTOR_MANAGER, since=ago(2000))])
-    flame = answer(SessionManagerSnapshot({}), known_since=BOOTTIME - known_for)
+    flame = answer(SessionManagerAnswer({}), known_since=BOOTTIME - known_for)
     found = observed(session_manager(), older)
     seen = told(found, flame)
     plan = _plan(seen, effective(), {NODE: BOOTTIME - 1}, MOMENT)
@@ -84,14 +84,14 @@ def test_executor_of_an_earlier_session_manager_has_time_to_come_back_to_its_wor
 @pytest.mark.parametrize("state", [ExecutorState.UNBINDING, ExecutorState.RELEASING, ExecutorState.IDLE])
 def test_drain_is_over_when_all_that_is_listed_has_left_its_session(state: ExecutorState) -> None:
     # Flame 0.6 gets no executor past these states once its node was released, except an idle one while no session needs one.
-    left = SessionManagerSnapshot({}, (FlameExecutor(NODE, state),))
+    left = SessionManagerAnswer({}, (FlameExecutor(NODE, state),))
     plan = _plan(_draining(left, BOOTTIME), effective(), {NODE: BOOTTIME - 1}, MOMENT)
     assert [(executor.name, why) for executor, why in plan.delete] == [(NODE, RemovalReason.DRAINED)]
 
 
 def test_executor_with_work_is_drained_while_its_session_manager_is_not_ready() -> None:
     found = observed(session_manager("starting"), executor_pod(0))
-    flame = Knowledge(Phase.OFF, INCARNATION, last_snapshot=SessionManagerSnapshot({NODE: NodeState.READY}, (_BUSY,)))
+    flame = Knowledge(Phase.OFF, INCARNATION, last_answer=SessionManagerAnswer({NODE: NodeState.READY}, (_BUSY,)))
     executor, spec = found.executors[0], effective()
     assert drainable(executor, told(found, flame), spec.group)
     other = replace(flame, incarnation="another incarnation")
@@ -104,9 +104,9 @@ def test_answer_from_before_the_session_manager_was_ready_again_chooses_no_execu
 ) -> None:
     found = observed(session_manager(state), executor_pod(0), executor_pod(1))
     nodes = dict.fromkeys((executor_name(0), executor_name(1)), NodeState.READY)
-    before = SessionManagerSnapshot(nodes, (_BUSY,))
+    before = SessionManagerAnswer(nodes, (_BUSY,))
     flame = Knowledge(
-        Phase.OFF, found.session_manager_incarnation, since=BOOTTIME - 15, said_at=BOOTTIME - 20, last_snapshot=before
+        Phase.OFF, found.session_manager_incarnation, since=BOOTTIME - 15, said_at=BOOTTIME - 20, last_answer=before
     )
     plan = cluster_plan(told(found, flame), effective(replicas(1)), MOMENT).scale
     assert len(plan.drain) == marked
@@ -131,7 +131,7 @@ def test_executor_whose_mark_tells_nothing_is_drained_where_flame_lists_work_on_
 ) -> None:
     older = executor_pod(0, incarnation=incarnation, containers=[running(EXECUTOR_MANAGER, since=ago(2000))])
     found = observed(session_manager(), older)
-    snapshot = SessionManagerSnapshot({NODE: NodeState.READY}, executors)
+    snapshot = SessionManagerAnswer({NODE: NodeState.READY}, executors)
     flame = answer(snapshot)
     seen = told(found, flame)
     assert drainable(seen.executors[0], seen, effective().group) == drains
@@ -140,7 +140,7 @@ def test_executor_whose_mark_tells_nothing_is_drained_where_flame_lists_work_on_
 def test_drain_under_on_delete_ends_in_time_although_none_may_be_unavailable() -> None:
     marks = drain_annotations(DrainReason.STALE, NOW - timedelta(seconds=700))
     older = executor_pod(0, incarnation="", annotations=marks, containers=[running(EXECUTOR_MANAGER, since=ago(2000))])
-    snapshot = SessionManagerSnapshot({executor_name(each): NodeState.READY for each in range(3)}, (_BUSY,))
+    snapshot = SessionManagerAnswer({executor_name(each): NodeState.READY for each in range(3)}, (_BUSY,))
     flame = answer(snapshot)
     found = observed(session_manager(), older, executor_pod(1), executor_pod(2))
     seen = told(found, flame)
@@ -151,13 +151,13 @@ def test_drain_under_on_delete_ends_in_time_although_none_may_be_unavailable() -
 
 @pytest.mark.parametrize("other", [_BUSY, FlameExecutor(NODE, ExecutorState.UNBINDING, "s")])
 def test_drain_goes_on_while_another_executor_of_the_node_has_not_left(other: FlameExecutor) -> None:
-    seen = SessionManagerSnapshot({}, (FlameExecutor(NODE, ExecutorState.UNBINDING), other))
+    seen = SessionManagerAnswer({}, (FlameExecutor(NODE, ExecutorState.UNBINDING), other))
     assert _plan(_draining(seen, BOOTTIME), effective(), {NODE: BOOTTIME - 1}, MOMENT).delete == ()
 
 
 @pytest.mark.parametrize("nodes", [{}, {NODE: NodeState.READY}])
 def test_drain_with_work_waits_for_news(nodes: dict[str, NodeState]) -> None:
-    seen = _draining(SessionManagerSnapshot(nodes, (_BUSY,)), BOOTTIME - 2)
+    seen = _draining(SessionManagerAnswer(nodes, (_BUSY,)), BOOTTIME - 2)
     wanted = effective()
     plan = _plan(seen, wanted, {NODE: BOOTTIME - 1}, MOMENT)
     assert [outcome.delay for outcome in plan.waits] == [wanted.group.drain_timeout]
@@ -179,12 +179,12 @@ def _marked(since: datetime, moment: ClockReading, timeout: int = 600) -> DrainP
     wanted = effective({"executorManager": {"drain": {"timeoutSeconds": timeout}}})
     marks = drain_annotations(DrainReason.SURPLUS, since)
     found = observed(session_manager(), executor_pod(0, annotations=marks), wanted=wanted)
-    flame = answer(SessionManagerSnapshot({}, (_BUSY,)))
+    flame = answer(SessionManagerAnswer({}, (_BUSY,)))
     return _plan(told(found, flame), wanted, {NODE: BOOTTIME - 1}, moment)
 
 
 def _working(moment: float) -> Knowledge:
-    return answer(SessionManagerSnapshot({}, (_BUSY,)), moment)
+    return answer(SessionManagerAnswer({}, (_BUSY,)), moment)
 
 
 def test_drain_lasts_its_whole_time_again_when_the_clock_has_jumped_ahead() -> None:
@@ -228,7 +228,7 @@ def test_drain_that_begins_in_the_future_counts_from_now_and_says_so(ahead: int)
 
 
 def test_drain_without_a_time_counts_from_now_and_says_so() -> None:
-    found = _draining(SessionManagerSnapshot({}, (_BUSY,)), BOOTTIME)
+    found = _draining(SessionManagerAnswer({}, (_BUSY,)), BOOTTIME)
     [pod] = [pod for pod in found.sources.labelled_pods if pod.name == NODE]
     unsaid = executor_pod(0, annotations={key: pod.annotations[key] for key in (DRAINING_ANNOTATION,)})
     seen = observed(session_manager(), unsaid)

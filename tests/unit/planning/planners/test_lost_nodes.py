@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from flamectl_operator.flame.snapshot import ExecutorState, FlameExecutor, NodeState, SessionManagerSnapshot
+from flamectl_operator.flame.answer import ExecutorState, FlameExecutor, NodeState, SessionManagerAnswer
 from flamectl_operator.kube.pod_views import PodView
 from flamectl_operator.planning.cluster_plan import ClusterPlan
 from flamectl_operator.planning.planners.lost_nodes import NODE_REPORT_INTERVAL_SECONDS
@@ -35,7 +35,7 @@ GIVEN_UP = SETTINGS.termination_grace_period_seconds + SETTINGS.force_delete_aft
 def _plan(
     *pods: PodView, nodes: tuple[int, ...], busy: tuple[int, ...] = (), first_seen_ago: float = 0.0, **facts: Any
 ) -> ClusterPlan:
-    snapshot = SessionManagerSnapshot(
+    snapshot = SessionManagerAnswer(
         {executor_name(each): NodeState.READY for each in nodes},
         tuple(FlameExecutor(executor_name(each), ExecutorState.BOUND, "s") for each in busy),
     )

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from flamectl_operator.flame.snapshot import ExecutorState, FlameExecutor, NodeState, SessionManagerSnapshot
+from flamectl_operator.flame.answer import ExecutorState, FlameExecutor, NodeState, SessionManagerAnswer
 from flamectl_operator.kube.pod_views import PodView
 from flamectl_operator.planning.sub_plans import ProtectionPlan
 from tests.unit.builders import (
@@ -52,7 +52,7 @@ def _plan(
     failing: bool = False,
     suspended: bool = False,
 ) -> ProtectionPlan:
-    snapshot = SessionManagerSnapshot(
+    snapshot = SessionManagerAnswer(
         {executor_name(each): NodeState.READY for each in range(3)},
         tuple(FlameExecutor(executor_name(each), ExecutorState.BOUND, "s") for each in busy),
     )

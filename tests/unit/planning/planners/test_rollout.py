@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from flamectl_operator.api.constants import EXECUTOR_MANAGER, SESSION_MANAGER
 from flamectl_operator.desired import names
-from flamectl_operator.flame.snapshot import NodeState, SessionManagerSnapshot
+from flamectl_operator.flame.answer import NodeState, SessionManagerAnswer
 from flamectl_operator.kube.pod_views import ContainerState, ContainerStateRunning, ContainerStatus, PodView
 from flamectl_operator.kube.views import PersistentVolumeClaimView
 from flamectl_operator.observed.cluster import ObservedCluster
@@ -635,7 +635,7 @@ def test_session_manager_is_asked_under_on_delete_only_about_executors_that_the_
     ]
     nodes = {pod.name: NodeState.READY for pod in pods}
     found, wanted = observed(_manager(), *pods), effective(replicas(2, type="OnDelete"))
-    known = answer(SessionManagerSnapshot(nodes, ()), BOOTTIME - 20, incarnation=found.session_manager_incarnation)
+    known = answer(SessionManagerAnswer(nodes, ()), BOOTTIME - 20, incarnation=found.session_manager_incarnation)
     plan = cluster_plan(told(found, known), wanted)
     assert [each.reason for each in plan.rollout.waits] == waits
     assert plan.answers_needed == (len(waits) > 1)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from flamectl_operator.flame.snapshot import (
+from flamectl_operator.flame.answer import (
     ExecutorState,
     FlameExecutor,
     Resources,
     Session,
     SessionCounts,
-    SessionManagerSnapshot,
+    SessionManagerAnswer,
 )
 
 LARGE = Resources(4, 8 << 30)
@@ -42,12 +42,12 @@ def test_demand_counts_open_sessions_by_what_their_executors_take() -> None:
         Session("closed", is_open=False, pending=9, min_instances=9),
         Session("suspended", is_open=False, suspended=True, pending=9),
     )
-    assert SessionManagerSnapshot({}, sessions=sessions).demand == {None: 5, LARGE: 5}
+    assert SessionManagerAnswer({}, sessions=sessions).demand == {None: 5, LARGE: 5}
 
 
 def test_counts_are_those_of_open_sessions() -> None:
     sessions = (Session("a", pending=3, running=1), Session("b", running=2), Session("c", is_open=False, pending=9))
-    assert SessionManagerSnapshot({}, sessions=sessions).counts == SessionCounts(sessions=2, pending=3, running=3)
+    assert SessionManagerAnswer({}, sessions=sessions).counts == SessionCounts(sessions=2, pending=3, running=3)
 
 
 @pytest.mark.parametrize(
@@ -55,12 +55,12 @@ def test_counts_are_those_of_open_sessions() -> None:
     [(Session("s"), True), (Session("s", is_open=False, suspended=True), True), (Session("s", is_open=False), False)],
 )
 def test_cluster_is_in_use_while_a_session_is_open_or_will_go_on(session: Session, *, in_use: bool) -> None:
-    assert SessionManagerSnapshot({}, sessions=(session,)).in_use is in_use
+    assert SessionManagerAnswer({}, sessions=(session,)).in_use is in_use
 
 
 def test_decisions_are_made_anew_when_an_executor_has_left_its_session() -> None:
-    leaving = SessionManagerSnapshot({}, (FlameExecutor("node", ExecutorState.UNBINDING, "s"),))
-    assert not leaving.same_for_decisions(SessionManagerSnapshot({}, (FlameExecutor("node", ExecutorState.UNBINDING),)))
+    leaving = SessionManagerAnswer({}, (FlameExecutor("node", ExecutorState.UNBINDING, "s"),))
+    assert not leaving.same_for_decisions(SessionManagerAnswer({}, (FlameExecutor("node", ExecutorState.UNBINDING),)))
 
 
 _BOUND = tuple(FlameExecutor(f"n{number}", ExecutorState.BOUND, "s") for number in range(2))
@@ -73,7 +73,7 @@ def test_paused_session_counts_for_the_executors_that_it_has(
     executors: tuple[FlameExecutor, ...], instances: int
 ) -> None:
     session = Session("s", pending=9, running=1, min_instances=4, paused="paused after 5/5")
-    snapshot = SessionManagerSnapshot({}, executors=executors, sessions=(session,))
+    snapshot = SessionManagerAnswer({}, executors=executors, sessions=(session,))
 
     assert snapshot.demand == ({None: instances} if instances else {})
     assert snapshot.in_use == bool(instances)
@@ -81,4 +81,4 @@ def test_paused_session_counts_for_the_executors_that_it_has(
 
 
 def test_closed_session_is_not_paused() -> None:
-    assert SessionManagerSnapshot({}, sessions=(Session("s", is_open=False, paused="x"),)).paused == ()
+    assert SessionManagerAnswer({}, sessions=(Session("s", is_open=False, paused="x"),)).paused == ()

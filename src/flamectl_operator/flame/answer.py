@@ -144,7 +144,7 @@ class Session:
 
 
 @dataclass(frozen=True)
-class SessionManagerSnapshot:
+class SessionManagerAnswer:
     """The answer of a session manager at one moment.
 
     The nodes were listed before the executors. So a node that is not listed here, and has no executor here, gets none either,
@@ -152,7 +152,7 @@ class SessionManagerSnapshot:
 
     Args:
         nodes: State of each listed node, by name.
-        size: Bytes that the snapshot takes in memory, as an estimate.
+        size: Bytes that the answer takes in memory, as an estimate.
     """
 
     nodes: Mapping[str, NodeState]
@@ -266,8 +266,8 @@ class SessionManagerSnapshot:
                 found[session.resources] += instances
         return found
 
-    def same_for_decisions(self, other: SessionManagerSnapshot) -> bool:
-        """Return whether neither a decision nor the status differs between this snapshot and another."""
+    def same_for_decisions(self, other: SessionManagerAnswer) -> bool:
+        """Return whether neither a decision nor the status differs between this answer and another."""
         return (
             self.nodes == other.nodes
             and self.busy == other.busy

@@ -9,12 +9,12 @@ import pytest
 from google.protobuf.unknown_fields import UnknownFieldSet
 from pytest_mock import MockerFixture
 
-from flamectl_operator.flame import answers
+from flamectl_operator.flame import answer_reader
+from flamectl_operator.flame.answer import Load
 from flamectl_operator.flame.answer_memory import AnswerMemory
-from flamectl_operator.flame.answers import MAX_MESSAGE_SIZE, MAX_NAME_LENGTH, MAX_SNAPSHOT_SIZE, read
+from flamectl_operator.flame.answer_reader import MAX_ANSWER_SIZE, MAX_MESSAGE_SIZE, MAX_NAME_LENGTH, read
 from flamectl_operator.flame.client import GrpcSessionManager
 from flamectl_operator.flame.messages import MAX_BATCH_ENTRIES, MESSAGES, TooLargeError, batches, message_class
-from flamectl_operator.flame.snapshot import Load
 from tests.flame import protocol
 
 MIB = 2**20
@@ -50,7 +50,7 @@ async def test_honest_answer_of_the_largest_cluster_is_read() -> None:
     assert sum(map(len, encoded)) < MAX_MESSAGE_SIZE
     assert (len(snapshot.nodes), len(snapshot.executors), len(snapshot.sessions)) == (5_000, 50_000, 10_000)
     assert snapshot.load("my-flame-executor-manager-4999")[0] is Load.BUSY
-    assert snapshot.size < MAX_SNAPSHOT_SIZE
+    assert snapshot.size < MAX_ANSWER_SIZE
 
 
 async def test_session_tells_when_it_was_opened_or_closed() -> None:
@@ -99,7 +99,7 @@ async def test_session_is_paused_by_an_event_of_this_session_manager(sessions: b
 
 
 async def test_events_of_one_answer_are_read_up_to_a_number(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(answers, "MAX_EVENTS", 5)
+    monkeypatch.setattr(answer_reader, "MAX_EVENTS", 5)
     sessions = _with_events(*[(1001, "x", 200)] * 5) + _with_events((1002, "paused", 200))
 
     snapshot = await read(b"", b"", sessions)
@@ -109,8 +109,8 @@ async def test_events_of_one_answer_are_read_up_to_a_number(monkeypatch: pytest.
 
 async def test_sessions_beyond_the_number_of_events_are_not_searched_for_events(mocker: MockerFixture) -> None:
     """A search takes a millisecond, and an answer has room for thousands of sessions with thousands of fields each."""
-    mocker.patch.object(answers, "MAX_EVENTS", 5)
-    search = mocker.patch.object(answers, "UnknownFieldSet", wraps=UnknownFieldSet)
+    mocker.patch.object(answer_reader, "MAX_EVENTS", 5)
+    search = mocker.patch.object(answer_reader, "UnknownFieldSet", wraps=UnknownFieldSet)
 
     await read(b"", b"", _with_events(*[(1001, "x", 200)] * 5) * 20)
 
@@ -162,7 +162,7 @@ async def test_answer_of_many_small_entries_is_refused_before_it_takes_memory(
 ) -> None:
     # A tenth of the limits and of the answer, because memory is slow to trace.
     for limit in ("MAX_ENTRIES", "FREE_ENTRIES"):
-        monkeypatch.setattr(answers, limit, getattr(answers, limit) // 10)
+        monkeypatch.setattr(answer_reader, limit, getattr(answer_reader, limit) // 10)
     entry = bytes.fromhex(unit)
     lists = [b"", b"", b""]
     lists[list_of] = entry * (MIB // 10 // len(entry))
@@ -193,7 +193,7 @@ async def test_long_texts_are_not_kept(text: str) -> None:
 
 
 async def test_names_that_all_differ_are_refused_when_they_take_too_much(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(answers, "MAX_SNAPSHOT_SIZE", MIB)
+    monkeypatch.setattr(answer_reader, "MAX_ANSWER_SIZE", MIB)
     sessions = message_class("SessionList")()
     for number in range(10_000):
         sessions.sessions.add().metadata.id = f"{number}" * 40
@@ -247,12 +247,12 @@ async def test_answers_wait_in_turn_for_the_bytes_of_the_budget() -> None:
 
 
 async def test_large_answer_has_its_whole_time_when_its_turn_comes(mocker: MockerFixture) -> None:
-    mocker.patch.object(answers, "MEMORY", AnswerMemory(answers.MAX_RECEIVED_SIZE))
+    mocker.patch.object(answer_reader, "MEMORY", AnswerMemory(answer_reader.MAX_RECEIVED_SIZE))
     client = GrpcSessionManager("host", 1, deadline=5.0, namespace="default")
 
     async def answer(seconds: float) -> None:
         async with client._failures() as share:
-            await share.take(answers.MAX_RECEIVED_SIZE)
+            await share.take(answer_reader.MAX_RECEIVED_SIZE)
             await asyncio.sleep(seconds)
 
     async with asyncio.timeout(60):

@@ -1,4 +1,4 @@
-"""Reads the answers of a session manager into a snapshot, within limits.
+"""Reads what a session manager answers, within limits.
 
 The author of a FlameCluster chooses the image of its session manager, so an answer may be anything. A list is never decoded as a
 whole: an empty entry takes two bytes on the wire and fifty in memory. Its entries are counted on the wire first, and decoded a
@@ -17,16 +17,16 @@ from typing import Any, Self
 
 from google.protobuf.unknown_fields import UnknownFieldSet
 
-from flamectl_operator.flame.answer_memory import AnswerMemory, Share
-from flamectl_operator.flame.messages import TooLargeError, batches, message_class
-from flamectl_operator.flame.snapshot import (
+from flamectl_operator.flame.answer import (
     ExecutorState,
     FlameExecutor,
     NodeState,
     Resources,
     Session,
-    SessionManagerSnapshot,
+    SessionManagerAnswer,
 )
+from flamectl_operator.flame.answer_memory import AnswerMemory, Share
+from flamectl_operator.flame.messages import TooLargeError, batches, message_class
 from flamectl_operator.runtime.text import one_line
 
 #: Bytes of one message. 50,000 executors of an honest session manager take 9 MiB.
@@ -41,11 +41,11 @@ MAX_SIZE_IN_LOOP = 32 * 2**10
 SMALL_ANSWER_SIZE = 256 * 2**10
 #: Bytes of the messages of one answer.
 MAX_RECEIVED_SIZE = 16 * 2**20
-#: Bytes that a snapshot may keep. 5,000 nodes, 50,000 executors and 10,000 sessions take 11 MiB.
-MAX_SNAPSHOT_SIZE = 14 * 2**20
+#: Bytes that an answer may keep. 5,000 nodes, 50,000 executors and 10,000 sessions take 11 MiB.
+MAX_ANSWER_SIZE = 14 * 2**20
 #: The most characters of a name that are kept. The name of a Pod is shorter, and so is an id of a session.
 MAX_NAME_LENGTH = 253
-#: Bytes that a node, an executor and a session take in a snapshot beside their names.
+#: Bytes that a node, an executor and a session take in an answer beside their names.
 _NODE_SIZE, _EXECUTOR_SIZE, _SESSION_SIZE = 400, 96, 256
 #: Bytes of a session whose events are read, events that are read of an answer, and characters of an event that are kept. Flame
 #: gives a session some six events of a hundred bytes.
@@ -91,37 +91,37 @@ def limit_messages(stream: Any, share: Share) -> None:
     receiver.recv_data = receive_within_limit
 
 
-async def read(nodes: bytes, executors: bytes, sessions: bytes, began: float = 0.0) -> SessionManagerSnapshot:
-    """Return the snapshot of three answers, which are encoded lists. A thread reads large answers.
+async def read(nodes: bytes, executors: bytes, sessions: bytes, began: float = 0.0) -> SessionManagerAnswer:
+    """Return the answer that three encoded lists make. A thread reads large ones.
 
     Args:
         began: When this session manager began, in seconds since 1970. Earlier events do not count.
 
     Raises:
-        TooLargeError: An answer has more than `MAX_ENTRIES`, or takes more memory than `MAX_SNAPSHOT_SIZE`.
+        TooLargeError: An answer has more than `MAX_ENTRIES`, or takes more memory than `MAX_ANSWER_SIZE`.
         ValueError: An answer is not one of Flame's.
     """
     lists = (nodes, executors, sessions)
     if sum(map(len, lists)) <= MAX_SIZE_IN_LOOP:
-        return _snapshot(*lists, began)
-    return await asyncio.get_running_loop().run_in_executor(_READER, _snapshot, *lists, began)
+        return _answer_of(*lists, began)
+    return await asyncio.get_running_loop().run_in_executor(_READER, _answer_of, *lists, began)
 
 
-def _snapshot(nodes: bytes, executors: bytes, sessions: bytes, began: float) -> SessionManagerSnapshot:
+def _answer_of(nodes: bytes, executors: bytes, sessions: bytes, began: float) -> SessionManagerAnswer:
     reader = _Reader(began)
     states = dict(reader.all(nodes, _NODES, "nodes", reader.node))
-    snapshot = SessionManagerSnapshot(
+    answer = SessionManagerAnswer(
         nodes=states,
         executors=tuple(reader.all(executors, _EXECUTORS, "executors", reader.executor)),
         sessions=tuple(reader.all(sessions, _SESSIONS, "sessions", reader.session)),
         size=reader.size,
     )
-    snapshot.same_for_decisions(snapshot)  # computes here what decisions derive from the lists, and keeps it
-    return snapshot
+    answer.same_for_decisions(answer)  # computes here what decisions derive from the lists, and keeps it
+    return answer
 
 
 class _Reader:
-    """Reads the entries of one snapshot, and counts what it keeps of them."""
+    """Reads the entries of one answer, and counts what it keeps of them."""
 
     def __init__(self, began: float) -> None:
         self.size = 0
@@ -135,8 +135,8 @@ class _Reader:
             for entry in getattr(kind.FromString(batch), field):
                 if (kept := read(entry)) is not None:
                     yield kept
-                if self.size > MAX_SNAPSHOT_SIZE:
-                    raise TooLargeError(f"it takes more than {MAX_SNAPSHOT_SIZE // 2**20} MiB of memory")
+                if self.size > MAX_ANSWER_SIZE:
+                    raise TooLargeError(f"it takes more than {MAX_ANSWER_SIZE // 2**20} MiB of memory")
 
     def node(self, message: Any) -> tuple[str, NodeState] | None:
         """Return name and state of a node; None for one whose name no Pod can have."""
