@@ -40,7 +40,7 @@ class Sources:
         quota_refused: Names whose create in this pass or the last a quota refused, each with the time since when, by `boottime`,
             or None if the end of other Pods cannot help; without executors, which nothing asks for.
         claims_read: Claims without the label that Pods mount, as they were last read.
-        out_of_view: Executors that the watch no longer shows and that run on, as they were last read.
+        detached_read: Detached executors that the watch does not show, as they were last read.
         losses_confirmed: uids of claims whose loss a user has confirmed.
     """
 
@@ -50,7 +50,7 @@ class Sources:
     flame: Knowledge = knowledge.NOT_ASKED
     quota_refused: Mapping[str, float | None] = field(default_factory=dict)
     claims_read: Mapping[str, PersistentVolumeClaimView | None] = field(default_factory=lambda: _NONE_READ)
-    out_of_view: tuple[PodView, ...] = ()
+    detached_read: tuple[PodView, ...] = ()
     losses_confirmed: frozenset[str] = frozenset()
     wanted_session_manager: WantedSessionManager = UNKNOWN_SESSION_MANAGER
 
@@ -61,7 +61,7 @@ class Sources:
             and self.claims is other.claims
             and self.flame is other.flame
             and self.claims_read is other.claims_read
-            and self.out_of_view is other.out_of_view
+            and self.detached_read is other.detached_read
             and (self.quota_refused, self.losses_confirmed) == (other.quota_refused, other.losses_confirmed)
             and self.wanted_session_manager == other.wanted_session_manager
             and self.children.keys() == other.children.keys()
@@ -191,7 +191,7 @@ class ObservedCluster:
         """The Pods of executors that run without a label by which executors are found, or without an owner."""
         found = {executor.name for executor in self.executors}
         bare = {
-            pod.name: pod for pod in (*self.sources.out_of_view, *self.sources.labelled_pods) if pod.name not in found
+            pod.name: pod for pod in (*self.sources.detached_read, *self.sources.labelled_pods) if pod.name not in found
         }
         return tuple(pod for pod in bare.values() if is_detached(pod, self.owner))
 

@@ -44,8 +44,8 @@ class WantedSessionManager:
 
     Args:
         recorded: The revision in the status of a Pod that is not stale; empty while the Pod waits for a change of the spec.
-        stale_pod: The uid and the revision of the stale Pod, as the status records them; without the uid if the Pod was out of
-            sight when its revision changed.
+        stale_pod: The uid and the revision of the stale Pod, as the status records them; without the uid if the Pod lacked
+            its label when its revision changed.
         store: The storage in which it keeps its sessions, without the claim; empty when they do not persist.
     """
 

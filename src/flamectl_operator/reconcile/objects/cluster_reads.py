@@ -104,7 +104,7 @@ class ClusterReads:
             flame=flame,
             quota_refused=self.quota_refusals.names,
             claims_read=self.claims.found,
-            out_of_view=self.detached.pods,
+            detached_read=self.detached.pods,
             losses_confirmed=self.claims.losses_confirmed,
             wanted_session_manager=self.wanted_session_manager,
         )
