@@ -14,7 +14,7 @@ from flamectl_operator.kube.events import ObjectReference
 from flamectl_operator.kube.views import ObjectMeta
 from flamectl_operator.operator import Environment
 from flamectl_operator.process import replica as replica_module
-from flamectl_operator.process.replica import Host, Replica, lock_identity
+from flamectl_operator.process.replica import Host, Replica, lock_identity, restarted_pod_uid
 from flamectl_operator.reconcile.spec_renderer import SpecRenderer
 from flamectl_operator.runtime.telemetry import UNMEASURED
 from flamectl_operator.settings.model import FlameSettings, OperatorConfig
@@ -161,3 +161,35 @@ def test_lock_identity_of_a_deployment(
     config = OperatorConfig.model_validate({"controller": controller, "leaderElection": election})
 
     assert lock_identity(config, "host", namespace) == identity
+
+
+# --- The process that may know that its predecessor is dead
+
+
+@pytest.mark.parametrize(
+    ("environment", "pid", "uid"),
+    [({"POD_UID": "u"}, 1, "u"), ({"POD_UID": "u"}, 7, ""), ({}, 1, ""), ({"POD_UID": ""}, 1, "")],
+    ids=["first process", "process beside the first", "no uid", "empty uid"],
+)
+def test_only_the_first_process_of_a_container_uses_the_uid(environment: dict[str, str], pid: int, uid: str) -> None:
+    assert restarted_pod_uid(environment, pid) == uid
+
+
+def _made_replica(pod_uid: str, seed: int) -> Replica:
+    api = FakeApi(ManualClock(NOW))
+    return Replica(
+        lambda _: api, api, OperatorConfig(), Environment(ManualClock(NOW), Random(seed)), Host("pod", pod_uid)
+    )
+
+
+def test_replica_succeeds_only_the_former_container_of_its_pod() -> None:
+    first, second, other = _made_replica("uid", 1), _made_replica("uid", 2), _made_replica("uid2", 3)
+    assert second.candidate.succeeds(first.candidate.identity)
+    assert not second.candidate.succeeds(other.candidate.identity)
+    assert not other.candidate.succeeds(first.candidate.identity)
+
+
+def test_replica_without_uid_succeeds_no_container() -> None:
+    first, second = _made_replica("", 1), _made_replica("", 2)
+    assert not second.candidate.succeeds(first.candidate.identity)
+    assert not second.candidate.succeeds(_made_replica("uid", 3).candidate.identity)

@@ -1,3 +1,5 @@
+""""""
+
 from __future__ import annotations
 
 import asyncio
@@ -5,7 +7,7 @@ import asyncio
 from hypothesis import given
 from hypothesis import strategies as st
 
-from flamectl_operator.runtime.slots import Slots
+from flamectl_operator.runtime.slots import ACTIVE_SECONDS, BESIDE_OTHERS, Shares, Slots
 from tests.unit.runtime.virtual_time import VirtualTimeLoop
 
 
@@ -114,3 +116,36 @@ def test_random_callers_never_exceed_the_limit_and_all_are_admitted(
 
     with asyncio.Runner(loop_factory=VirtualTimeLoop) as runner:
         runner.run(scenario())
+
+
+# ---
+
+
+async def test_key_that_works_alone_has_the_whole() -> None:
+    shares = Shares[str]()
+    shares.note_work("large")
+    assert shares.share("large", 64) == 64
+
+
+async def test_key_has_little_while_another_one_works() -> None:
+    shares = Shares[str]()
+    shares.note_work("large")
+    shares.note_work("small")
+    assert shares.share("large", 64) == BESIDE_OTHERS
+
+    shares.note_work("large")
+    assert shares.share("large", 64) == BESIDE_OTHERS
+
+
+async def test_key_has_the_whole_again_when_the_others_have_ended() -> None:
+    shares = Shares[str]()
+    shares.note_work("small")
+    shares.note_work("large")
+    await asyncio.sleep(ACTIVE_SECONDS)
+    assert shares.share("large", 64) == 64
+
+
+async def test_share_is_never_more_than_the_whole() -> None:
+    shares = Shares[str]()
+    shares.note_work("small")
+    assert shares.share("large", 1) == 1
