@@ -121,7 +121,7 @@ def _with_valid_spec(given: StatusInput, effective: EffectiveSpec, writer: Condi
     flame = flame_conditions(writer, observed, effective, before)
     told = (foreign_pod(observed), due_silence(flame, effective, now), paused_sessions(observed))
     notices: list[FailureSummary | Notice] = [*summaries(observed.owner.name, recent), *filter(None, told)]
-    late = late_ends(observed, now)
+    late = late_ends(observed, effective, now)
     health = ValidSpecHealth(observed, effective, given.needs, problems, notices, outcomes, late).compute()
     warnings = (*misplaced(given.annotations), *desired.warnings)
     facts = ValidSpecConditions(writer, observed, effective, given.needs, health, before, outcomes, warnings)

@@ -1,7 +1,7 @@
 """`state` and `message`: the health of a FlameCluster in one word and in one line; and the status of its object cache.
 
-The message names executors that should have ended, because they keep their CPU, memory and devices although nobody waits for
-their end.
+The message names Pods that should have ended although no step waits for their end, because they keep their CPU, memory and
+devices.
 
 Precedence: invalid spec, suspended, the rest; that it is paused is added to the message. The operator writes no status
 for a FlameCluster that is being deleted.
@@ -16,7 +16,7 @@ from operator import itemgetter
 
 from flamectl_operator.api.checks.consistency import near_names
 from flamectl_operator.api.component_status import CacheState, ObjectCacheStatus
-from flamectl_operator.api.constants import EXECUTOR_MANAGER, SESSION_MANAGER
+from flamectl_operator.api.constants import SESSION_MANAGER
 from flamectl_operator.api.status import State
 from flamectl_operator.desired.flame_config import object_cache_endpoint
 from flamectl_operator.desired.tls import cache_is_secure
@@ -64,7 +64,7 @@ class ValidSpecHealth:
     """The facts from which the health of a FlameCluster with a valid spec follows.
 
     Args:
-        late: The executors that should have ended. The status names them whatever the health is.
+        late: The Pods that should have ended. The status names them whatever the health is.
     """
 
     observed: ObservedCluster
@@ -187,13 +187,13 @@ def _executor_line(observed: ObservedCluster, wanted: EffectiveGroup) -> str:
     return f"{ready} of {replicas} executors ready" if ready < replicas else ""
 
 
-#: Seconds after the end of its grace period from which the status names an executor that is still there.
+#: Seconds after the end of its grace period from which the status names a Pod that is still there.
 LATE_SECONDS = 60.0
 
 
-def late_ends(observed: ObservedCluster, now: datetime) -> str:
-    """Return which executors should have ended, and what keeps the first of them; empty where all ended in time."""
-    late = [each for each in _ends(observed) if each[0] + timedelta(seconds=LATE_SECONDS) <= now]
+def late_ends(observed: ObservedCluster, effective: EffectiveSpec, now: datetime) -> str:
+    """Return which Pods should have ended, and what keeps the first of them; empty where all ended in time."""
+    late = [each for each in _ends(observed, effective) if each[0] + timedelta(seconds=LATE_SECONDS) <= now]
     if not late:
         return ""
     end, first, pod = late[0]
@@ -203,17 +203,23 @@ def late_ends(observed: ObservedCluster, now: datetime) -> str:
     return f"{names} should have ended by {date_and_time(end)}{why}"
 
 
-def next_late_end(observed: ObservedCluster, now: datetime) -> datetime | None:
-    """Return when the status must name the next executor that has not ended, because no event reports that time."""
-    ends = (end + timedelta(seconds=LATE_SECONDS) for end, _, _ in _ends(observed))
+def next_late_end(observed: ObservedCluster, effective: EffectiveSpec, now: datetime) -> datetime | None:
+    """Return when the status must name the next Pod that has not ended, because no event reports that time."""
+    ends = (end + timedelta(seconds=LATE_SECONDS) for end, _, _ in _ends(observed, effective))
     return min((end for end in ends if end > now), default=None)
 
 
-def _ends(observed: ObservedCluster) -> list[tuple[datetime, str, PodView]]:
-    """Return when the grace periods of terminating executors end, the earliest first."""
-    executors = [each for each in observed.terminating if each.kind == EXECUTOR_MANAGER]
+def _ends(observed: ObservedCluster, effective: EffectiveSpec) -> list[tuple[datetime, str, PodView]]:
+    """Return when the grace periods of terminating Pods end, the earliest first, without Pods that a step waits for.
+
+    Steps wait for the session manager, and for object caches whose names are needed, and say so themselves.
+    """
+    awaited = [observed.session_manager, *observed.object_caches.first(effective.cache_replicas)]
+    names = set() if effective.desired.spec.paused else {each.name for each in awaited if each is not None}
     ends = [
-        (end, each.name, each.pod) for each in executors if (end := each.pod.metadata.deletion_timestamp) is not None
+        (end, each.name, each.pod)
+        for each in observed.terminating
+        if each.name not in names and (end := each.pod.metadata.deletion_timestamp) is not None
     ]
     return sorted(ends, key=itemgetter(0, 1))
 

@@ -76,7 +76,7 @@ def _next_pass_without_event(pass_: Pass, observed: ObservedCluster, status: Fla
     unheard = None if spec is None else silence(status.conditions, spec)
     pods_take_long_at = None if spec is None or spec.suspended else patience_ends(observed, now)
     silence_reported_at = None if unheard is None or unheard.due <= now else unheard.due
-    late_at = None if spec is None else next_late_end(observed, now)
+    late_at = None if spec is None else next_late_end(observed, spec, now)
     failures_over_at = None if spec is None else failures_end(status.recent_failures, spec.settings)
     retried_or_reset_at = pass_.plan.next_without_event if pass_.may_act else None
     told_at = (pods_take_long_at, silence_reported_at, late_at)

@@ -1,4 +1,4 @@
-"""Executors that somebody keeps from ending: nobody waits for them, and they keep what they have."""
+"""Pods that somebody keeps from ending: nobody waits for them, and they keep what they have."""
 
 from __future__ import annotations
 
@@ -8,14 +8,18 @@ import pytest
 from flamectl_operator.api.status import FlameClusterStatus
 from flamectl_operator.kube.pod_views import PodView
 from flamectl_operator.observed.cluster import ObservedCluster
+from flamectl_operator.planning.effective.effective_spec import EffectiveSpec
 from flamectl_operator.status.compute import StatusInput, compute_status
 from flamectl_operator.status.health import LATE_SECONDS, next_late_end
 from tests.unit.builders import (
     NOW,
     ago,
+    cached,
     effective,
     executor_pod,
     later,
+    merged,
+    object_cache_pod,
     observed,
     replicas,
     session_manager,
@@ -39,8 +43,8 @@ def _seen(*ages: float, finalizers: tuple[str, ...] = ()) -> ObservedCluster:
     return observed(session_manager(), executor_pod(0), *others, wanted=WANTED)
 
 
-def _status(seen: ObservedCluster) -> FlameClusterStatus:
-    return compute_status(StatusInput(FlameClusterStatus(), 1, seen, WANTED, next_id=9, outcomes=()), NOW)
+def _status(seen: ObservedCluster, wanted: EffectiveSpec = WANTED) -> FlameClusterStatus:
+    return compute_status(StatusInput(FlameClusterStatus(), 1, seen, wanted, next_id=9, outcomes=()), NOW)
 
 
 @pytest.mark.parametrize(
@@ -68,8 +72,31 @@ def test_executor_that_ends_in_time_is_not_told() -> None:
     seen = _seen(LATE_SECONDS - 20, -30)
 
     assert _status(seen).message == "All components healthy"
-    assert next_late_end(seen, NOW) == later(20)
+    assert next_late_end(seen, WANTED, NOW) == later(20)
 
 
 def test_time_that_is_over_causes_no_pass() -> None:
-    assert next_late_end(_seen(120), NOW) is None
+    assert next_late_end(_seen(120), WANTED, NOW) is None
+
+
+def _caches(*, paused: bool = False) -> tuple[EffectiveSpec, ObservedCluster]:
+    """A cluster that wants one object cache, both of whose Pods should have ended."""
+    wanted = effective(merged(cached(1), {"executorManager": {"replicas": 1}, "paused": paused}))
+    caches = [terminating(object_cache_pod(ordinal), ago(120 - ordinal)) for ordinal in range(2)]
+    return wanted, observed(session_manager(), executor_pod(0), *caches, wanted=wanted)
+
+
+def test_object_cache_that_is_not_wanted_and_should_have_ended_is_told() -> None:
+    wanted, seen = _caches()
+
+    assert "; my-flame-object-cache-1 should have ended by 2025-06-01 11:58:01 UTC (see kubectl describe node" in str(
+        _status(seen, wanted).message
+    )
+
+
+def test_each_pod_that_should_have_ended_is_told_while_the_cluster_is_paused() -> None:
+    wanted, seen = _caches(paused=True)
+
+    assert "; my-flame-object-cache-0 and 1 more should have ended by 2025-06-01 11:58:00 UTC" in str(
+        _status(seen, wanted).message
+    )
