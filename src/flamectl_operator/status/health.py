@@ -21,6 +21,7 @@ from flamectl_operator.api.status import State
 from flamectl_operator.desired.flame_config import object_cache_endpoint
 from flamectl_operator.desired.tls import cache_is_secure
 from flamectl_operator.kube.pod_views import PodView
+from flamectl_operator.kube.views import KubernetesObject
 from flamectl_operator.observed.cluster import ObservedCluster
 from flamectl_operator.observed.pods import NODE_NOT_REPORTING
 from flamectl_operator.observed.scheduling import UNSCHEDULABLE
@@ -192,35 +193,44 @@ LATE_SECONDS = 60.0
 
 
 def late_ends(observed: ObservedCluster, effective: EffectiveSpec, now: datetime) -> str:
-    """Return which Pods should have ended, and what keeps the first of them; empty where all ended in time."""
+    """Return which Pods and claims should have ended, and what keeps the first of them; empty where all ended in time."""
     late = [each for each in _ends(observed, effective) if each[0] + timedelta(seconds=LATE_SECONDS) <= now]
     if not late:
         return ""
-    end, first, pod = late[0]
+    end, name, first = late[0]
     names = listing([name for _, name, _ in late], 1)
-    node = pod.spec.node_name
-    why = finalizers_in_brackets(pod) or f" (see kubectl describe node {node}, and kubectl describe pod {first})"
+    why = finalizers_in_brackets(first)
+    if isinstance(first, PodView) and not why:
+        why = f" (see kubectl describe node {first.spec.node_name}, and kubectl describe pod {name})"
     return f"{names} should have ended by {date_and_time(end)}{why}"
 
 
 def next_late_end(observed: ObservedCluster, effective: EffectiveSpec, now: datetime) -> datetime | None:
-    """Return when the status must name the next Pod that has not ended, because no event reports that time."""
+    """Return when the status must name the next Pod or claim that has not ended, because no event reports that time."""
     ends = (end + timedelta(seconds=LATE_SECONDS) for end, _, _ in _ends(observed, effective))
     return min((end for end in ends if end > now), default=None)
 
 
-def _ends(observed: ObservedCluster, effective: EffectiveSpec) -> list[tuple[datetime, str, PodView]]:
-    """Return when the grace periods of terminating Pods end, the earliest first, without Pods that a step waits for.
+def _ends(observed: ObservedCluster, effective: EffectiveSpec) -> list[tuple[datetime, str, KubernetesObject]]:
+    """Return when terminating Pods and claims must have ended, the earliest first, without those that a step waits for.
 
-    Steps wait for the session manager, and for object caches whose names are needed, and say so themselves.
+    Steps wait for the session manager, and for object caches and claims whose names are needed, and say so themselves. They also
+    say which claims in deletion are in use.
     """
+    if not observed.terminating and not observed.claims:
+        return []
     awaited = [observed.session_manager, *observed.object_caches.first(effective.cache_replicas)]
     names = set() if effective.desired.spec.paused else {each.name for each in awaited if each is not None}
-    ends = [
-        (end, each.name, each.pod)
-        for each in observed.terminating
-        if each.name not in names and (end := each.pod.metadata.deletion_timestamp) is not None
+    left: list[tuple[str, KubernetesObject]] = [
+        (each.name, each.pod) for each in observed.terminating if each.name not in names
     ]
+    needed = {*(each.name for each in effective.desired.claims), *observed.claim_users}
+    left += [
+        (f'PersistentVolumeClaim "{each.name}"', each)
+        for each in observed.claims.values()
+        if each.controlled_by(observed.owner.uid) and each.name not in needed
+    ]
+    ends = [(end, name, each) for name, each in left if (end := each.metadata.deletion_timestamp) is not None]
     return sorted(ends, key=itemgetter(0, 1))
 
 

@@ -690,3 +690,17 @@ async def test_a_pod_without_a_claim_is_deleted_by_force_after_the_spec_got_pers
 
     assert world.uid(name) != before
     assert "Force-deleted" in str(world.events.told)
+
+
+async def test_claim_that_is_not_needed_and_should_have_ended_is_told_with_its_finalizer() -> None:
+    cache = {"size": "1Gi", "deletionPolicy": "Delete"}
+    world = await edited(cached(2, persistence=cache), {"objectCache": {"replicas": 1}})
+    world.change("persistentvolumeclaims", cache_name(1), {"metadata": {"finalizers": ["example.com/kept"]}})
+
+    await world.run_passes(4, ready=True)
+    assert world.status.message == "All components healthy"
+    world.clock.elapsed += 60
+    await world.run_pass()
+
+    told = f'PersistentVolumeClaim "{cache_name(1)}" should have ended by 2025-06-01 12:00:00 UTC'
+    assert world.status.message == f"All components healthy; {told} (held by finalizer example.com/kept)"
