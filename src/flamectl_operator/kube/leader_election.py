@@ -75,7 +75,7 @@ RELEASE_TIMEOUT = 3.0
 
 #: The longest duration that a Lease of another process lasts, in seconds, unless our own lasts longer. The API server accepts 68
 #: years, and nobody would lead for as long.
-LONGEST_DURATION = 600.0
+LONGEST_LEASE = 600.0
 
 #: The largest share of the retry period that is added to it, so that candidates do not all come at once.
 JITTER = 0.2
@@ -115,20 +115,6 @@ class Candidate:
         return holder == self.identity or (bool(self.predecessors) and holder.startswith(self.predecessors))
 
 
-@dataclass(frozen=True, slots=True)
-class _ObservedLease:
-    """The Lease as it was last seen, and the `boottime` at which its holder has been silent for too long.
-
-    Args:
-        set_back: Whether it is older than the Lease that was seen before, because etcd was set back. Its holder may have lost it
-            since, to a process that has not noticed yet.
-    """
-
-    resource_version: str
-    expires: float
-    set_back: bool = False
-
-
 class LeaderElector:
     """Contends for a Lease, and runs work for as long as it holds the Lease.
 
@@ -152,7 +138,7 @@ class LeaderElector:
             component="leader election", lease=f"{lease.namespace}/{lease.name}", identity=candidate.identity
         )
         self._written: LeaseView | None = None  # the Lease as we last wrote it; None when uncertain
-        self._seen: _ObservedLease | None = None  # the Lease as we last saw it
+        self._seen: leases.ObservedLease | None = None  # the Lease as we last saw it
         self._seen_holder = False  # whether we ever saw the Lease with a holder
         self._last_logged = ""
         #: The monotonic time of the last attempt to acquire or renew the Lease; None before the first one.
@@ -263,10 +249,11 @@ class LeaderElector:
 
     def _available(self, current: LeaseView) -> bool:
         """Return whether the Lease is ours, free, or unchanged for as long as its holder may be silent."""
-        spec = current.spec
-        duration = max(min(spec.lease_duration_seconds or 0, LONGEST_DURATION), self._lease.duration)
-        silent = self._silent_for(current.metadata.resource_version, duration)
-        if self._seen is not None and self._seen.set_back and not self._fence.open:
+        spec, now, ours = current.spec, self._clock.boottime(), self._lease.duration
+        longest = max(LONGEST_LEASE, ours)
+        self._seen = leases.observe(current, self._seen, now, default=ours, longest=longest, shortest=ours)
+        silent = now >= self._seen.until
+        if self._seen.set_back and not self._fence.open:
             return silent
         if spec.holder_identity:
             self._seen_holder = True
@@ -284,16 +271,11 @@ class LeaderElector:
 
     def _vanished(self) -> bool:
         """Return whether a Lease that we saw was deleted so recently that its holder may not have noticed."""
-        return self._seen is not None and not self._fence.open and not self._silent_for("", self._lease.duration)
-
-    def _silent_for(self, resource_version: str, seconds: float) -> bool:
-        """Return whether we have seen the Lease unchanged for this long."""
+        if self._seen is None or self._fence.open:
+            return False
         now = self._clock.boottime()
-        before = "" if self._seen is None else self._seen.resource_version
-        if self._seen is None or before != resource_version:
-            set_back = bool(before and resource_version) and int(resource_version) < int(before)
-            self._seen = _ObservedLease(resource_version, now + seconds, set_back)
-        return now >= self._seen.expires
+        self._seen = leases.observe_deletion(self._seen, now, self._lease.duration)
+        return now < self._seen.until
 
     async def _release(self) -> None:
         """Release the Lease, so that another process need not wait until it expires."""

@@ -1,12 +1,14 @@
-"""The fields that acquire, extend and release a Lease.
+"""The fields that acquire, extend and release a Lease, and until when the holder of one that was read has it.
 
-The times in a Lease are for people: no decision uses them, because the clocks of two machines differ.
+The times in a Lease are for people: no decision uses them, because the clocks of two machines differ. A process counts the
+duration from when it first saw the present content, by `boottime`, which also runs while the machine or the process is stopped.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
@@ -46,6 +48,54 @@ def released(before: LeaseView, now: datetime) -> dict[str, Any]:
     """Return the merge patch that releases a Lease, unless it has changed since it was written."""
     spec = {"holderIdentity": "", "leaseDurationSeconds": RELEASED_DURATION, "renewTime": _micro_time(now)}
     return _unless_changed(before, spec)
+
+
+@dataclass(frozen=True, slots=True)
+class ObservedLease:
+    """A Lease as this process observed it.
+
+    Args:
+        version: Its resourceVersion; empty when it was deleted.
+        until: The `boottime` at which its holder, if any, has lost it, unless the Lease changes before.
+        too_long: Whether it asks for more time than any holder gets.
+        set_back: Whether it is older than the Lease that was seen before, because etcd was set back. Its holder may have lost it
+            since, to a process that has not noticed yet.
+    """
+
+    version: str
+    holder: str
+    until: float
+    too_long: bool = False
+    set_back: bool = False
+
+
+def observe(
+    lease: LeaseView, before: ObservedLease | None, now: float, *, default: float, longest: float, shortest: float = 0.0
+) -> ObservedLease:
+    """Record since when a Lease has had its present content.
+
+    Everybody who may write Leases in the namespace can write this one, so it lasts no longer than its holders would let it last.
+
+    Args:
+        default: Seconds that it lasts if it gives no duration that makes sense.
+        longest: The most seconds that it lasts.
+        shortest: The fewest seconds that it lasts.
+    """
+    version, holder = lease.metadata.resource_version, lease.spec.holder_identity or ""
+    if before is not None and before.version == version:
+        return before
+    asked = lease.spec.lease_duration_seconds or 0
+    lasts = max(min(asked, longest) if asked > 0 else default, shortest)
+    set_back = before is not None and before.version != "" and int(version) < int(before.version)
+    if before is not None and set_back:
+        # The holder that was seen before may not have noticed that etcd was set back.
+        holder, lasts = before.holder, max(lasts, default)
+    return ObservedLease(version, holder, now + lasts, asked > longest, set_back)
+
+
+def observe_deletion(before: ObservedLease, now: float, duration: float) -> ObservedLease:
+    """Record since when a Lease has been gone, because its holder may not have noticed the deletion yet."""
+    return before if not before.version else ObservedLease("", before.holder, now + duration)
 
 
 def _unless_changed(before: LeaseView, spec: dict[str, Any]) -> dict[str, Any]:

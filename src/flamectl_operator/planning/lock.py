@@ -11,8 +11,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from flamectl_operator.api.flamecluster import LockOptions
+from flamectl_operator.kube.lease import ObservedLease
 from flamectl_operator.kube.views import LeaseView
-from flamectl_operator.settings.model import MAX_LOCK_DURATION
 
 #: Shares of the lock's duration. After the first share the holder extends the lock before it continues to delete; after the
 #: second it stops deleting. The rest is for requests in flight and for clocks that run at different speeds.
@@ -63,21 +63,6 @@ class HeldLease:
 
 
 @dataclass(frozen=True)
-class ObservedLease:
-    """A Lease as this process observed it.
-
-    Args:
-        until: The time at which its holder, if any, has lost it, unless the Lease changes before.
-        too_long: Whether it asks for more time than any operator does.
-    """
-
-    version: str
-    holder: str
-    until: float
-    too_long: bool = False
-
-
-@dataclass(frozen=True)
 class HeldByOther:
     """Another operator holds the lock until a time, unless it extends it."""
 
@@ -116,30 +101,6 @@ class Waiting:
             return Waiting(now, pods)
         reported = self.why or (why if at_once or now >= self.since + REPORT_AFTER else "")
         return replace(self, pods=pods, why=reported)
-
-
-def observe_lease(
-    lease: LeaseView | None, before: ObservedLease | None, now: float, duration: float
-) -> ObservedLease | None:
-    """Record since when a Lease has had its present content.
-
-    A deleted Lease changes nothing, because its holder may not have noticed the deletion yet.
-
-    Everybody who may write Leases in the namespace can write this one, so it lasts no longer than an operator would let it last.
-
-    Args:
-        duration: Seconds that a lock lasts if its Lease gives no duration that makes sense.
-    """
-    if lease is None or (before is not None and before.version == lease.metadata.resource_version):
-        return before
-    seconds = lease.spec.lease_duration_seconds
-    lasts = min(seconds, MAX_LOCK_DURATION) if seconds is not None and seconds > 0 else duration
-    too_long = seconds is not None and seconds > MAX_LOCK_DURATION
-    version, holder = lease.metadata.resource_version, lease.spec.holder_identity or ""
-    if before is not None and int(version) < int(before.version):
-        # etcd was set back, and the holder that was seen after this one may not have noticed.
-        holder, lasts = before.holder, max(lasts, duration)
-    return ObservedLease(version, holder, now + lasts, too_long)
 
 
 def check_lease(
