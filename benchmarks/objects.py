@@ -8,9 +8,9 @@ from typing import Any
 from flamectl_operator.api.checks.validation import parse_spec
 from flamectl_operator.desired import names
 from flamectl_operator.desired.cluster import DesiredCluster
+from flamectl_operator.desired.executor_annotations import executor_annotations
 from flamectl_operator.desired.flame_config import config_map
 from flamectl_operator.desired.metadata import Identity
-from flamectl_operator.desired.pods import executor_annotations
 from flamectl_operator.kube.resources import CONFIG_MAPS, PODS, SERVICES, Resource
 from flamectl_operator.observed.flame_cluster import FlameClusterView
 from flamectl_operator.settings.model import FlameSettings

@@ -29,6 +29,7 @@ from flamectl_operator.desired import claims as desired_claims
 from flamectl_operator.desired import cluster as desired_cluster
 from flamectl_operator.desired import names
 from flamectl_operator.desired import pods as desired_pods
+from flamectl_operator.desired.executor_annotations import DrainReason
 from flamectl_operator.flame import knowledge, watcher
 from flamectl_operator.flame.answer import Load, SessionManagerAnswer
 from flamectl_operator.kube import errors, views
@@ -77,7 +78,6 @@ from flamectl_operator.planning.planners import (
 )
 from flamectl_operator.planning.planners.replacement import Accepted
 from flamectl_operator.planning.sub_plan import RemovalReason
-from flamectl_operator.planning.sub_plans import DrainReason
 from flamectl_operator.process import rehearsal, replica
 from flamectl_operator.process.rehearsal import Rehearsal
 from flamectl_operator.reconcile import cluster_state, reconcile_pass, spec_renderer

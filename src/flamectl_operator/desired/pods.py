@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from datetime import datetime
 from typing import Any
 
 from flamectl_operator.api.constants import (
     BACKEND_PORT,
-    DRAINING_ANNOTATION,
-    DRAINING_SINCE_ANNOTATION,
     EXECUTOR_MANAGER,
     FRONTEND_PORT,
     LOG_VARIABLE,
@@ -17,9 +14,7 @@ from flamectl_operator.api.constants import (
     OBJECT_CACHE_PORT,
     OBJECT_CACHE_VARIABLE,
     OWN_VOLUME_PREFIX,
-    REBOUND_ANNOTATION,
     SESSION_MANAGER,
-    SESSION_MANAGER_ANNOTATION,
     SESSION_MANAGER_VARIABLE,
 )
 from flamectl_operator.api.fields.flame_options import RuntimeStorage
@@ -121,28 +116,6 @@ def executor_pod(
         revision.executor_revision(owner.name, spec, group),
         hook_seconds=ending.max_seconds if ending.enabled else 0,
     )
-
-
-def executor_annotations(session_manager_incarnation: str) -> dict[str, str]:
-    """Return the annotation that binds a new executor to the present incarnation of the session manager."""
-    return {SESSION_MANAGER_ANNOTATION: session_manager_incarnation}
-
-
-def rebinding_annotations(session_manager_incarnation: str, now: datetime) -> dict[str, str]:
-    """Return the annotations that bind an executor which has not started yet to another incarnation of the session manager."""
-    return executor_annotations(session_manager_incarnation) | {
-        REBOUND_ANNOTATION: now.replace(microsecond=0).isoformat()
-    }
-
-
-def drain_annotations(why: str, now: datetime) -> dict[str, str]:
-    """Return the annotations that mark an executor for draining."""
-    return {DRAINING_ANNOTATION: why, **since_annotation(now)}
-
-
-def since_annotation(since: datetime) -> dict[str, str]:
-    """Return the annotation that says from when a drain counts."""
-    return {DRAINING_SINCE_ANNOTATION: since.replace(microsecond=0).isoformat()}
 
 
 def _executor_defaults(spec: FlameClusterSpec, group: ExecutorManagerSpec, settings: FlameSettings) -> dict[str, Any]:

@@ -9,15 +9,13 @@ from datetime import datetime
 
 from flamectl_operator.api.constants import (
     DRAINING_ANNOTATION,
-    DRAINING_SINCE_ANNOTATION,
     EXECUTOR_MANAGER,
-    PROTECTION_ANNOTATION,
     REBOUND_ANNOTATION,
     SESSION_MANAGER,
     SESSION_MANAGER_ANNOTATION,
 )
+from flamectl_operator.desired import executor_annotations
 from flamectl_operator.kube.pod_views import PodView
-from flamectl_operator.kube.views import parse_time
 from flamectl_operator.observed import pods, scheduling
 from flamectl_operator.observed.component import Component
 from flamectl_operator.observed.incarnation import other_names
@@ -46,7 +44,7 @@ class Executor(Component):
     @cached_property
     def rebound_at(self) -> datetime | None:
         """When it was bound to that incarnation; None when the annotation holds no valid time, as that of earlier versions."""
-        return parse_time(self.pod.annotations.get(REBOUND_ANNOTATION, ""))
+        return executor_annotations.rebound_at(self.pod.annotations)
 
     @cached_property
     def draining(self) -> bool:
@@ -61,18 +59,17 @@ class Executor(Component):
     @cached_property
     def draining_since(self) -> datetime | None:
         """Since when it is being drained; None when the annotation holds no valid time."""
-        return parse_time(self.pod.annotations.get(DRAINING_SINCE_ANNOTATION, ""))
+        return executor_annotations.draining_since(self.pod.annotations)
 
     @cached_property
     def protected(self) -> tuple[str, ...]:
         """The annotations that the operator set because it has work."""
-        keys = self.pod.annotations.get(PROTECTION_ANNOTATION, "").partition(" ")[2]
-        return tuple(key for key in keys.split(",") if key)
+        return executor_annotations.protection(self.pod.annotations)[1]
 
     @cached_property
     def protection_changed(self) -> datetime | None:
         """When the operator last changed these annotations; None when it never did."""
-        return parse_time(self.pod.annotations.get(PROTECTION_ANNOTATION, "").partition(" ")[0])
+        return executor_annotations.protection(self.pod.annotations)[0]
 
     @cached_property
     def live(self) -> bool:

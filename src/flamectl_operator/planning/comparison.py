@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from flamectl_operator.desired.executor_annotations import DrainReason
 from flamectl_operator.observed import pods
 from flamectl_operator.observed.cluster import ObservedCluster
 from flamectl_operator.observed.component import ObjectCache
@@ -18,7 +19,6 @@ from flamectl_operator.planning.effective.effective_spec import EffectiveSpec
 from flamectl_operator.planning.effective.session_manager_update import stands_alone
 from flamectl_operator.planning.effective.unregistered import Unregistered, find_overdue, find_unregistered
 from flamectl_operator.planning.prerequisites import Prerequisites
-from flamectl_operator.planning.sub_plans import DrainReason
 from flamectl_operator.runtime.clock_reading import ClockReading
 from flamectl_operator.runtime.lazy import cached_property
 

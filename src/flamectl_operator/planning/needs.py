@@ -6,11 +6,12 @@ from collections.abc import Collection
 from dataclasses import dataclass, fields
 from operator import attrgetter
 
+from flamectl_operator.desired.executor_annotations import DrainReason
 from flamectl_operator.observed.cluster import ObservedCluster
 from flamectl_operator.planning.children import CHILDREN
 from flamectl_operator.planning.comparison import Comparison
 from flamectl_operator.planning.effective.effective_spec import EffectiveSpec
-from flamectl_operator.planning.sub_plans import ClaimPlan, DrainReason, ScalePlan
+from flamectl_operator.planning.sub_plans import ClaimPlan, ScalePlan
 
 
 @dataclass(frozen=True)

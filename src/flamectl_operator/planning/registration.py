@@ -10,13 +10,13 @@ from __future__ import annotations
 
 from datetime import timedelta
 
+from flamectl_operator.desired.executor_annotations import DrainReason
 from flamectl_operator.flame.answer import Load
 from flamectl_operator.observed.executor import Executor
 from flamectl_operator.planning.comparison import GroupComparison, PlannedGroup
 from flamectl_operator.planning.effective.effective_group import Budget
 from flamectl_operator.planning.effective.failure_counts import executor_uncounted
 from flamectl_operator.planning.effective.unregistered import Unregistered
-from flamectl_operator.planning.sub_plans import DrainReason
 from flamectl_operator.runtime.outcome import DONE, Outcome, blocked, wait, wait_until
 
 #: How long an executor may take to register before the status reports it.

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime
-from enum import Enum, StrEnum
+from enum import Enum
 from typing import Any
 
-from flamectl_operator.api.constants import DO_NOT_DISRUPT_ANNOTATION, SAFE_TO_EVICT_ANNOTATION
 from flamectl_operator.desired.claims import DesiredClaim
+from flamectl_operator.desired.executor_annotations import PROTECTION, AnnotationChanges
 from flamectl_operator.desired.pod_template import ComponentTemplate
 from flamectl_operator.kube.pod_views import PodView
 from flamectl_operator.kube.views import PersistentVolumeClaimView
@@ -17,11 +17,6 @@ from flamectl_operator.observed.component import Component, ObjectCache
 from flamectl_operator.observed.executor import Executor
 from flamectl_operator.planning.sub_plan import RemovalReason, SubPlan
 from flamectl_operator.runtime.outcome import Outcome
-
-#: The annotations that the cluster autoscaler and Karpenter read.
-PROTECTION = {SAFE_TO_EVICT_ANNOTATION: "false", DO_NOT_DISRUPT_ANNOTATION: "true"}
-#: Annotations of a patch; None takes one off.
-AnnotationChanges = dict[str, str | None]
 
 
 @dataclass(frozen=True)
@@ -172,15 +167,6 @@ class ScalePlan(SubPlan):
     def words(self, why: RemovalReason) -> str:
         """See `SubPlan`."""
         return f"{self.target} wanted" if why is RemovalReason.SURPLUS else super().words(why)
-
-
-class DrainReason(StrEnum):
-    """Why an executor is drained, as its annotation says."""
-
-    #: There are too many executors.
-    SURPLUS = "Surplus"
-    #: The executor is stale; its place is kept until it is gone.
-    STALE = "Stale"
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from flamectl_operator.desired.pods import since_annotation
+from flamectl_operator.desired.executor_annotations import since_annotation
 from flamectl_operator.kube.resources import PODS
 from flamectl_operator.observed.executor import Executor
 from flamectl_operator.planning.cluster_plan import ClusterPlan

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from flamectl_operator.desired.executor_annotations import AnnotationChanges
 from flamectl_operator.observed.executor import Executor
-from flamectl_operator.planning.sub_plans import AnnotationChanges
 from flamectl_operator.reconcile.objects import outcomes
 from flamectl_operator.reconcile.reconcile_pass import Pass
 from flamectl_operator.reconcile.steps.base import Subreconciler

@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 
 from flamectl_operator.desired import names
+from flamectl_operator.desired.executor_annotations import DrainReason, executor_annotations
 from flamectl_operator.desired.pod_template import ComponentTemplate
-from flamectl_operator.desired.pods import executor_annotations
 from flamectl_operator.kube.errors import AlreadyExistsError, KubernetesError
 from flamectl_operator.kube.resources import PODS
 from flamectl_operator.planning.cluster_plan import ClusterPlan
 from flamectl_operator.planning.sub_plan import RemovalReason, by_reason, listed
-from flamectl_operator.planning.sub_plans import DrainReason, ScalePlan
+from flamectl_operator.planning.sub_plans import ScalePlan
 from flamectl_operator.reconcile.objects import outcomes
 from flamectl_operator.reconcile.reconcile_pass import Pass
 from flamectl_operator.reconcile.refusals.error import primary_error

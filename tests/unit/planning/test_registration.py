@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from flamectl_operator.api.constants import DELETION_COST_ANNOTATION, EXECUTOR_MANAGER, REVISION_ANNOTATION
-from flamectl_operator.desired.pods import drain_annotations
+from flamectl_operator.desired.executor_annotations import DrainReason, drain_annotations
 from flamectl_operator.flame.answer import ExecutorState, FlameExecutor, NodeState, SessionManagerAnswer
 from flamectl_operator.flame.knowledge import Knowledge, Phase
 from flamectl_operator.kube.pod_views import PodView
@@ -18,7 +18,6 @@ from flamectl_operator.planning.deletion import deletion_order
 from flamectl_operator.planning.effective.replacement_backoff import ReplacementBackoff
 from flamectl_operator.planning.effective.unregistered import find_overdue, find_unregistered
 from flamectl_operator.planning.registration import NOT_REGISTERED, of_no_use, stale_of_no_use
-from flamectl_operator.planning.sub_plans import DrainReason
 from flamectl_operator.settings.model import FlameSettings
 from tests.unit.builders import (
     BOOTTIME,

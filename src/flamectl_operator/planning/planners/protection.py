@@ -12,11 +12,11 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from datetime import datetime, timedelta
 
-from flamectl_operator.api.constants import PROTECTION_ANNOTATION
+from flamectl_operator.desired.executor_annotations import PROTECTION, AnnotationChanges, protection_annotation
 from flamectl_operator.flame.answer import Load
 from flamectl_operator.observed.executor import Executor
 from flamectl_operator.planning.comparison import PlannedGroup
-from flamectl_operator.planning.sub_plans import PROTECTION, AnnotationChanges, ProtectionPlan
+from flamectl_operator.planning.sub_plans import ProtectionPlan
 from flamectl_operator.runtime.clock_reading import ClockReading
 
 #: Between two patches of a Pod. Sessions may begin and end every second.
@@ -49,9 +49,7 @@ def plan_protection(group: PlannedGroup, common_annotations: Collection[str]) ->
         if (seconds := _seconds_until(executor.protection_changed, now)) > 0:
             later.append(seconds)
             continue
-        ours = ",".join(changes) if busy else ""
-        mark = f"{now.wall.replace(microsecond=0).isoformat()} {ours}".rstrip()
-        patch.append((executor, {**changes, PROTECTION_ANNOTATION: mark}))
+        patch.append((executor, {**changes, **protection_annotation(now.wall, changes if busy else ())}))
     return ProtectionPlan(tuple(patch), min(later, default=None))
 
 

@@ -14,8 +14,8 @@ from typing import Any
 
 from flamectl_operator.api.constants import EXECUTOR_MANAGER, REVISION_ANNOTATION, SESSION_MANAGER_ANNOTATION
 from flamectl_operator.desired import names
+from flamectl_operator.desired.executor_annotations import executor_annotations
 from flamectl_operator.desired.pod_template import ComponentTemplate
-from flamectl_operator.desired.pods import executor_annotations
 from flamectl_operator.kube.errors import AlreadyExistsError, ApiError, ForbiddenError, NotFoundError, RenamedError
 from flamectl_operator.kube.pod_views import PodView
 from flamectl_operator.kube.resources import PODS

@@ -7,11 +7,10 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TypeVar
 
-from flamectl_operator.desired.pods import drain_annotations
+from flamectl_operator.desired.executor_annotations import DrainReason, drain_annotations
 from flamectl_operator.kube.resources import PODS
 from flamectl_operator.observed.executor import Executor
 from flamectl_operator.planning.sub_plan import listed
-from flamectl_operator.planning.sub_plans import DrainReason
 from flamectl_operator.reconcile.objects.cluster_io import ClusterIO
 from flamectl_operator.reconcile.objects.outcomes import changed, next_batch
 from flamectl_operator.reconcile.refusals.error import primary_error

@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 import pytest
 
 from flamectl_operator.api.constants import DRAINING_ANNOTATION, DRAINING_SINCE_ANNOTATION, EXECUTOR_MANAGER
-from flamectl_operator.desired.pods import drain_annotations
+from flamectl_operator.desired.executor_annotations import DrainReason, drain_annotations
 from flamectl_operator.flame.answer import ExecutorState, FlameExecutor, NodeState, SessionManagerAnswer
 from flamectl_operator.flame.knowledge import Knowledge, Phase
 from flamectl_operator.observed.cluster import ObservedCluster
@@ -16,7 +16,7 @@ from flamectl_operator.observed.executor import Executor
 from flamectl_operator.planning.effective.effective_spec import EffectiveSpec
 from flamectl_operator.planning.planners.drain import CONFIRM_AFTER, RETURN_SECONDS, drainable
 from flamectl_operator.planning.sub_plan import RemovalReason
-from flamectl_operator.planning.sub_plans import DrainPlan, DrainReason
+from flamectl_operator.planning.sub_plans import DrainPlan
 from flamectl_operator.runtime.clock_reading import ClockReading
 from tests.unit.builders import (
     BOOTTIME,

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from flamectl_operator.api.constants import DELETION_COST_ANNOTATION
-from flamectl_operator.desired.pods import drain_annotations
+from flamectl_operator.desired.executor_annotations import DrainReason, drain_annotations
 from flamectl_operator.kube.pod_views import PodView
 from flamectl_operator.observed.executor import Executor
 from flamectl_operator.planning.deletion import deletion_order
@@ -21,7 +21,7 @@ from flamectl_operator.planning.effective.effective_group import Budget
 from flamectl_operator.planning.effective.effective_spec import EffectiveSpec
 from flamectl_operator.planning.effective.replacement_backoff import ReplacementBackoff
 from flamectl_operator.planning.planners.scale import wait_before_reserving
-from flamectl_operator.planning.sub_plans import DrainReason, ScalePlan
+from flamectl_operator.planning.sub_plans import ScalePlan
 from flamectl_operator.settings.model import FlameSettings
 from tests.unit.builders import (
     MOMENT,
