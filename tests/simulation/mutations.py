@@ -46,11 +46,12 @@ from flamectl_operator.planning import (
     children,
     cluster_plan,
     comparison,
-    deletion,
+    deletion_order,
     patches,
     registration,
     spec_changes,
     sub_plans,
+    termination,
 )
 from flamectl_operator.planning.cluster_plan import ClusterPlan
 from flamectl_operator.planning.comparison import Comparison, GroupComparison
@@ -1080,7 +1081,7 @@ def pods_that_may_write_to_a_claim_are_deleted_by_force() -> None:
 
     def terminating(observed: Any, manager: Any, effective: Any, now: Any) -> Any:
         found = original(observed, manager, effective, now)
-        over = deletion.given_up_at(observed, manager, effective.settings, now) <= now.wall
+        over = termination.given_up_at(observed, manager, effective.settings, now) <= now.wall
         forced = sub_plans.SessionManagerPlan(sub_plans.SessionManagerAction.FORCE_DELETE, "stuck", pod=manager)
         return forced if over else found
 
@@ -1129,7 +1130,7 @@ def nodes_that_register_again_are_not_released_again() -> None:
 
 @_needing("flame")
 def executors_with_the_most_work_go_first() -> None:
-    original = deletion.deletion_order
+    original = deletion_order.deletion_order
 
     class Contrary:
         def __init__(self, snapshot: Any) -> None:

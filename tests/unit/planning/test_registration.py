@@ -14,7 +14,7 @@ from flamectl_operator.flame.knowledge import Knowledge, Phase
 from flamectl_operator.kube.pod_views import PodView
 from flamectl_operator.observed.cluster import ObservedCluster
 from flamectl_operator.observed.executor import Executor
-from flamectl_operator.planning.deletion import deletion_order
+from flamectl_operator.planning.deletion_order import deletion_order
 from flamectl_operator.planning.effective.replacement_backoff import ReplacementBackoff
 from flamectl_operator.planning.effective.unregistered import find_overdue, find_unregistered
 from flamectl_operator.planning.registration import NOT_REGISTERED, of_no_use, stale_of_no_use

@@ -16,8 +16,8 @@ from flamectl_operator.desired import names
 from flamectl_operator.flame.answer import SessionManagerAnswer
 from flamectl_operator.observed import pods
 from flamectl_operator.observed.cluster import ObservedCluster
-from flamectl_operator.planning.deletion import given_up_at
 from flamectl_operator.planning.sub_plans import LostNodesPlan
+from flamectl_operator.planning.termination import given_up_at
 from flamectl_operator.runtime.clock_reading import ClockReading
 from flamectl_operator.settings.model import FlameSettings
 

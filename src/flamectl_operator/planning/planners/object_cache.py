@@ -11,13 +11,13 @@ from flamectl_operator.desired.claims import object_cache_claim
 from flamectl_operator.observed.cluster import ObservedCluster
 from flamectl_operator.observed.component import ObjectCache
 from flamectl_operator.planning.comparison import Comparison
-from flamectl_operator.planning.deletion import MAY_WRITE, awaited_end, given_up_at
 from flamectl_operator.planning.effective.effective_spec import EffectiveSpec
 from flamectl_operator.planning.effective.failure_counts import object_cache_uncounted
 from flamectl_operator.planning.kept_claims import KEEPS_CLAIM
 from flamectl_operator.planning.patches import object_cache_repair
 from flamectl_operator.planning.planners.claims import claim_wait, has_claim
 from flamectl_operator.planning.sub_plans import CacheRemoval, ObjectCachePlan
+from flamectl_operator.planning.termination import MAY_WRITE, awaited_end, given_up_at
 from flamectl_operator.runtime.clock_reading import ClockReading
 from flamectl_operator.runtime.outcome import Outcome, wait, wait_until
 from flamectl_operator.settings.model import FlameSettings

@@ -11,7 +11,7 @@ from flamectl_operator.observed.cluster import ObservedCluster
 from flamectl_operator.observed.component import Component
 from flamectl_operator.observed.executor import Executor
 from flamectl_operator.planning.comparison import PlannedGroup
-from flamectl_operator.planning.deletion import deletion_order
+from flamectl_operator.planning.deletion_order import deletion_order
 from flamectl_operator.planning.effective.effective_group import replacement_floor
 from flamectl_operator.planning.planners.drain import split_drainable, undecided
 from flamectl_operator.planning.registration import holds_rollout, of_no_use, stale_of_no_use

@@ -15,12 +15,13 @@ from flamectl_operator.observed.component import terminal_since
 from flamectl_operator.observed.executor import Executor
 from flamectl_operator.observed.ownership import DETACHED_RECHECK_SECONDS, lost_metadata
 from flamectl_operator.planning.comparison import PlannedGroup
-from flamectl_operator.planning.deletion import deletion_order, finalizers_in_brackets, given_up_at
+from flamectl_operator.planning.deletion_order import deletion_order
 from flamectl_operator.planning.effective.effective_group import EffectiveGroup, floor
 from flamectl_operator.planning.effective.failure_counts import executor_uncounted
 from flamectl_operator.planning.planners.drain import split_drainable, undecided
 from flamectl_operator.planning.registration import NOT_REGISTERED, of_no_use, unregistered_to_delete
 from flamectl_operator.planning.sub_plans import ScalePlan
+from flamectl_operator.planning.termination import finalizers_in_brackets, given_up_at
 from flamectl_operator.runtime.clock_reading import CLOCKS_DIFFER
 from flamectl_operator.runtime.outcome import Outcome, blocked, wait, wait_until
 

@@ -7,13 +7,13 @@ from datetime import datetime
 from flamectl_operator.observed.cluster import ObservedCluster
 from flamectl_operator.observed.component import Component
 from flamectl_operator.planning.comparison import Comparison
-from flamectl_operator.planning.deletion import MAY_WRITE, given_up_at, held_by_finalizers
 from flamectl_operator.planning.effective.effective_spec import EffectiveSpec
 from flamectl_operator.planning.effective.failure_counts import session_manager_uncounted
 from flamectl_operator.planning.kept_claims import KEEPS_CLAIM
 from flamectl_operator.planning.patches import session_manager_repair
 from flamectl_operator.planning.planners.claims import claim_wait
 from flamectl_operator.planning.sub_plans import SessionManagerAction, SessionManagerPlan
+from flamectl_operator.planning.termination import MAY_WRITE, given_up_at, held_by_finalizers
 from flamectl_operator.runtime.clock_reading import ClockReading
 from flamectl_operator.runtime.outcome import wait, wait_until
 from flamectl_operator.runtime.text import date_and_time, joined

@@ -23,8 +23,8 @@ from flamectl_operator.kube.resources import CLAIMS, READ_EVENTS
 from flamectl_operator.kube.views import EventView, PersistentVolumeClaimView
 from flamectl_operator.observed.claims import PHASE_LOST, PHASE_PENDING
 from flamectl_operator.observed.pods import TERMINAL_PHASES
-from flamectl_operator.planning.deletion import finalizers_in_brackets
 from flamectl_operator.planning.kept_claims import KEEPS_CLAIM, lost_claim
+from flamectl_operator.planning.termination import finalizers_in_brackets
 from flamectl_operator.reconcile.checks.missing_config_maps import missing_config_map
 from flamectl_operator.reconcile.objects.cluster_reads import ClusterReads
 from flamectl_operator.reconcile.objects.outcomes import TAKEN_NAME_RECHECK_SECONDS

@@ -21,8 +21,8 @@ import structlog
 from flamectl_operator.api.flamecluster import LockOptions
 from flamectl_operator.kube.resources import LEASES, PODS
 from flamectl_operator.observed.flame_cluster import FlameClusterView
-from flamectl_operator.planning.deletion import awaited_end
 from flamectl_operator.planning.lock import Foreign, HeldByOther, HeldLease, Waiting
+from flamectl_operator.planning.termination import awaited_end
 from flamectl_operator.reconcile.lock.lease import LEASE_RECHECK_SECONDS, LockLease
 from flamectl_operator.reconcile.objects import outcomes
 from flamectl_operator.runtime.outcome import Outcome, blocked, wait

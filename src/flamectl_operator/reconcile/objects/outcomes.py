@@ -11,8 +11,8 @@ from flamectl_operator.desired.metadata import Identity
 from flamectl_operator.kube.resources import CLAIMS, SERVICES, Resource
 from flamectl_operator.kube.views import KubernetesObject
 from flamectl_operator.observed.ownership import has_labels_of, is_predecessors
-from flamectl_operator.planning.deletion import awaited_end
 from flamectl_operator.planning.drift import fields_of
+from flamectl_operator.planning.termination import awaited_end
 from flamectl_operator.runtime.outcome import Outcome, blocked, wait
 
 #: Seconds until a taken name is checked again, because there may be no event when it becomes free.

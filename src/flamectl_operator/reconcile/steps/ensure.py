@@ -11,9 +11,9 @@ from flamectl_operator.kube.errors import AlreadyExistsError
 from flamectl_operator.kube.resources import Resource
 from flamectl_operator.kube.views import KubernetesObject
 from flamectl_operator.planning.children import Child
-from flamectl_operator.planning.deletion import awaited_end
 from flamectl_operator.planning.drift import fields_of
 from flamectl_operator.planning.effective.effective_spec import EffectiveSpec
+from flamectl_operator.planning.termination import awaited_end
 from flamectl_operator.reconcile.objects.cluster_io import ClusterIO
 from flamectl_operator.reconcile.objects.outcomes import changed, name_taken, still_terminating
 from flamectl_operator.reconcile.reconcile_pass import Pass

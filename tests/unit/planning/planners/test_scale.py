@@ -16,7 +16,7 @@ from flamectl_operator.api.constants import DELETION_COST_ANNOTATION
 from flamectl_operator.desired.executor_annotations import DrainReason, drain_annotations
 from flamectl_operator.kube.pod_views import PodView
 from flamectl_operator.observed.executor import Executor
-from flamectl_operator.planning.deletion import deletion_order
+from flamectl_operator.planning.deletion_order import deletion_order
 from flamectl_operator.planning.effective.effective_group import Budget
 from flamectl_operator.planning.effective.effective_spec import EffectiveSpec
 from flamectl_operator.planning.effective.replacement_backoff import ReplacementBackoff

@@ -1,18 +1,13 @@
-"""The order in which executors are deleted, the time of a forced deletion, and the finalizers that keep an object."""
+"""How children terminate: what keeps them, when a deletion is forced, and why it is not."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
 from datetime import datetime, timedelta
 
-from flamectl_operator.api.constants import DELETION_COST_ANNOTATION
-from flamectl_operator.flame.answer import Load, SessionManagerAnswer
 from flamectl_operator.kube.pod_views import PodView
 from flamectl_operator.kube.views import KubernetesObject
 from flamectl_operator.observed.cluster import ObservedCluster
 from flamectl_operator.observed.component import Component
-from flamectl_operator.observed.executor import Executor
-from flamectl_operator.planning.effective.effective_group import EffectiveGroup
 from flamectl_operator.runtime.clock_reading import ClockReading
 from flamectl_operator.settings.model import FlameSettings
 
@@ -49,33 +44,6 @@ MAY_WRITE = (
 )
 
 
-def deletion_order(
-    executors: Iterable[Executor],
-    wanted: EffectiveGroup,
-    answer: SessionManagerAnswer | None = None,
-    of_no_use: Collection[str] = (),
-) -> list[Executor]:
-    """Return executors in the order in which they are deleted, after ReplicaSet's ranking.
-
-    Not scheduled, then pending, then not ready, then of no use to Flame, then lower deletion cost, then less work in Flame, then
-    stale, then highest id. Under autoscaling, idle executors are deleted before those that work, whatever their deletion cost.
-    """
-    return sorted(
-        executors,
-        key=lambda executor: (
-            executor.pod.spec.node_name != "",
-            executor.pod.status.phase != "Pending",
-            executor.ready,
-            executor.name not in of_no_use,
-            wanted.scaling is not None and answer is not None and answer.load(executor.name)[0] is Load.BUSY,
-            _deletion_cost(executor),
-            (0, 0) if answer is None else answer.load(executor.name),
-            not wanted.stale(executor),
-            -executor.executor_id,
-        ),
-    )
-
-
 def given_up_at(
     observed: ObservedCluster, component: Component, settings: FlameSettings, now: ClockReading
 ) -> datetime:
@@ -87,13 +55,6 @@ def given_up_at(
     seen = now.boottime - observed.first_seen.terminating.get(component.pod.uid, now.boottime)
     grace = min(component.pod.metadata.deletion_grace_period_seconds or 0, LONGEST_GRACE)
     return now.wall + timedelta(seconds=grace + settings.force_delete_after_seconds - seen)
-
-
-def _deletion_cost(executor: Executor) -> int:
-    try:
-        return int(executor.pod.annotations.get(DELETION_COST_ANNOTATION, "0"))
-    except ValueError:
-        return 0
 
 
 def terminates_as_asked(child: KubernetesObject, grace_period_seconds: int | None) -> bool:
