@@ -100,11 +100,6 @@ class PodProblem:
         return ": ".join(part for part in (self.reason, self.message) if part)
 
 
-def gist(words: str) -> str:
-    """Return what two wordings of one thing have in common: all but numbers, and ids in hexadecimal digits."""
-    return re.sub(r"\b(?=[0-9a-f-]{0,63}\d)[0-9a-f-]{8,128}\b|\d+", "0", words)
-
-
 def waiting_problem(status: ContainerStatus) -> PodProblem | None:
     """Return why a container that waits will not start by itself; None when it may."""
     waiting = status.state.waiting

@@ -22,8 +22,6 @@ Path: TypeAlias = tuple[str, ...]
 _EDITED = "somebody changed or took off the annotation {}"
 #: For executors that the operator created in a moment without a session manager, and that started before the next one.
 _ALONE = "created while there was no session manager"
-#: Paths that an event has room for.
-MAX_PATHS = 3
 
 
 @dataclass(frozen=True)
@@ -52,7 +50,7 @@ def because(why: str, paths: tuple[str, ...]) -> str:
     """Return why a Pod is replaced, with the fields that changed if they are known."""
     if not paths:
         return why
-    return f"{why} ({listing(paths, MAX_PATHS)} changed)"
+    return f"{why} ({listing(paths)} changed)"
 
 
 def why_replaced(pods: Sequence[Component], wanted: str, paths: tuple[str, ...]) -> str:

@@ -9,9 +9,7 @@ from enum import Enum
 from flamectl_operator.observed.component import Component
 from flamectl_operator.observed.executor import Executor
 from flamectl_operator.runtime.outcome import Outcome
-
-#: The most names in an event.
-_MAX_NAMES = 3
+from flamectl_operator.runtime.text import MOST_NAMED
 
 
 class RemovalReason(Enum):
@@ -73,5 +71,5 @@ def by_reason(removals: Removals, removed: Collection[str]) -> dict[RemovalReaso
 
 def listed(executors: Sequence[Executor]) -> str:
     """Return the names of the first executors, for an event."""
-    few = ", ".join(f'"{executor.name}"' for executor in executors[:_MAX_NAMES])
-    return few if len(executors) <= _MAX_NAMES else f"{len(executors)} executors ({few}, ...)"
+    few = ", ".join(f'"{executor.name}"' for executor in executors[:MOST_NAMED])
+    return few if len(executors) <= MOST_NAMED else f"{len(executors)} executors ({few}, ...)"

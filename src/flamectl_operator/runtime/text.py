@@ -23,6 +23,10 @@ _MAX_READ_LENGTH = 2000
 #: The least room in characters in which a message is begun, and what stands in a smaller one.
 _MIN_ROOM = 60
 _MORE = "; ..."
+#: The most names in a message, unless the caller has a reason for another number.
+MOST_NAMED = 3
+#: What differs between two wordings of one thing: numbers, and ids in hexadecimal digits.
+_VARIABLE = re.compile(r"\b(?=[0-9a-f-]{0,63}\d)[0-9a-f-]{8,128}\b|\d+")
 _WHITE_SPACE = re.compile(r"[ \t\r\n]+")
 
 
@@ -69,7 +73,12 @@ def joined(messages: Iterable[str]) -> str:
     return text
 
 
-def listing(words: Sequence[str], most: int) -> str:
+def gist(words: str) -> str:
+    """Return what two wordings of one thing have in common: all but numbers and ids."""
+    return _VARIABLE.sub("0", words)
+
+
+def listing(words: Sequence[str], most: int = MOST_NAMED) -> str:
     """Return the first words of a list and the number of the others: `a, b and 3 more`."""
     others = len(words) - most
     return ", ".join(words[:most]) + (f" and {others} more" if others > 0 else "")

@@ -34,7 +34,7 @@ from flamectl_operator.planning.termination import finalizers_in_brackets, held_
 from flamectl_operator.runtime.outcome import Outcome
 from flamectl_operator.runtime.text import date_and_time, joined, listing, shortened
 from flamectl_operator.status.notices import Notice
-from flamectl_operator.status.pod_problems import FAILING, MAX_GROUPS, MAX_NAMES, ProblemGroup
+from flamectl_operator.status.pod_problems import FAILING, MAX_GROUPS, ProblemGroup
 from flamectl_operator.status.recent_failures import FailureSummary
 
 ALL_HEALTHY = "All components healthy"
@@ -145,7 +145,7 @@ def _long_ends(observed: ObservedCluster) -> list[str]:
     if not slow:
         return []
     slow.sort(key=lambda each: each[0], reverse=True)
-    named = listing([name for _, name in slow], MAX_NAMES)
+    named = listing([name for _, name in slow])
     return [f"the grace period of {named} ends at {date_and_time(slow[0][0])}"]
 
 

@@ -43,8 +43,6 @@ _FOLLOW_IF_GONE: dict[str, str] = {
     OBJECT_CACHE: ". The operator restores the labels of one that still runs, and replaces what is still wanted",
     EXECUTOR_MANAGER: _REPLACED,
 }
-#: The most names in an event.
-_MAX_NAMES = 3
 
 
 @dataclass(frozen=True)
@@ -77,7 +75,7 @@ def loss_events(earlier: ObservedCluster, observed: ObservedCluster, deleted: Co
             lacks = {pod.uid: lost_metadata(pod, observed.owner) for pod in observed.detached} if gone else {}
             causes = (_why(each, current, lacks.get(each.pod.uid, ""), several=several) for each, current in some)
             why = "; ".join(dict.fromkeys(causes))
-            names = listing([f'"{each.name}"' for each, _ in some], _MAX_NAMES)
+            names = listing([f'"{each.name}"' for each, _ in some])
             them = "them" if several else "it"
             follow = (_FOLLOW_IF_GONE if gone else _FOLLOWS)[kind]
             verb = "vanished" if gone else "are being deleted" if several else "is being deleted"

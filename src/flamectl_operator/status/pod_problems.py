@@ -13,7 +13,7 @@ from flamectl_operator.desired.pod_template import ComponentTemplate
 from flamectl_operator.observed import pods
 from flamectl_operator.observed.cluster import ObservedCluster
 from flamectl_operator.observed.component import Component
-from flamectl_operator.observed.pod_problem import IMAGE_PULL_FAILED, OOM_KILLED, STARTING_REASONS, PodProblem, gist
+from flamectl_operator.observed.pod_problem import IMAGE_PULL_FAILED, OOM_KILLED, STARTING_REASONS, PodProblem
 from flamectl_operator.observed.scheduling import GATED, SCHEDULER_ERROR, UNSCHEDULABLE
 from flamectl_operator.observed.waiting import (
     CONTAINER_CREATING,
@@ -23,6 +23,7 @@ from flamectl_operator.observed.waiting import (
     READY_TIMEOUT_SECONDS,
 )
 from flamectl_operator.runtime.lazy import cached_property
+from flamectl_operator.runtime.text import MOST_NAMED, gist
 from flamectl_operator.status.reason import PODS_FAILING, RECOVERING, rank
 from flamectl_operator.status.remedies import explained, templates_of
 
@@ -36,8 +37,7 @@ _OWN_REASON = frozenset({IMAGE_PULL_FAILED, OOM_KILLED, pods.NODE_NOT_REPORTING,
 FAILING = frozenset({PODS_FAILING, IMAGE_PULL_FAILED, OOM_KILLED})
 #: Reasons of Pods that have not failed.
 _NO_FAILURES = WAITING | {UNSCHEDULABLE, SCHEDULER_ERROR, GATED, pods.NODE_NOT_REPORTING}
-#: The most Pods in a message, and the most groups.
-MAX_NAMES = 3
+#: The most groups in a message.
 MAX_GROUPS = 3
 
 
@@ -127,7 +127,7 @@ class ProblemGroup:
 
 def who(components: Sequence[Component]) -> str:
     """Return the names of a few Pods, or the number of many. Pods of one component differ only in the end of their names."""
-    if len(components) > MAX_NAMES:
+    if len(components) > MOST_NAMED:
         return f"{len(components)} {'executors' if components[0].kind == EXECUTOR_MANAGER else 'object caches'}"
     first, *others = (component.name for component in components)
     return ", ".join([first, *(f"-{name.rpartition('-')[2]}" for name in others)])

@@ -14,9 +14,10 @@ from flamectl_operator.desired.unvalidated import entries
 from flamectl_operator.kube.pod_views import ContainerStatus
 from flamectl_operator.observed.component import Component
 from flamectl_operator.observed.kubelet_words import OF_PODS
-from flamectl_operator.observed.pod_problem import IMAGE_PULL_FAILED, OOM_KILLED, REGISTRY, PodProblem, gist
+from flamectl_operator.observed.pod_problem import IMAGE_PULL_FAILED, OOM_KILLED, REGISTRY, PodProblem
 from flamectl_operator.observed.scheduling import SCHEDULER_ERROR, UNSCHEDULABLE, schedulers_words
 from flamectl_operator.observed.waiting import NOT_SCHEDULED
+from flamectl_operator.runtime.text import gist
 from flamectl_operator.status import scheduling_remedies
 
 #: For a Pod without a node that the present spec did not make.

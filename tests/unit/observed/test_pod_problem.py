@@ -12,7 +12,7 @@ from flamectl_operator.kube.pod_views import (
     ContainerStatus,
 )
 from flamectl_operator.observed.executor import Executor
-from flamectl_operator.observed.pod_problem import MAX_CAUSE_LENGTH, PodProblem, ended_problem, gist, waiting_problem
+from flamectl_operator.observed.pod_problem import MAX_CAUSE_LENGTH, PodProblem, ended_problem, waiting_problem
 from flamectl_operator.status.remedies import explained
 from tests.unit.builders import executor_pod
 
@@ -235,21 +235,6 @@ def test_a_long_cause_is_cut() -> None:
 
     assert problem is not None
     assert len(problem.cause) == MAX_CAUSE_LENGTH
-
-
-@pytest.mark.parametrize(
-    ("first", "second"),
-    [
-        ("dial tcp 10.0.0.7:39482: refused", "dial tcp 10.0.0.7:40113: refused"),
-        ('name is reserved for "9b4c2f70a1"', 'name is reserved for "0f6d8837bc"'),
-    ],
-)
-def test_numbers_and_ids_are_not_part_of_the_gist(first: str, second: str) -> None:
-    assert gist(first) == gist(second)
-
-
-def test_other_words_are_part_of_the_gist() -> None:
-    assert gist('secret "defaced" not found') != gist('secret "feedback" not found')
 
 
 NO_FILE = 'exec: "/usr/bin/nope": stat /usr/bin/nope: no such file or directory'

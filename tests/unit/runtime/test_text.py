@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from flamectl_operator.runtime.text import MAX_MESSAGE_LENGTH, joined, listing, one_line, shortened
+from flamectl_operator.runtime.text import MAX_MESSAGE_LENGTH, gist, joined, listing, one_line, shortened
 
 
 @pytest.mark.parametrize(
@@ -97,3 +97,18 @@ def test_advice_without_room_behind_another_message_is_left_out_and_not_cut() ->
 )
 def test_listing_names_the_first_words_and_counts_the_others(words: list[str], expected: str) -> None:
     assert listing(words, 2) == expected
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        ("dial tcp 10.0.0.7:39482: refused", "dial tcp 10.0.0.7:40113: refused"),
+        ('name is reserved for "9b4c2f70a1"', 'name is reserved for "0f6d8837bc"'),
+    ],
+)
+def test_numbers_and_ids_are_not_part_of_the_gist(first: str, second: str) -> None:
+    assert gist(first) == gist(second)
+
+
+def test_other_words_are_part_of_the_gist() -> None:
+    assert gist('secret "defaced" not found') != gist('secret "feedback" not found')

@@ -19,7 +19,7 @@ from flamectl_operator.reconcile.objects.outcomes import undone
 from flamectl_operator.runtime.bucket import Bucket
 from flamectl_operator.runtime.clock import Clock
 from flamectl_operator.runtime.outcome import Outcome, blocked, wait
-from flamectl_operator.runtime.text import one_line
+from flamectl_operator.runtime.text import MOST_NAMED, one_line
 
 #: The reason for objects that somebody keeps changing, and for Pods that something keeps deleting.
 CONTENTION: Final = "Contention"
@@ -103,8 +103,6 @@ SERIES_PAUSE_SECONDS = 60.0
 _OURS = "flamectl-operator"
 #: The most characters of a field manager that are shown, as many as Kubernetes allows.
 _MAX_WRITER_LENGTH = 128
-#: The most children that a message names.
-_MAX_NAMED = 3
 #: Seconds between two looks at all series for old ones, because there may be one for each Pod.
 SWEEP_INTERVAL = 1.0
 _NONE: frozenset[str] = frozenset()
@@ -207,7 +205,7 @@ class Repairs:
         contended, end = self._contended(), SERIES_PAUSE_SECONDS - self._clock.monotonic()
         changed = (
             blocked(CONTENTION, _message(key, contended[key]), max(contended[key].last + end, SHORTEST_WAIT))
-            for key in sorted(contended)[:_MAX_NAMED]
+            for key in sorted(contended)[:MOST_NAMED]
         )
         return (*changed, *self.churn.contentions())
 

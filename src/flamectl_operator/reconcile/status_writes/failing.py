@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -14,6 +13,7 @@ from flamectl_operator.kube.errors import (
     NotLeadingError,
 )
 from flamectl_operator.runtime.outcome import Outcome, blocked, wait
+from flamectl_operator.runtime.text import gist
 
 #: The reason for `Degraded`.
 REQUESTS_FAILING = "RequestsFailing"
@@ -63,8 +63,4 @@ def failing(before: Failing | None, errors: Iterable[Exception], now: float) -> 
     words = str(error)
     if before is None:
         return Failing(words, now)
-    return before if _gist(before.words) == _gist(words) else Failing(words, before.since)
-
-
-def _gist(words: str) -> str:
-    return re.sub(r"\d+", "0", words)
+    return before if gist(before.words) == gist(words) else Failing(words, before.since)

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 
 from flamectl_operator.api.status import ConditionType, FlameClusterStatus, State, changed, not_stored
 from flamectl_operator.kube.errors import ConflictError, NotFoundError
-from flamectl_operator.planning.spec_changes import MAX_PATHS
 from flamectl_operator.reconcile.objects.cluster_io import ClusterIO
 from flamectl_operator.reconcile.objects.outcomes import CHANGES_UNDONE
 from flamectl_operator.reconcile.status_writes.stored_status import StoredStatus
@@ -103,7 +102,7 @@ class StatusRecorder:
                 f" the CRD is updated: {_UPDATE}"
             )
             return stop(OUTDATED_CRD, message, CRD_RECHECK_SECONDS)
-        fields = listing(sorted(changed(wire, stored)), MAX_PATHS)
+        fields = listing(sorted(changed(wire, stored)))
         message = (
             f"A webhook changes {fields} when the operator writes it; the operator changes nothing until the webhook is"
             " corrected, because the status could not tell what the operator did"
@@ -113,7 +112,7 @@ class StatusRecorder:
 
 def _refused_spec_message(fields: Sequence[str], generation: int) -> str:
     return (
-        f"Under the installed CRD {listing(fields, MAX_PATHS)} reads differently, although nobody changed generation"
+        f"Under the installed CRD {listing(fields)} reads differently, although nobody changed generation"
         f" {generation}. The operator changes nothing until the spec is changed. Update the CRD: {_UPDATE}, and apply the"
         " manifest again"
     )

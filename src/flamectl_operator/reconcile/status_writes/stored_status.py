@@ -247,7 +247,8 @@ class StoredStatus:
 #: Reasons with words of the API server. Other outcomes, such as those with the uid of a claim, say what they mean.
 _REFUSALS = frozenset({ADMISSION_DENIED, PERMISSION_DENIED, POD_SECURITY, QUOTA_EXCEEDED, REJECTED})
 
-#: Amounts that others use of a quota, times, ids, ports and durations. Other numbers, such as limits, belong to the cause.
+#: Amounts that others use of a quota, times, ids, ports and durations. Other numbers, such as limits, belong to the cause, so
+#: `gist` would omit too much.
 _VOLATILE = re.compile(
     r"used: \S+(?=, limited: )"
     r"|\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d\S*"

@@ -11,12 +11,12 @@ manager. A status that says something else is never held back, nor is one with a
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any
 
 from flamectl_operator.api.status import ConditionType
+from flamectl_operator.runtime.text import gist
 from flamectl_operator.status.reason import STARTING
 
 #: Seconds between two writes of counts: at first, and at most. The pause doubles while counts keep changing.
@@ -35,7 +35,6 @@ PRECISION = 0.001
 _COUNTS = ("ready", "current", "updated")
 #: Fields of `sessionManager` that only tell how far it has come.
 _STEPS = ("ready", "endpoint")
-_NUMBER = re.compile(r"[0-9]+")
 
 
 @dataclass(frozen=True)
@@ -86,11 +85,9 @@ def _without_counts(status: dict[str, Any]) -> dict[str, Any]:
     """Return a status without counts of executors and tasks, numbers in messages, and Pods by name."""
     return {
         **status,
-        "message": _without_numbers(status.get("message")),
+        "message": gist(str(status.get("message"))),
         "executorManager": _without(_COUNTS, status.get("executorManager")),
-        "conditions": [
-            {**each, "message": _without_numbers(each.get("message"))} for each in status.get("conditions") or ()
-        ],
+        "conditions": [{**each, "message": gist(str(each.get("message")))} for each in status.get("conditions") or ()],
         "unhealthyPods": None,
         "sessions": None,
     }
@@ -130,7 +127,3 @@ def _without_steps(condition: dict[str, Any]) -> dict[str, Any]:
 
 def _without(fields: Collection[str], part: dict[str, Any] | None) -> dict[str, Any]:
     return {key: value for key, value in (part or {}).items() if key not in fields}
-
-
-def _without_numbers(message: Any) -> str:
-    return _NUMBER.sub("#", str(message or ""))
