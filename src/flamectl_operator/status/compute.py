@@ -208,13 +208,9 @@ def _session_manager(given: StatusInput) -> SessionManagerStatus:
         "endpoint": _endpoint(given) if observed.owns(service) else None,
     }
     if effective is not None:
-        backoff = effective.session_manager_backoff
         found |= {
-            "revision": backoff.revision,
+            **effective.session_manager_backoff.fields(SessionManagerStatus),
             "stale_pod": _stale_pod(given.before.session_manager, observed, effective),
-            "failures": backoff.failures,
-            "next_attempt": backoff.next_attempt,
-            "last_failure": backoff.last_failure or None,
             "update_pending_since": effective.update_pending_since,
         }
     return given.before.session_manager.having(found)
@@ -262,19 +258,16 @@ def _executor_manager(given: StatusInput) -> ExecutorManagerStatus:
         "next_id": given.next_id,
     }
     if effective is not None:
-        backoff, template = effective.group.backoff, effective.desired.group.template
+        template = effective.desired.group.template
         updated = len(GroupComparison(observed.group, effective.group).up_to_date)
         found |= {
+            **effective.group.backoff.fields(ExecutorManagerStatus),
             "replicas": effective.group.wanted_replicas,
             "autoscaling": autoscaling_status(effective.group),
             "registered": registered(observed, effective, given.before),
             "draining": len(observed.group.draining) or None,
             "updated": updated,
             "outdated": updated - observed.group.renderings.get((template.revision, template.rendered), 0),
-            "revision": backoff.revision,
-            "failures": backoff.failures,
-            "next_attempt": backoff.next_attempt,
-            "attempt_id": backoff.attempt_id,
         }
     return given.before.executor_manager.having(found)
 

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
-from flamectl_operator.api.component_status import AutoscalingStatus
+from flamectl_operator.api.component_status import (
+    AutoscalingStatus,
+    ExecutorManagerStatus,
+    ObjectCacheStatus,
+    SessionManagerStatus,
+)
 from flamectl_operator.api.status import FlameClusterStatus, suspension_begun
 from flamectl_operator.observed.cluster import ObservedCluster
 from flamectl_operator.planning.effective.effective_group import EffectiveGroup
 from flamectl_operator.planning.effective.effective_spec import EffectiveSpec
+from flamectl_operator.planning.effective.replacement_backoff import Remembers, remembered_fields
 
 _NOT_SCALED = AutoscalingStatus()
 
@@ -20,14 +26,15 @@ def durable_fields(status: FlameClusterStatus) -> tuple[object, ...]:
     - The number of executors for the demand is recorded before the pass acts on it.
     - A new generation is acknowledged first, so that no reader takes the status of the old one for its status.
     """
-    manager, executors, caches = status.session_manager, status.executor_manager, status.object_cache
+    executors = status.executor_manager
+    parts: tuple[Remembers, ...] = (status.session_manager, executors, status.object_cache)
     return (
         status.observed_generation,
         suspension_begun(status),
-        (manager.revision, manager.failures, manager.next_attempt, manager.last_failure),
-        (executors.revision, executors.failures, executors.next_attempt, executors.attempt_id, executors.next_id),
-        (caches.revision, caches.failures, caches.next_attempt, caches.counted_pods),
-        (executors.autoscaling, status.idle),
+        *map(remembered_fields, parts),
+        executors.next_id,
+        executors.autoscaling,
+        status.idle,
     )
 
 
@@ -35,15 +42,15 @@ def required_durable_fields(
     generation: int, observed: ObservedCluster, effective: EffectiveSpec, next_id: int
 ) -> tuple[object, ...]:
     """Return the durable fields of the status that would be computed, without computing it."""
-    manager, executors = effective.session_manager_backoff, effective.group.backoff
-    caches = effective.object_cache_backoff
     return (
         generation,
         effective.suspended and bool(observed.components),
-        (manager.revision, manager.failures, manager.next_attempt, manager.last_failure or None),
-        (executors.revision, executors.failures, executors.next_attempt, executors.attempt_id, next_id),
-        (caches.revision or None, caches.failures or None, caches.next_attempt, caches.counted_pods),
-        (autoscaling_status(effective.group), effective.idleness.remembered),
+        effective.session_manager_backoff.fields(SessionManagerStatus),
+        effective.group.backoff.fields(ExecutorManagerStatus),
+        effective.object_cache_backoff.fields(ObjectCacheStatus),
+        next_id,
+        autoscaling_status(effective.group),
+        effective.idleness.remembered,
     )
 
 

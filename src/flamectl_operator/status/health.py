@@ -253,7 +253,7 @@ def object_cache_status(
             return before.having(left)
         state = _cache_state(observed, before.replicas, suspended=False)
         return before.having({**found, "state": state})
-    desired, backoff = effective.desired, effective.object_cache_backoff
+    desired = effective.desired
     template = desired.object_cache
     if template is None:
         return _NOT_RUN.having(left)
@@ -264,10 +264,7 @@ def object_cache_status(
         replicas=desired.cache_replicas,
         updated=len(updated),
         outdated=sum(cache.rendered != template.rendered for cache in updated),
-        revision=backoff.revision,
-        failures=backoff.failures or None,
-        next_attempt=backoff.next_attempt,
-        counted_pods=backoff.counted_pods,
+        **effective.object_cache_backoff.fields(ObjectCacheStatus),
         **found,
     )
 

@@ -9,7 +9,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
+from typing import Any, TypeAlias
 
+from flamectl_operator.api.component_status import ExecutorManagerStatus, ObjectCacheStatus, SessionManagerStatus
 from flamectl_operator.api.model import INT32_MAX
 from flamectl_operator.api.status import FlameClusterStatus
 from flamectl_operator.runtime.doubling import doubled
@@ -17,10 +19,13 @@ from flamectl_operator.runtime.outcome import Outcome, wait_until
 from flamectl_operator.runtime.text import time_of_day
 from flamectl_operator.settings.model import FlameSettings
 
+#: The parts of the status that remember failures.
+Remembers: TypeAlias = SessionManagerStatus | ExecutorManagerStatus | ObjectCacheStatus
+
 
 @dataclass(frozen=True)
 class ReplacementBackoff:
-    """The failures of a component, as the status records them.
+    """The failures of a component, as the status records them: in fields of the same names.
 
     Args:
         next_attempt: The time before which no Pod of the component is created.
@@ -35,6 +40,17 @@ class ReplacementBackoff:
     last_failure: str = ""
     attempt_id: int = 0
     counted_pods: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, part: Remembers) -> ReplacementBackoff:
+        """Read the failures from a part of the status."""
+        return cls(**{name: value for name, value in remembered_fields(part).items() if value})
+
+    def fields(self, part: type[Remembers]) -> dict[str, Any]:
+        """Return what a part of the status remembers of the failures. That of the object cache leaves out zeros."""
+        empty = ("", 0) if part is ObjectCacheStatus else ("",)
+        known = part.model_fields
+        return {name: None if value in empty else value for name, value in vars(self).items() if name in known}
 
     @property
     def repeated(self) -> bool:
@@ -74,27 +90,13 @@ class ReplacementBackoff:
 
 def remembered(status: FlameClusterStatus) -> tuple[ReplacementBackoff, ReplacementBackoff, ReplacementBackoff]:
     """Read the failures of the session manager, of executors and of object caches from a status."""
-    manager, executors, caches = status.session_manager, status.executor_manager, status.object_cache
-    return (
-        ReplacementBackoff(
-            revision=manager.revision or "",
-            failures=manager.failures or 0,
-            next_attempt=manager.next_attempt,
-            last_failure=manager.last_failure or "",
-        ),
-        ReplacementBackoff(
-            revision=executors.revision or "",
-            failures=executors.failures or 0,
-            next_attempt=executors.next_attempt,
-            attempt_id=executors.attempt_id or 0,
-        ),
-        ReplacementBackoff(
-            revision=caches.revision or "",
-            failures=caches.failures or 0,
-            next_attempt=caches.next_attempt,
-            counted_pods=caches.counted_pods,
-        ),
-    )
+    read = ReplacementBackoff.of
+    return read(status.session_manager), read(status.executor_manager), read(status.object_cache)
+
+
+def remembered_fields(part: Remembers) -> dict[str, Any]:
+    """Return the fields of a part of the status that remember failures."""
+    return {name: value for name, value in vars(part).items() if name in ReplacementBackoff.__dataclass_fields__}
 
 
 def _whole_seconds(time: datetime) -> datetime:
