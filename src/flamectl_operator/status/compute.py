@@ -51,8 +51,9 @@ from flamectl_operator.status.flame import (
     registered,
     sessions,
 )
-from flamectl_operator.status.health import Health, ValidSpecHealth, late_ends, object_cache_status
+from flamectl_operator.status.health import Health, ValidSpecHealth, late_ends
 from flamectl_operator.status.notices import Notice, due_silence, foreign_pod, paused_sessions
+from flamectl_operator.status.object_cache import object_cache_status
 from flamectl_operator.status.pod_problems import WAITING, ProblemGroup, group_problems
 from flamectl_operator.status.reason import summary
 from flamectl_operator.status.recent_failures import FailureSummary, recent_failures, summaries

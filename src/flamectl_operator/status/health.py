@@ -1,4 +1,4 @@
-"""`state` and `message`: the health of a FlameCluster in one word and in one line; and the status of its object cache.
+"""`state` and `message`: the health of a FlameCluster in one word and in one line.
 
 The message names Pods that should have ended although no step waits for their end, because they keep their CPU, memory and
 devices.
@@ -15,11 +15,8 @@ from datetime import datetime, timedelta
 from operator import itemgetter
 
 from flamectl_operator.api.checks.consistency import near_names
-from flamectl_operator.api.component_status import CacheState, ObjectCacheStatus
 from flamectl_operator.api.constants import SESSION_MANAGER
 from flamectl_operator.api.status import State
-from flamectl_operator.desired.flame_config import object_cache_endpoint
-from flamectl_operator.desired.tls import cache_is_secure
 from flamectl_operator.kube.pod_views import PodView
 from flamectl_operator.kube.views import KubernetesObject
 from flamectl_operator.observed.cluster import ObservedCluster
@@ -34,6 +31,7 @@ from flamectl_operator.planning.termination import finalizers_in_brackets, held_
 from flamectl_operator.runtime.outcome import Outcome
 from flamectl_operator.runtime.text import date_and_time, joined, listing, shortened
 from flamectl_operator.status.notices import Notice
+from flamectl_operator.status.object_cache import object_cache_line
 from flamectl_operator.status.pod_problems import FAILING, MAX_GROUPS, ProblemGroup
 from flamectl_operator.status.recent_failures import FailureSummary
 
@@ -232,57 +230,3 @@ def _ends(observed: ObservedCluster, effective: EffectiveSpec) -> list[tuple[dat
     ]
     ends = [(end, name, each) for name, each in left if (end := each.metadata.deletion_timestamp) is not None]
     return sorted(ends, key=itemgetter(0, 1))
-
-
-#: The message where the operator runs no object cache.
-NOT_RUN = "The operator runs no object cache, because spec.objectCache.image is not set"
-_NOT_RUN = ObjectCacheStatus(state=CacheState.NOT_RUN, message=NOT_RUN)
-
-
-def object_cache_status(
-    before: ObjectCacheStatus, observed: ObservedCluster, effective: EffectiveSpec | None
-) -> ObjectCacheStatus:
-    """Return the status of the object cache; without a valid spec the stored one with what the Pods show."""
-    caches = observed.object_caches.ours.values()
-    live = [cache for cache in caches if cache.live]
-    found: dict[str, int | None] = {"ready": sum(cache.ready for cache in caches), "current": len(live)}
-    # Where none is to run, only those that are left are counted.
-    left = found if caches else dict.fromkeys(found)
-    if effective is None:
-        if before.replicas is None:
-            return before.having(left)
-        state = _cache_state(observed, before.replicas, suspended=False)
-        return before.having({**found, "state": state})
-    desired = effective.desired
-    template = desired.object_cache
-    if template is None:
-        return _NOT_RUN.having(left)
-    updated = [cache for cache in live if cache.revision == template.revision]
-    return ObjectCacheStatus(
-        state=_cache_state(observed, effective.cache_replicas, suspended=effective.suspended),
-        endpoint=object_cache_endpoint(observed.owner.name, secure=cache_is_secure(desired.spec)),
-        replicas=desired.cache_replicas,
-        updated=len(updated),
-        outdated=sum(cache.rendered != template.rendered for cache in updated),
-        **effective.object_cache_backoff.fields(ObjectCacheStatus),
-        **found,
-    )
-
-
-def object_cache_line(observed: ObservedCluster, replicas: int) -> str:
-    """Return the part of the FlameCluster's message about the object cache; empty when all of it is ready."""
-    ready = _ready(observed, replicas)
-    return "" if ready == replicas else f"{ready} of {replicas} object caches ready"
-
-
-def _ready(observed: ObservedCluster, replicas: int) -> int:
-    caches = observed.object_caches.ours.values()
-    return sum(1 for cache in caches if cache.ready and cache.ordinal < replicas)
-
-
-def _cache_state(observed: ObservedCluster, replicas: int, *, suspended: bool) -> CacheState:
-    if _ready(observed, replicas) == replicas and not suspended:
-        return CacheState.RUNNING
-    standing = [cache for cache in observed.object_caches.ours.values() if not cache.terminating]
-    failed = bool(standing) and all(cache.failure is not None for cache in standing)
-    return CacheState.FAILED if failed else CacheState.PENDING

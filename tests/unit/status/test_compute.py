@@ -16,7 +16,7 @@ from flamectl_operator.planning.needs import NO_NEEDS
 from flamectl_operator.runtime.outcome import blocked
 from flamectl_operator.settings.model import FlameSettings
 from flamectl_operator.status.compute import StatusInput, compute_status
-from flamectl_operator.status.health import NOT_RUN
+from flamectl_operator.status.object_cache import NOT_RUN
 from tests.unit.builders import (
     NOW,
     ago,

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from flamectl_operator.api.status import ConditionType, FlameClusterStatus, State, changed, not_stored
+from flamectl_operator.api.lenient import not_stored, stored_otherwise
+from flamectl_operator.api.status import ConditionType, FlameClusterStatus, State
 from flamectl_operator.kube.errors import ConflictError, NotFoundError
 from flamectl_operator.reconcile.objects.cluster_io import ClusterIO
 from flamectl_operator.reconcile.objects.outcomes import CHANGES_UNDONE
@@ -102,7 +103,7 @@ class StatusRecorder:
                 f" the CRD is updated: {_UPDATE}"
             )
             return stop(OUTDATED_CRD, message, CRD_RECHECK_SECONDS)
-        fields = listing(sorted(changed(wire, stored)))
+        fields = listing(sorted(stored_otherwise(wire, stored)))
         message = (
             f"A webhook changes {fields} when the operator writes it; the operator changes nothing until the webhook is"
             " corrected, because the status could not tell what the operator did"

@@ -11,7 +11,8 @@ import msgspec
 import structlog
 
 from flamectl_operator.api.constants import API_VERSION, KIND
-from flamectl_operator.api.status import FlameClusterStatus, not_stored, with_unknown
+from flamectl_operator.api.lenient import not_stored, with_unknown
+from flamectl_operator.api.status import FlameClusterStatus
 from flamectl_operator.kube.errors import ConflictError, KubernetesError, NotFoundError
 from flamectl_operator.observed.flame_cluster import FlameClusterView
 from flamectl_operator.reconcile.objects.cluster_io import ClusterIO
@@ -121,7 +122,7 @@ class StoredStatus:
             return None
         wire, before, now = status.to_wire(), self.cluster.status, self._io.clock.monotonic()
         if wire != before:
-            wire = with_unknown(wire, before)
+            wire = with_unknown(wire, before, FlameClusterStatus)
         if wire == before or self._pruned == (wire, before):
             self._note_agreed(status, same=wire == before)
             return None
@@ -149,7 +150,8 @@ class StoredStatus:
 
     async def dry_run(self, status: FlameClusterStatus) -> FlameClusterView:
         """Return the FlameCluster as the API server would store it with a status."""
-        metadata, body = self.cluster.metadata, self._body(with_unknown(status.to_wire(), self.cluster.status))
+        metadata, wire = self.cluster.metadata, status.to_wire()
+        body = self._body(with_unknown(wire, self.cluster.status, FlameClusterStatus))
         return await self._io.client.dry_run_replace_status(FLAME_CLUSTERS, metadata.namespace, metadata.name, body)
 
     def _note_agreed(self, status: FlameClusterStatus, *, same: bool) -> None:
