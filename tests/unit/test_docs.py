@@ -379,7 +379,6 @@ _REASONED = {
     "make": 1,
     "Outcome": 1,
     "_record": 1,
-    "ProblemGroup": 3,
     "_Kept": 0,
     "Loss": 0,
     "Notice": 0,
@@ -394,7 +393,6 @@ _REASONED = {
 _PASSED_ON = {
     "first.reason",
     "found[0].reason",
-    "group.problem.reason",
     "kept.reason",
     "loss.reason",
     "degraded.reason",

@@ -48,9 +48,9 @@ def wait(reason: str, message: str = "", delay: float | None = None) -> Outcome:
     return Outcome(Kind.WAIT, reason, message, delay)
 
 
-def wait_until(reason: str, until: datetime, now: datetime, message: str = "") -> Outcome:
-    """Return a wait that ends at a time."""
-    return wait(reason, message, max(0.0, (until - now).total_seconds()))
+def wait_until(reason: str, until: datetime | None, now: datetime, message: str = "") -> Outcome:
+    """Return a wait that ends at a time; without a time there is nothing to wait for."""
+    return DONE if until is None else wait(reason, message, max(0.0, (until - now).total_seconds()))
 
 
 def blocked(reason: str, message: str, delay: float | None = None) -> Outcome:

@@ -73,15 +73,16 @@ class UpdateStatus(Subreconciler):
 def _next_pass_without_event(pass_: Pass, observed: ObservedCluster, status: FlameClusterStatus) -> Outcome:
     """Return the wait until the status changes by time alone, because no event reports that."""
     now, spec = pass_.clock.now(), pass_.spec
-    unheard = None if spec is None else silence(status.conditions, spec)
-    pods_take_long_at = None if spec is None or spec.suspended else patience_ends(observed, now)
-    silence_reported_at = None if unheard is None or unheard.due <= now else unheard.due
-    late_at = None if spec is None else next_late_end(observed, spec, now)
-    failures_over_at = None if spec is None else failures_end(status.recent_failures, spec.settings)
-    retried_or_reset_at = pass_.plan.next_without_event if pass_.may_act else None
-    told_at = (pods_take_long_at, silence_reported_at, late_at)
-    waits = [wait_until("PodsStarting", at, now) for at in told_at if at is not None]
-    waits += [wait_until("Stable", at, now) for at in (failures_over_at, retried_or_reset_at) if at is not None]
+    waits = []
+    if spec is not None:
+        unheard = silence(status.conditions, spec)
+        waits += [
+            wait_until("PodsStarting", None if spec.suspended else patience_ends(observed, now), now),
+            wait_until("SessionManagerSilent", None if unheard is None or unheard.due <= now else unheard.due, now),
+            wait_until("LateDeletion", next_late_end(observed, spec, now), now),
+            wait_until("Stable", failures_end(status.recent_failures, spec.settings), now),
+            wait_until("Stable", pass_.plan.next_without_event if pass_.may_act else None, now),
+        ]
     waits += [replace(each, message="", attention=False) for each in pass_.io.repairs.contentions()]
     if pass_.io.reads.claims.found or pass_.io.reads.claims.error is not None:
         waits.append(wait("ReadingClaims", "", CLAIMS_RECHECK_SECONDS))

@@ -253,6 +253,6 @@ def test_anything_else_that_is_awaited_allows_no_debounce_interval(given: dict[s
     assert _awaited(*_executors(1, 2), **given) == NOTHING_AWAITED
 
 
-@pytest.mark.parametrize("reason", ["StatusThrottled", "PodsStarting"])
+@pytest.mark.parametrize("reason", ["StatusThrottled", "PodsStarting", "SessionManagerSilent", "LateDeletion"])
 def test_look_at_the_clock_allows_a_debounce_interval(reason: str) -> None:
     assert _awaited(*_executors(1, 2), result=Result(outcomes=(wait(reason, "", 1.0),))) == Awaited(starts=2)
