@@ -33,9 +33,7 @@ FIRST_INTERVAL = 0.05
 LONGEST_INTERVAL = 1.0
 
 #: Reasons of outcomes that only tell when to look again.
-_IDLE_REASONS = frozenset(
-    {"StatusThrottled", "PodsStarting", "SessionManagerSilent", "LateDeletion", NOT_REGISTERED}
-)
+_IDLE_REASONS = frozenset({"StatusThrottled", "PodsStarting", "SessionManagerSilent", "LateDeletion", NOT_REGISTERED})
 #: Fields of `Generations` that say nothing about work that is left.
 _NO_WORK = frozenset({"reconciled", "has_pending_removal"})
 

@@ -25,7 +25,7 @@ from flamectl_operator.planning.effective.effective_group import EffectiveGroup
 from flamectl_operator.runtime.text import time_of_day
 from flamectl_operator.settings.model import FlameSettings
 from flamectl_operator.status.reason import PODS_FAILING
-from flamectl_operator.status.remedies import explained, templates_of, without_log
+from flamectl_operator.status.remedies import explained, templates_of
 
 _KINDS = {SESSION_MANAGER: "Session manager", EXECUTOR_MANAGER: "Executors", OBJECT_CACHE: "Object caches"}
 
@@ -79,31 +79,13 @@ def recent_failures(
     templates = templates_of(desired)
     if not wanted.wanted_replicas:
         templates[EXECUTOR_MANAGER] = None
-    stored = {
-        SESSION_MANAGER: before.session_manager.revision,
-        EXECUTOR_MANAGER: before.executor_manager.revision,
-        OBJECT_CACHE: before.object_cache.revision,
-    }
-    known = {
-        each.name: each
-        for each in before.recent_failures
-        if (kind := _kind(observed.owner.name, each.name)) is not None and _is_of(templates[kind], stored[kind])
-    }
-    seen = {each.name: each for each in _seen(present, templates)}
-    for failure in seen.values():
-        earlier = known.get(failure.name)
-        if earlier is None:
-            known[failure.name] = failure
-        elif earlier.last < failure.last:
-            counted = {"count": min(earlier.count + 1, INT32_MAX), "since": earlier.since}
-            known[failure.name] = failure.model_copy(update=counted)
+    known = {each.name: each for each in _known(before, observed.owner.name, templates)}
+    seen = {each.name: _counted(known.get(each.name), each) for each in _seen(present, templates)}
     # The Pods of some components keep their names, so a Pod of this name may be another one, with another log.
-    for name in known.keys() - seen.keys():
-        failure = known[name]
-        known[name] = failure.model_copy(update={"message": without_log(failure.message) if failure.message else None})
+    gone = [_without_log(known[name]) for name in known.keys() - seen.keys()]
     window = _window(wanted.settings)
     # A time far in the future comes from a clock that is wrong, or from a person.
-    recent = [each for each in known.values() if abs(now - each.last) < window]
+    recent = [each for each in (*seen.values(), *gone) if abs(now - each.last) < window]
     last = sorted(recent, key=attrgetter("last", "name"))[-MAX_RECENT_FAILURES:]
     return tuple(sorted(last, key=attrgetter("name")))
 
@@ -126,6 +108,28 @@ def summaries(cluster: str, failures: Sequence[RecentFailure]) -> tuple[FailureS
 
 def _window(settings: FlameSettings) -> timedelta:
     return timedelta(seconds=settings.stable_after_seconds)
+
+
+def _known(
+    before: FlameClusterStatus, cluster: str, templates: dict[str, ComponentTemplate | None]
+) -> Iterator[RecentFailure]:
+    """Yield the stored failures of components whose revision is still wanted."""
+    stored = (before.session_manager.revision, before.executor_manager.revision, before.object_cache.revision)
+    kept = {kind for kind, revision in zip(_KINDS, stored, strict=True) if _is_of(templates[kind], revision)}
+    return (each for each in before.recent_failures if _kind(cluster, each.name) in kept)
+
+
+def _counted(earlier: RecentFailure | None, last: RecentFailure) -> RecentFailure:
+    """Return the last failure of a Pod together with its earlier ones."""
+    if earlier is None or earlier.last >= last.last:
+        return earlier or last
+    return last.model_copy(update={"count": min(earlier.count + 1, INT32_MAX), "since": earlier.since})
+
+
+def _without_log(failure: RecentFailure) -> RecentFailure:
+    """Return the failure of a Pod that is gone, whose log cannot be read any more. No field has the cause without the advice."""
+    cause, advice, _ = (failure.message or "").rpartition(" (see kubectl logs ")
+    return failure.model_copy(update={"message": f"{cause} (its log is gone with the Pod)"}) if advice else failure
 
 
 def _is_of(template: ComponentTemplate | None, revision: str | None) -> bool:

@@ -74,12 +74,6 @@ def explained(
     return next((each for each in known if each.endswith(tail) and gist(each) == gist(message)), message)
 
 
-def without_log(message: str) -> str:
-    """Return the stored message about a Pod that is gone, whose log cannot be read any more. No field has the cause alone."""
-    cause, advice, _ = message.rpartition(" (see kubectl logs ")
-    return f"{cause} (its log is gone with the Pod)" if advice else message
-
-
 def _tail(component: Component, problem: PodProblem, template: ComponentTemplate | None) -> str:
     """Return the remedy in brackets."""
     advice = problem.remedy.format(**_names(component, problem.container, template)) if problem.remedy else ""
