@@ -1232,7 +1232,7 @@ def living_nodes_are_released() -> None:
         return replace(found, release=(*found.release, *(each.name for each in seen.group.live[:1])))
 
     async def gone(_step: Any, run: Any, nodes: Any) -> list[str]:
-        return list(run.session_manager.turn(nodes))
+        return list(run.session_manager.next_nodes(nodes))
 
     _set(cluster_plan, "plan_lost_nodes", plan)
     _set(release_lost_nodes.ReleaseLostNodes, "_gone", gone)
@@ -1256,13 +1256,13 @@ def executors_that_flame_does_not_know_stay_in_a_scale_down() -> None:
 
 @_needing("flame")
 def executors_that_do_not_register_at_once_are_replaced() -> None:
-    original = vars(comparison)["unregistered"]
+    original = vars(comparison)["find_unregistered"]
 
     def missing(*args: Any) -> Any:
         return tuple(replace(each, deadline=each.since) for each in original(*args))
 
     for module in (comparison, effective):
-        _set(module, "unregistered", missing)
+        _set(module, "find_unregistered", missing)
 
 
 # -- Flame: demand
@@ -1566,7 +1566,7 @@ _REPLACEMENTS: dict[str, tuple[str, Any, str, Any]] = {
         "last_answer",
         property(lambda self: self.flame.answer),
     ),
-    "names that flame knows are given again": ("flame", ExecutorIds, "hear", lambda *_args: None),
+    "names that flame knows are given again": ("flame", ExecutorIds, "take_in_answer", lambda *_args: None),
 }
 
 for _name, (_need, _target, _attribute, _value) in _REPLACEMENTS.items():

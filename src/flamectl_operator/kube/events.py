@@ -100,7 +100,7 @@ class EventRecorder:
     Args:
         component: The reporting component, such as `flamectl-operator`.
         clock: The time of an Event, and the source of its name.
-        calm: Waits until no more urgent request waits.
+        when_idle: Waits until no more urgent request waits.
     """
 
     def __init__(
@@ -109,10 +109,10 @@ class EventRecorder:
         component: str,
         instance: str,
         clock: Clock,
-        calm: Callable[[], Awaitable[None]] = _at_once,
+        when_idle: Callable[[], Awaitable[None]] = _at_once,
     ) -> None:
         self._client = client
-        self._calm = calm
+        self._when_idle = when_idle
         self._component = component
         self._instance = instance
         self._clock = clock
@@ -177,7 +177,7 @@ class EventRecorder:
         age = max(0.0, (self._clock.now() - entry.at).total_seconds())
         with suppress(TimeoutError):
             async with asyncio.timeout(LONGEST_DELAY - age):
-                await self._calm()
+                await self._when_idle()
 
     def _within_budget(self, entry: _Entry) -> bool:
         """Take a token from the object's bucket, if one is available for this type of Event."""

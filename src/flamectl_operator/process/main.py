@@ -120,9 +120,9 @@ async def _serve(where: ConfigLocations, stop: asyncio.Event, output: LogWriter)
                 await monitor.serve(first, provisional=True)
             # The Lease and the settings use their own connections, which the work cannot exhaust, without rate limit and without
             # retries, because both repeat their requests anyway.
-            lifeline = await connected()
-            stack.push_async_callback(lifeline.close)
-            live = LiveConfig(where.source(ApiServerClient(lifeline)), where.overrides, clock)
+            lease_transport = await connected()
+            stack.push_async_callback(lease_transport.close)
+            live = LiveConfig(where.source(ApiServerClient(lease_transport)), where.overrides, clock)
             await _unless_stopped(startup.run(live.load), stop)
             settings = live.config
             configure_logging(settings.logging.format, settings.logging.level, output)
@@ -132,7 +132,7 @@ async def _serve(where: ConfigLocations, stop: asyncio.Event, output: LogWriter)
             limited = LimitedTransport(await connected(), clock, **limits, telemetry=monitor.metrics)
             stack.push_async_callback(limited.close)
             retrying = RetryingTransport(limited, clock, entropy)
-            replica = _replica(settings, lifeline, retrying, clock, monitor.metrics)
+            replica = _replica(settings, lease_transport, retrying, clock, monitor.metrics)
             monitor.watch(replica)
             clock.subscribe(replica.clock_jumped)
             namespaces = list(settings.controller.namespaces)
@@ -147,12 +147,12 @@ async def _serve(where: ConfigLocations, stop: asyncio.Event, output: LogWriter)
 
 
 def _replica(
-    settings: OperatorConfig, lifeline: Transport, transport: Transport, clock: Clock, telemetry: Telemetry
+    settings: OperatorConfig, lease_transport: Transport, transport: Transport, clock: Clock, telemetry: Telemetry
 ) -> Replica:
-    """Return the replica of this process; the lifeline leads to the Lease, the other transport to all else."""
+    """Return the replica of this process; the first transport leads to the Lease, the other transport to all else."""
     return Replica(
         lambda guard: ApiServerClient(transport, guard=guard),
-        ApiServerClient(lifeline, timeout=settings.leader_election.renew_deadline_seconds / 2),
+        ApiServerClient(lease_transport, timeout=settings.leader_election.renew_deadline_seconds / 2),
         settings,
         Environment(clock, random.SystemRandom(), telemetry, _session_manager),
         Host(socket.gethostname(), restarted_pod_uid(os.environ, os.getpid())),

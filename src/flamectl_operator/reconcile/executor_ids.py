@@ -30,7 +30,7 @@ class ExecutorIds:
 
     def __init__(self) -> None:
         #: The incarnation of the session manager whose first answer was taken into account.
-        self._heard = ""
+        self._answered_by = ""
         #: Nodes in that answer with ids too high to be believed, until they have been reported.
         self.incredible: tuple[str, ...] = ()
         #: The high-water mark, which an edit of the status cannot lower while this process lives.
@@ -43,16 +43,16 @@ class ExecutorIds:
         """Take in the stored status, the Pods and the first answer; return the high-water mark: ids from it on are unused."""
         stored = status.executor_manager.next_id or 0
         self.next_id = min(max(stored, observed.highest_executor_id + 1, self.next_id), names.MAX_ID + 1)
-        self.hear(observed)
+        self.take_in_answer(observed)
         return self.next_id
 
-    def hear(self, observed: ObservedCluster) -> None:
+    def take_in_answer(self, observed: ObservedCluster) -> None:
         """Take in the first answer, which may come in the midst of a pass; the names in it are not used."""
         flame = observed.flame
         # A pass may last longer than the session manager that answered meanwhile.
-        if flame.first_nodes is None or flame.incarnation == self._heard:
+        if flame.first_nodes is None or flame.incarnation == self._answered_by:
             return
-        self._heard, end = flame.incarnation, min(self.next_id + MAX_STEP, names.MAX_ID + 1)
+        self._answered_by, end = flame.incarnation, min(self.next_id + MAX_STEP, names.MAX_ID + 1)
         ids = {name: names.executor_id(observed.owner.name, name) for name in flame.first_nodes}
         taken = set(ids.values())
         self._reserved = [each for each in self._reserved if each not in taken]

@@ -59,11 +59,11 @@ class SessionManagerIO:
         self._not_before = float("-inf")
         self._reads = Bucket(POD_READS_PER_SECOND, POD_READS_AT_ONCE, clock.monotonic())
         #: Whether this pass left Pods of nodes to be read by a later one.
-        self.unread = False
+        self.pods_left_to_read = False
 
     def follow(self, target: Target | None, *, busy: bool) -> None:
         """Ask this session manager from now on, see `Flame.follow`; a pass does that before it calls."""
-        self._left, self.unread = CALLS_LIMIT_SECONDS, False
+        self._left, self.pods_left_to_read = CALLS_LIMIT_SECONDS, False
         if target is None:
             self._forget()
             self._too_long, self._not_before = 0, float("-inf")
@@ -80,14 +80,14 @@ class SessionManagerIO:
         early = self._not_before - self._clock.monotonic()
         return wait(NOT_REACHED, "", max(CALL_RETRY_SECONDS, early)) if self._left <= 0 or early > 0 else None
 
-    def turn(self, nodes: Iterable[str]) -> list[str]:
+    def next_nodes(self, nodes: Iterable[str]) -> list[str]:
         """Return the nodes that this pass calls about: the ones tried least recently."""
         return sorted(nodes, key=lambda node: self._tried_at.get(node, float("-inf")))[:MAX_NODES_CALLED]
 
     def may_read(self) -> bool:
         """Return whether the Pod of a listed node may be read now."""
         may = self._reads.try_take(self._clock.monotonic())
-        self.unread = self.unread or not may
+        self.pods_left_to_read = self.pods_left_to_read or not may
         return may
 
     async def release(self, nodes: Iterable[str]) -> Outcome | None:
@@ -118,7 +118,7 @@ class SessionManagerIO:
         if (deferral := self.deferral) is not None:
             return deferral, before
         begun = self._clock.monotonic()
-        chosen, called_at = self.turn(waiting), dict(before)
+        chosen, called_at = self.next_nodes(waiting), dict(before)
         failed: list[Exception] = []
 
         async def call_about(node: str) -> None:

@@ -44,7 +44,7 @@ class ReleaseLostNodes(Subreconciler):
         rest = (
             outcomes.changed() if max(len(release), len(plan.report)) > MAX_NODES_CALLED and not any(failed) else DONE
         )
-        if session_manager.unread:
+        if session_manager.pods_left_to_read:
             rest = outcomes.changed(CALL_RETRY_SECONDS)
         return combine([again, rest, *(each for each in failed if each is not None)])
 
@@ -65,7 +65,7 @@ class ReleaseLostNodes(Subreconciler):
         The plan may be some seconds old by now, because the session manager takes its time to answer other calls.
         """
         session_manager = pass_.session_manager
-        nodes = session_manager.turn(nodes)
+        nodes = session_manager.next_nodes(nodes)
         over = {
             pod.name: pod.terminating or pods.is_terminal(pod, EXECUTOR_MANAGER)
             for pod in pass_.observe().sources.labelled_pods
@@ -82,7 +82,7 @@ class ReleaseLostNodes(Subreconciler):
                     ):
                         gone.add(node)
         except TimeoutError:
-            session_manager.unread = True
+            session_manager.pods_left_to_read = True
         return [node for node in nodes if over.get(node, node in gone)]
 
 

@@ -53,11 +53,11 @@ class ScaleExecutors(PlannedStep[ScalePlan]):
             blocked_for = pass_.ids_blocked_for if plan.missing else 0.0
             return wait("FirstAnswer", "", blocked_for) if blocked_for else DONE
         io, owner, wanted = pass_.io, pass_.io.owner, pass_.effective.group.replicas
-        if (deferral := io.repairs.churn.hold(names.executor(owner.name, 0), wanted)) is not None:
+        if (deferral := io.repairs.churn.wait_before_creating(names.executor(owner.name, 0), wanted)) is not None:
             return deferral
         template = pass_.effective.desired.group.template
         await pass_.dry_runs.altered_executor(template, pass_.ids.trial_name_id)
-        pass_.ids.hear(pass_.observe())
+        pass_.ids.take_in_answer(pass_.observe())
         if pass_.ids.exhausted:
             return outcomes.no_ids_left()
         ids, before = pass_.ids.take(plan.create), len(pass_.observe().group.live)

@@ -55,7 +55,7 @@ class Churn:
         #: When a creation was held back for the last time.
         self._held: dict[str, float] = {}
 
-    def hold(self, pod: str, wanted: int) -> Outcome | None:
+    def wait_before_creating(self, pod: str, wanted: int) -> Outcome | None:
         """Return the wait before a Pod may be created; None when it may be created now.
 
         Args:

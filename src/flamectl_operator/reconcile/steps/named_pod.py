@@ -47,7 +47,7 @@ class NamedPod:
         io = self.pass_.io
         if io.reads.superseded:
             return outcomes.changed(0)
-        if (deferral := io.repairs.churn.hold(self.name, 1)) is not None:
+        if (deferral := io.repairs.churn.wait_before_creating(self.name, 1)) is not None:
             return deferral
         manifest = template.pod(self.name, annotations)
         try:
