@@ -23,6 +23,7 @@ from flamectl_operator.reconcile.executor_ids import ExecutorIds
 from flamectl_operator.reconcile.lock.deletion_lock import DeletionLock
 from flamectl_operator.reconcile.lock.lease import LockHold, LockLease
 from flamectl_operator.reconcile.objects.cluster_io import ClusterIO
+from flamectl_operator.reconcile.objects.cluster_reads import PassInputs
 from flamectl_operator.reconcile.reconcile_pass import Pass, Report
 from flamectl_operator.reconcile.refusals.error import RefusedError
 from flamectl_operator.reconcile.session_manager_io import SessionManagerIO
@@ -72,16 +73,14 @@ class ClusterState:
             KubernetesError: The outcome of an earlier request is still unknown.
             RefusedError: RBAC forbids a read.
         """
-        generation = cluster.metadata.generation
+        generation, begun = cluster.metadata.generation, self._clock.monotonic()
         self._debounce = self._debounce.ended()
-        self._io.begin(generation, writes_in_flight)
         self.status.begin(cluster)
         spec = await self._desired(cluster, config.flame)
-        self._io.reads.wanted_session_manager = WantedSessionManager.of(spec.desired, self.status.stored)
-        await self._io.reads.resolve_unknown_writes()
-        await self._io.reads.read_detached(self._io.deleted)
-        await self._io.reads.claims.read_due(self._io.reads.observe(), self._io.reads.writes_in_flight)
-        observed, now = self._io.reads.observe(), self._clock.reading()
+        wanted = WantedSessionManager.of(spec.desired, self.status.stored)
+        common = CommonMetadata() if spec.desired is None else CommonMetadata.of(spec.desired.spec)
+        observed = await self._io.begin(PassInputs(generation, begun, writes_in_flight, wanted, common))
+        now = self._clock.reading()
         await self._record_losses(observed)
         effective = self._resolve(spec.desired, observed, config, generation, now)
         return Pass(
@@ -97,8 +96,7 @@ class ClusterState:
             clock=self._clock,
             generation=generation,
             spec=effective,
-            problem=spec.problem,
-            spec_digest=spec.spec_digest,
+            rendered=spec,
             max_creates=config.controller.max_creates_per_pass,
             begun=now.wall,
             spec_changes=self._spec_changes,
@@ -112,10 +110,9 @@ class ClusterState:
         generation: int,
         now: ClockReading,
     ) -> EffectiveSpec | None:
-        """Return the effective spec, and begin with its labels and its lock; None when the spec is invalid."""
+        """Return the effective spec, and begin with its lock; None when the spec is invalid."""
         next_id = self._ids.advance(self.status.stored, observed)
         spec, seconds = None if desired is None else desired.spec, config.controller.lock_duration_seconds
-        self._io.common = CommonMetadata() if spec is None else CommonMetadata.of(spec)
         self._lock.begin(generation, LockOptions() if spec is None else spec.lock_options, seconds)
         if desired is None:
             return None

@@ -19,6 +19,7 @@ from flamectl_operator.reconcile.lock.deletion_lock import DeletionLock
 from flamectl_operator.reconcile.objects.cluster_io import ClusterIO
 from flamectl_operator.reconcile.refusals.error import RefusedError
 from flamectl_operator.reconcile.session_manager_io import SessionManagerIO
+from flamectl_operator.reconcile.spec_renderer import RenderedSpec
 from flamectl_operator.reconcile.status_writes.status_recorder import StatusRecorder
 from flamectl_operator.reconcile.status_writes.stored_status import StoredStatus
 from flamectl_operator.runtime.clock import Clock
@@ -107,7 +108,7 @@ class Pass:
     Args:
         generation: `metadata.generation` that the pass is about.
         spec: The effective spec; None when the spec is invalid.
-        problem: The reason why the spec is invalid; empty when it is valid.
+        rendered: The spec as the author wrote it, with the reason why it is invalid, if it is.
     """
 
     io: ClusterIO
@@ -122,8 +123,7 @@ class Pass:
     clock: Clock
     generation: int
     spec: EffectiveSpec | None
-    problem: str
-    spec_digest: bytes
+    rendered: RenderedSpec
     max_creates: int
     begun: datetime
     spec_changes: SpecChanges
@@ -157,7 +157,7 @@ class Pass:
         status, desired = self.status, self.effective.desired
         known = status.spec_hash
         return unwanted_changes(
-            self.generation, status.stored, desired, observed, self.spec_changes, known, self.spec_digest
+            self.generation, status.stored, desired, observed, self.spec_changes, known, self.rendered.spec_digest
         )
 
     def observe(self) -> ObservedCluster:
@@ -209,8 +209,8 @@ class Pass:
             effective=self.spec,
             needs=NO_NEEDS if plan is None else plan.needs,
             next_id=next_id,
-            problem=self.problem,
-            spec_digest=self.spec_digest,
+            problem=self.rendered.problem,
+            spec_digest=self.rendered.spec_digest,
             outcomes=self.status.wording.kept(outcomes) if self.report.acting_steps_ran else None,
             registration=DONE if plan is None else plan.registration,
             requests_failed=self.report.requests_failed,

@@ -66,7 +66,10 @@ class ScaleExecutors(PlannedStep[ScalePlan]):
         if accepted.by_another(owner.namespace, owner.uid, pass_.clock.monotonic()):
             pass_.slow_start.expect_success()
         result = await pass_.slow_start.run(
-            len(ids), io.reads.writes_in_flight, lambda index: creation.create(ids[index]), time_limit(pass_.clock)
+            len(ids),
+            io.reads.inputs.writes_in_flight,
+            lambda index: creation.create(ids[index]),
+            time_limit(pass_.clock),
         )
         pass_.ids.give_back(set(ids) - creation.used)
         if creation.created:

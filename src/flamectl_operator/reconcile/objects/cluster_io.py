@@ -11,7 +11,6 @@ from typing import Any, TypeVar
 
 from flamectl_operator.api.constants import CLUSTER_LABEL
 from flamectl_operator.desired import names
-from flamectl_operator.desired.common_metadata import CommonMetadata
 from flamectl_operator.desired.metadata import Identity
 from flamectl_operator.desired.pod_template import ComponentTemplate
 from flamectl_operator.kube.errors import (
@@ -32,7 +31,7 @@ from flamectl_operator.observed.cluster import ObservedCluster
 from flamectl_operator.planning.termination import terminates_as_asked
 from flamectl_operator.reconcile.controller_context import ControllerContext
 from flamectl_operator.reconcile.objects.cluster_events import ClusterEvents
-from flamectl_operator.reconcile.objects.cluster_reads import ClusterReads
+from flamectl_operator.reconcile.objects.cluster_reads import ClusterReads, PassInputs
 from flamectl_operator.reconcile.objects.delete_guard import NotSentError, delete_guard
 from flamectl_operator.reconcile.objects.outcomes import CHANGES_UNDONE, undone
 from flamectl_operator.reconcile.objects.renaming import MAY_BE_DROPPED, Renaming, dropped_fields
@@ -63,22 +62,20 @@ class ClusterIO:
         self._renaming = Renaming(context.client, owner.namespace)
         #: uids of Pods that this process asked the API server to delete, as long as they are there.
         self.deleted: set[str] = set()
-        #: When the pass began, how many objects it has created, and the seconds that the last such pass took for each.
-        self._begun_at, self._creations, self._creation_seconds = 0.0, 0, 0.0
-        #: The labels and annotations that all children have in common.
-        self.common = CommonMetadata()
+        #: How many objects the pass has created, and the seconds that the last such pass took for each.
+        self._creations, self._creation_seconds = 0, 0.0
         #: The last message about fields that new Pods lack.
         self._dropped = ""
 
-    def begin(self, generation: int, writes_in_flight: Callable[[], int]) -> None:
+    async def begin(self, inputs: PassInputs) -> ObservedCluster:
         """Begin a pass; see `ClusterReads.begin`."""
-        self.reads.begin(generation, writes_in_flight)
-        self._begun_at, self._creations = self.clock.monotonic(), 0
+        self._creations = 0
+        return await self.reads.begin(inputs, self.deleted)
 
     def creation_seconds(self) -> float:
         """Return the seconds that this pass, or the last one that created objects, took for each object that it created."""
         if self._creations:
-            self._creation_seconds = (self.clock.monotonic() - self._begun_at) / self._creations
+            self._creation_seconds = (self.clock.monotonic() - self.reads.inputs.begun) / self._creations
         return self._creation_seconds
 
     async def create(
@@ -94,7 +91,7 @@ class ClusterIO:
             RefusedError: RBAC, admission, a quota or the schema rejects it.
             KubernetesError: The child was not created, or the outcome is unknown.
         """
-        manifest = self.common.added_to(manifest)
+        manifest = self.reads.inputs.common.added_to(manifest)
         name = manifest["metadata"]["name"]
         await self._renaming.check(resource, manifest)
         WRITES.get().sent += 1

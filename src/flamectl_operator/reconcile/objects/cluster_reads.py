@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
+from dataclasses import dataclass, field
 from functools import partial
 from typing import NoReturn, TypeVar
 
 from flamectl_operator.api.constants import CLUSTER_LABEL
 from flamectl_operator.desired import names
+from flamectl_operator.desired.common_metadata import CommonMetadata
 from flamectl_operator.desired.metadata import Identity
 from flamectl_operator.flame.knowledge import Knowledge
 from flamectl_operator.kube.cache.contradictions import Known, OutdatedAnswerError, outdated
@@ -18,7 +20,7 @@ from flamectl_operator.kube.resources import CLAIMS, PODS, Resource
 from flamectl_operator.kube.views import KubernetesObject, PersistentVolumeClaimView
 from flamectl_operator.observed.cluster import ObservedCluster, Sources
 from flamectl_operator.observed.flame_cluster import FlameClusterView
-from flamectl_operator.observed.incarnation import UNKNOWN_SESSION_MANAGER, incarnation_of
+from flamectl_operator.observed.incarnation import UNKNOWN_SESSION_MANAGER, WantedSessionManager, incarnation_of
 from flamectl_operator.planning.children import CHILDREN
 from flamectl_operator.reconcile.controller_context import ControllerContext
 from flamectl_operator.reconcile.objects.claim_reads import ClaimReads
@@ -29,6 +31,25 @@ from flamectl_operator.reconcile.stores.stores import FLAME_CLUSTERS, WHOLE_FLAM
 from flamectl_operator.runtime.slow_start import in_parallel
 
 T = TypeVar("T", bound=KubernetesObject)
+
+
+@dataclass(frozen=True)
+class PassInputs:
+    """What a pass begins with, besides the objects.
+
+    Args:
+        generation: `metadata.generation` that the pass is about.
+        begun: When it began, by the monotonic clock.
+        writes_in_flight: Returns the most concurrent requests of a batch at the moment.
+        session_manager: The session manager that the spec asks for.
+        common: The labels and annotations that all children have in common.
+    """
+
+    generation: int = 0
+    begun: float = 0.0
+    writes_in_flight: Callable[[], int] = lambda: 1
+    session_manager: WantedSessionManager = UNKNOWN_SESSION_MANAGER
+    common: CommonMetadata = field(default_factory=CommonMetadata)
 
 
 class ClusterReads:
@@ -43,11 +64,8 @@ class ClusterReads:
         self.client = context.client
         self.stores = context.stores
         self.clock = context.clock
-        #: Returns the most concurrent requests of a batch at the moment.
-        self.writes_in_flight: Callable[[], int] = lambda: 1
-        #: The session manager that the spec of this pass asks for.
-        self.wanted_session_manager = UNKNOWN_SESSION_MANAGER
-        self._generation = 0
+        #: The inputs of the present pass.
+        self.inputs = PassInputs()
         #: Names of Pods whose last create or delete has an unknown outcome.
         self.unknown_writes: set[str] = set()
         self._key = owner.key
@@ -61,16 +79,24 @@ class ClusterReads:
         self.detached = DetachedExecutors(owner)
         self._children = [(each.resource, each.name(owner.name)) for each in CHILDREN]
 
-    def begin(self, generation: int, writes_in_flight: Callable[[], int]) -> None:
-        """Begin a pass.
+    async def begin(self, inputs: PassInputs, deleted: Collection[str]) -> ObservedCluster:
+        """Begin a pass: read what the watches cannot show, and return a snapshot.
 
         Args:
-            writes_in_flight: Returns the most concurrent requests of a batch at the moment.
+            deleted: uids of Pods that this operator deleted.
+
+        Raises:
+            KubernetesError: The outcome of an earlier request is still unknown.
+            RefusedError: RBAC forbids a read.
         """
-        self._generation = generation
-        self.writes_in_flight = writes_in_flight
+        self.inputs = inputs
         self.quota_refusals.begin_pass()
         self.claims.begin_pass(self.stores.flame_clusters.get(*self.owner.key))
+        await self.resolve_unknown_writes()
+        read, now = partial(self.read, PODS), self.clock.monotonic()
+        await self.detached.read(self.observe(), deleted, read, inputs.writes_in_flight, now)
+        await self.claims.read_due(self.observe(), inputs.writes_in_flight)
+        return self.observe()
 
     def observe(self) -> ObservedCluster:
         """Return a snapshot of the child objects, which includes the operator's own writes of this pass."""
@@ -82,7 +108,7 @@ class ClusterReads:
             self.claims.found,
             self.detached.pods,
             self.claims.losses_confirmed,
-            self.wanted_session_manager,
+            self.inputs.session_manager,
         )
         known, self._observed_at = self._observed_at, present
         if observed is None or observed.sources.flame is not flame or known != present:
@@ -106,7 +132,7 @@ class ClusterReads:
             claims_read=self.claims.found,
             detached_read=self.detached.pods,
             losses_confirmed=self.claims.losses_confirmed,
-            wanted_session_manager=self.wanted_session_manager,
+            wanted_session_manager=self.inputs.session_manager,
         )
 
     @property
@@ -115,17 +141,15 @@ class ClusterReads:
         pod = self.stores.pods.get(self.owner.namespace, names.session_manager(self.owner.name))
         if pod is None or not pod.controlled_by(self.owner.uid):
             return ""
-        manager = self.wanted_session_manager.read(pod)
-        return incarnation_of(
-            manager,
-            self.wanted_session_manager.store_of(manager, self.claims.known([self.wanted_session_manager.claim])),
-        )
+        wanted = self.inputs.session_manager
+        manager = wanted.read(pod)
+        return incarnation_of(manager, wanted.store_of(manager, self.claims.known([wanted.claim])))
 
     @property
     def superseded(self) -> bool:
         """Whether the FlameCluster is gone or has another generation than this pass."""
         newest = self.stores.flame_clusters.get(*self.owner.key)
-        return newest is None or (newest.uid, newest.metadata.generation) != (self.owner.uid, self._generation)
+        return newest is None or (newest.uid, newest.metadata.generation) != (self.owner.uid, self.inputs.generation)
 
     # --- Reads past the cache
 
@@ -178,11 +202,6 @@ class ClusterReads:
         what = f"an answer contradicts the cache: {resource.kind} {how}"
         self.stores.doubts.report(what)
         raise OutdatedAnswerError(what)
-
-    async def read_detached(self, deleted: Collection[str]) -> None:
-        """Read the executors that vanished since the last look; see `DetachedExecutors.read`."""
-        read = partial(self.read, PODS)
-        await self.detached.read(self.observe(), deleted, read, self.writes_in_flight, self.clock.monotonic())
 
     async def _read_claim(self, name: str) -> PersistentVolumeClaimView | None:
         known = self.stores.claims.get(self.owner.namespace, name)
@@ -249,7 +268,7 @@ class ClusterReads:
 
         if not self.unknown_writes:
             return
-        result = await in_parallel(sorted(self.unknown_writes), self.writes_in_flight, resolve)
+        result = await in_parallel(sorted(self.unknown_writes), self.inputs.writes_in_flight, resolve)
         if result.errors:
             raise result.errors[0]
 

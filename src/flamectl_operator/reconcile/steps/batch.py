@@ -45,7 +45,7 @@ def time_limit(clock: Clock) -> Callable[[], bool]:
 
 async def run_batch(io: ClusterIO, items: Sequence[T], request: Callable[[T], Awaitable[None]]) -> SlowStartResult:
     """Send a request about each item, in parallel, for as long as the batch has time. An error does not stop the others."""
-    return await in_parallel(items, io.reads.writes_in_flight, request, time_limit(io.clock))
+    return await in_parallel(items, io.reads.inputs.writes_in_flight, request, time_limit(io.clock))
 
 
 def raise_failure(result: SlowStartResult) -> None:
@@ -110,7 +110,7 @@ class ExecutorRemoval:
                 deleted.add(executor.name)
 
         return RemovalResult(
-            deleted, await in_parallel(executors, self._io.reads.writes_in_flight, delete, self._in_time)
+            deleted, await in_parallel(executors, self._io.reads.inputs.writes_in_flight, delete, self._in_time)
         )
 
     async def mark(self, executors: Sequence[Executor], reason: DrainReason, why: str) -> Outcome:
@@ -123,7 +123,7 @@ class ExecutorRemoval:
             if due and await self._io.annotate(executor.pod, annotations):
                 marked.append(executor)
 
-        result = await in_parallel(executors, self._io.reads.writes_in_flight, mark, self._in_time)
+        result = await in_parallel(executors, self._io.reads.inputs.writes_in_flight, mark, self._in_time)
         if marked:
             self._io.events.record_normal("ExecutorsDraining", f"Draining {listed(marked)}: {why}")
         return batch_end(result, len(marked))
