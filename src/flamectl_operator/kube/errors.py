@@ -162,3 +162,8 @@ def bare(error: E) -> E:
     """Return an error that somebody keeps, without the frames that it passed and what they hold."""
     error.__cause__ = error.__context__ = error.__traceback__ = None
     return error
+
+
+def already_exists(plural: str, name: str) -> AlreadyExistsError:
+    """Return the error of a creation whose name is taken, for one that the API server answered otherwise."""
+    return AlreadyExistsError(409, "AlreadyExists", f'{plural} "{name}" already exists')

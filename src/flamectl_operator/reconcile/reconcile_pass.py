@@ -80,7 +80,7 @@ def _outcome_of(step: str, error: Exception) -> Outcome | None:
     return None
 
 
-_LOG = structlog.get_logger(component="controller")
+_LOG = structlog.get_logger(component="plan")
 
 
 class PresentPlan:

@@ -31,7 +31,7 @@ SPEC_COST, BYTE_COST, VALUE_COST = 28 * 1024, 3, 280
 #: One thread, because each further thread would delay the event loop by 5 ms at the interpreter's lock.
 _RENDERER = ThreadPoolExecutor(max_workers=1, thread_name_prefix="renderer")
 
-_LOG = structlog.get_logger(component="controller")
+_LOG = structlog.get_logger(component="renderer")
 
 
 @dataclass(frozen=True)

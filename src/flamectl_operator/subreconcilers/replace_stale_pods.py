@@ -12,9 +12,9 @@ from flamectl_operator.planning.spec_changes import because, why_replaced
 from flamectl_operator.planning.sub_plan import RemovalReason, by_reason, listed
 from flamectl_operator.planning.sub_plans import RolloutPlan
 from flamectl_operator.reconcile.reconcile_pass import Pass
-from flamectl_operator.reconcile.refusals.error import collect
 from flamectl_operator.reconcile.steps.base import PlannedStep
 from flamectl_operator.reconcile.steps.batch import ExecutorRemoval, batch_end, run_batch
+from flamectl_operator.reconcile.steps.collect import collect
 from flamectl_operator.reconcile.steps.named_pod import named_object_cache, named_session_manager
 from flamectl_operator.runtime.outcome import DONE, Outcome, combine, wait
 

@@ -14,9 +14,9 @@ from flamectl_operator.planning.sub_plan import RemovalReason, by_reason, listed
 from flamectl_operator.planning.sub_plans import ScalePlan
 from flamectl_operator.reconcile.objects import outcomes
 from flamectl_operator.reconcile.reconcile_pass import Pass
-from flamectl_operator.reconcile.refusals.error import primary_error
 from flamectl_operator.reconcile.steps.base import PlannedStep
 from flamectl_operator.reconcile.steps.batch import ExecutorRemoval, time_limit
+from flamectl_operator.reconcile.steps.collect import primary_error
 from flamectl_operator.runtime.outcome import DONE, Outcome, combine, wait
 
 #: The most ranges of ids in an event.

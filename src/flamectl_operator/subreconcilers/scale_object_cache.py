@@ -12,9 +12,9 @@ from flamectl_operator.planning.sub_plans import CacheRemoval, ObjectCachePlan
 from flamectl_operator.reconcile.checks.existing_claim import mount_reserved, reserve_existing_claim, reserve_own_claim
 from flamectl_operator.reconcile.objects import outcomes
 from flamectl_operator.reconcile.reconcile_pass import Pass
-from flamectl_operator.reconcile.refusals.error import collect
 from flamectl_operator.reconcile.steps.base import PlannedStep
 from flamectl_operator.reconcile.steps.batch import time_limit
+from flamectl_operator.reconcile.steps.collect import collect
 from flamectl_operator.reconcile.steps.named_pod import named_object_cache
 from flamectl_operator.runtime.outcome import DONE, Outcome, combine
 

@@ -19,8 +19,9 @@ from flamectl_operator.planning.sub_plans import ClaimPlan
 from flamectl_operator.reconcile.checks.existing_claim import in_use
 from flamectl_operator.reconcile.objects import outcomes
 from flamectl_operator.reconcile.reconcile_pass import Pass
-from flamectl_operator.reconcile.refusals.error import RefusedError, collect
+from flamectl_operator.reconcile.refusals.error import RefusedError
 from flamectl_operator.reconcile.steps.base import PlannedStep
+from flamectl_operator.reconcile.steps.collect import collect
 from flamectl_operator.reconcile.steps.ensure import find_taken, restore
 from flamectl_operator.runtime.outcome import DONE, Outcome, combine
 
@@ -37,14 +38,12 @@ class UpdateClaims(PlannedStep[ClaimPlan]):
 
     async def apply(self, pass_: Pass, plan: ClaimPlan, /) -> Outcome:
         """Create and change claims."""
-        error = pass_.io.reads.claims.error
-        if not (error is not None or plan.create or plan.patch or plan.taken):
-            return DONE
         ends = await collect(
-            *([partial(_last_read, error)] if error is not None else []),
             *(partial(self._create, pass_, claim) for claim in plan.create),
             *(partial(self._patch, pass_, claim, changes) for claim, changes in plan.patch),
         )
+        if (error := pass_.io.reads.claims.error) is not None:
+            raise error
         return combine([*(outcomes.name_taken(pass_.io.owner, CLAIMS, claim) for claim in plan.taken), *ends])
 
     async def delete(self, pass_: Pass, plan: ClaimPlan, /) -> Outcome:
@@ -126,11 +125,6 @@ def _patch_of(pass_: Pass, claim: PersistentVolumeClaimView) -> Mapping[str, Any
     if changes is None and CLUSTER_LABEL not in claim.labels:
         return {"metadata": {"labels": {CLUSTER_LABEL: None}}}
     return changes
-
-
-async def _last_read(error: Exception) -> Outcome:
-    """Raise the error of the last read of claims that the watch does not show."""
-    raise error
 
 
 def _adopts(pass_: Pass, claim: PersistentVolumeClaimView, changes: dict[str, Any]) -> bool:

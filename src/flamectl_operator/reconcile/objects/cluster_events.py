@@ -13,7 +13,7 @@ from flamectl_operator.kube.resources import CONFIG_MAPS
 from flamectl_operator.reconcile.controller_context import ControllerContext
 from flamectl_operator.runtime.turns import in_turn
 
-_LOG = structlog.get_logger(component="controller")
+_LOG = structlog.get_logger(component="events")
 
 
 class ClusterEvents:

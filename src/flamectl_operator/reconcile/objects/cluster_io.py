@@ -21,6 +21,7 @@ from flamectl_operator.kube.errors import (
     KubernetesError,
     NotFoundError,
     UndecodableError,
+    already_exists,
 )
 from flamectl_operator.kube.http.request import Guard
 from flamectl_operator.kube.pod_views import PodView
@@ -33,11 +34,12 @@ from flamectl_operator.reconcile.controller_context import ControllerContext
 from flamectl_operator.reconcile.objects.cluster_events import ClusterEvents
 from flamectl_operator.reconcile.objects.cluster_reads import ClusterReads, PassInputs
 from flamectl_operator.reconcile.objects.delete_guard import NotSentError, delete_guard
+from flamectl_operator.reconcile.objects.dropped_fields import MAY_BE_DROPPED, dropped_fields
 from flamectl_operator.reconcile.objects.outcomes import CHANGES_UNDONE, undone
-from flamectl_operator.reconcile.objects.renaming import MAY_BE_DROPPED, Renaming, dropped_fields
+from flamectl_operator.reconcile.objects.renaming import Renaming
 from flamectl_operator.reconcile.objects.repairs import Repairs
 from flamectl_operator.reconcile.objects.write_count import WRITES
-from flamectl_operator.reconcile.refusals.error import REFUSALS, RefusedError, already_exists
+from flamectl_operator.reconcile.refusals.error import REFUSALS, RefusedError
 from flamectl_operator.reconcile.refusals.quota import room_helps
 
 T = TypeVar("T", bound=KubernetesObject)

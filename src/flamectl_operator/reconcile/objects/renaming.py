@@ -1,4 +1,4 @@
-"""Webhooks that give new objects another name, and fields that new Pods lack.
+"""Webhooks that give new objects another name.
 
 An object with another name is not the one that was asked for, so the next pass would create one more, and so on without end. So
 once an object was renamed, a dry run must show that the webhook keeps the name before another object of that kind is created.
@@ -12,7 +12,6 @@ from typing import Any
 
 from flamectl_operator.kube.client import Client
 from flamectl_operator.kube.errors import AlreadyExistsError, KubernetesError, RenamedError
-from flamectl_operator.kube.pod_views import PodView
 from flamectl_operator.kube.resources import Resource
 from flamectl_operator.reconcile.objects.outcomes import CHANGES_UNDONE
 from flamectl_operator.reconcile.refusals.error import REFUSALS, RefusedError
@@ -68,24 +67,3 @@ def refusal(resource: Resource[Any], manifest: Mapping[str, Any], error: Renamed
         f' {resource.kind} "{other}"'
     )
     return RefusedError(CHANGES_UNDONE, message)
-
-
-#: The fields that an API server may drop, as far as the view of a Pod shows them.
-MAY_BE_DROPPED = frozenset({"resources", "resourceClaims", "schedulingGroup"})
-
-
-def dropped_fields(asked: Mapping[str, Any], found: PodView, place: str) -> str:
-    """Return a message about the fields that were sent and that a new Pod lacks; empty when it lacks none.
-
-    Args:
-        asked: The spec of the Pod as it was sent.
-        place: The path of the PodSpec in the FlameCluster.
-    """
-    has = {
-        "resources": found.spec.resources is not None,
-        "resourceClaims": bool(found.spec.resource_claims),
-        "schedulingGroup": found.spec.scheduling_group is not None,
-    }
-    lost = ", ".join(f"{place}.{name}" for name, kept in has.items() if asked.get(name) and not kept)
-    why = "this version of Kubernetes does not know it, its feature gate is off, or a webhook takes it out"
-    return f"new Pods do not have {lost}, so it has no effect ({why})" if lost else ""

@@ -1,23 +1,16 @@
-"""The error of a write that the API server refuses: its reason, the cause in the author's words, and the advice.
-
-`collect` runs several works of a step: an error of one does not prevent the others, and the step raises one error in the end.
-"""
+"""The error of a write that the API server refuses: its reason, the cause in the author's words, and the advice."""
 
 from __future__ import annotations
 
-import asyncio
 import re
-from collections.abc import Awaitable, Callable, Sequence
 
 from flamectl_operator.desired.field_paths import as_manifested, authored_metadata
 from flamectl_operator.desired.pod_template import ComponentTemplate
 from flamectl_operator.kube.errors import (
-    AlreadyExistsError,
     ApiError,
     BadRequestError,
     ForbiddenError,
     InvalidError,
-    KubernetesError,
 )
 from flamectl_operator.reconcile.refusals.remedies import (
     ADMISSION_DENIED,
@@ -139,49 +132,3 @@ def _reason(error: ApiError, words: str) -> str:
     if isinstance(error, ForbiddenError):
         return PERMISSION_DENIED if _PERMISSION.search(words) else ADMISSION_DENIED
     return REJECTED
-
-
-def already_exists(plural: str, name: str) -> AlreadyExistsError:
-    """Return the error of a creation whose name is taken, for one that the API server answered otherwise."""
-    return AlreadyExistsError(409, "AlreadyExists", f'{plural} "{name}" already exists')
-
-
-Failure = RefusedError | KubernetesError
-
-
-async def collect(*works: Callable[[], Awaitable[Outcome]]) -> list[Outcome]:
-    """Do several things one after the other; an error of one does not prevent the others.
-
-    Raises:
-        RefusedError: A work was refused.
-        KubernetesError: No request was refused, and one failed.
-    """
-    outcomes: list[Outcome] = []
-    errors: list[Failure] = []
-    for work in works:
-        try:
-            outcomes.append(await work())
-        except (RefusedError, KubernetesError) as error:
-            errors.append(error)
-    if errors:
-        raise primary_error(errors)
-    return outcomes
-
-
-async def collect_in_parallel(*works: Callable[[], Awaitable[Outcome]]) -> tuple[list[Outcome], list[Failure]]:
-    """Do several independent things in parallel; return the outcomes of those that did not fail, and the errors."""
-    outcomes: list[Outcome] = []
-    errors: list[Failure] = []
-    for result in await asyncio.gather(*(work() for work in works), return_exceptions=True):
-        if isinstance(result, (RefusedError, KubernetesError)):
-            errors.append(result)
-        elif isinstance(result, BaseException):
-            raise result
-        else:
-            outcomes.append(result)
-    return outcomes, errors
-
-
-def primary_error(errors: Sequence[Exception]) -> Exception:
-    """Return the error that a step with several errors raises: the first refusal, which users must see, else the first error."""
-    return next((error for error in errors if isinstance(error, RefusedError)), errors[0])

@@ -13,7 +13,7 @@ from flamectl_operator.observed.executor import Executor
 from flamectl_operator.planning.sub_plan import listed
 from flamectl_operator.reconcile.objects.cluster_io import ClusterIO
 from flamectl_operator.reconcile.objects.outcomes import changed, next_batch
-from flamectl_operator.reconcile.refusals.error import primary_error
+from flamectl_operator.reconcile.steps.collect import primary_error
 from flamectl_operator.runtime.clock import Clock
 from flamectl_operator.runtime.outcome import DONE, Outcome
 from flamectl_operator.runtime.slow_start import SlowStartResult, in_parallel

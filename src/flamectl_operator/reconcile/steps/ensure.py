@@ -17,8 +17,9 @@ from flamectl_operator.planning.termination import awaited_end
 from flamectl_operator.reconcile.objects.cluster_io import ClusterIO
 from flamectl_operator.reconcile.objects.outcomes import changed, name_taken, still_terminating
 from flamectl_operator.reconcile.reconcile_pass import Pass
-from flamectl_operator.reconcile.refusals.error import RefusedError, collect_in_parallel
+from flamectl_operator.reconcile.refusals.error import RefusedError
 from flamectl_operator.reconcile.steps.base import Subreconciler
+from flamectl_operator.reconcile.steps.collect import collect_in_parallel
 from flamectl_operator.runtime.outcome import DONE, Outcome, combine, wait
 
 T = TypeVar("T", bound=KubernetesObject)
