@@ -65,7 +65,7 @@ from flamectl_operator.planning.effective import effective_spec as effective
 from flamectl_operator.planning.effective.effective_group import EffectiveGroup
 from flamectl_operator.planning.effective.effective_spec import EffectiveSpec, config_generation
 from flamectl_operator.planning.effective.replacement_backoff import ReplacementBackoff
-from flamectl_operator.planning.lock import HeldByOther
+from flamectl_operator.planning.lock_state import HeldByOther
 from flamectl_operator.planning.planners import (
     claims,
     drain,
@@ -85,9 +85,9 @@ from flamectl_operator.reconcile import cluster_state, reconcile_pass, spec_rend
 from flamectl_operator.reconcile.checks.dry_run import DryRuns
 from flamectl_operator.reconcile.debounce import Debounce
 from flamectl_operator.reconcile.executor_ids import ExecutorIds
-from flamectl_operator.reconcile.lock import lease as lock_lease
+from flamectl_operator.reconcile.lock import lock_lease
 from flamectl_operator.reconcile.lock.deletion_lock import DeletionLock
-from flamectl_operator.reconcile.lock.lease import LockHold
+from flamectl_operator.reconcile.lock.lock_lease import LockGuard
 from flamectl_operator.reconcile.objects import cluster_io, cluster_reads
 from flamectl_operator.reconcile.objects.claim_reads import ClaimReads
 from flamectl_operator.reconcile.objects.cluster_io import ClusterIO
@@ -920,13 +920,13 @@ def the_lease_is_written_without_resource_version() -> None:
 def pods_are_deleted_without_the_lock() -> None:
     _set(DeletionLock, "acquire", _nothing_async)
     _set(DeletionLock, "confirm", _nothing_async)
-    _set(LockHold, "check", _nothing)
+    _set(LockGuard, "check", _nothing)
 
 
 @_mutation
 def deletions_go_on_after_the_lock_is_lost() -> None:
     """Each keeps most of them from being sent: the look at the lock, and that a batch ends after a while or a standstill."""
-    _set(LockHold, "check", _nothing)
+    _set(LockGuard, "check", _nothing)
     _set(batch, "BATCH_TIME_LIMIT", float("inf"))
     _set(batch, "BATCH_LONGEST_PAUSE", float("inf"))
 

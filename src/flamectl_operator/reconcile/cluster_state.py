@@ -21,7 +21,7 @@ from flamectl_operator.reconcile.controller_context import ControllerContext
 from flamectl_operator.reconcile.debounce import NOTHING_AWAITED, Debounce, awaited_executors
 from flamectl_operator.reconcile.executor_ids import ExecutorIds
 from flamectl_operator.reconcile.lock.deletion_lock import DeletionLock
-from flamectl_operator.reconcile.lock.lease import LockHold, LockLease
+from flamectl_operator.reconcile.lock.lock_lease import LockGuard, LockLease
 from flamectl_operator.reconcile.objects.cluster_io import ClusterIO
 from flamectl_operator.reconcile.objects.cluster_reads import PassInputs
 from flamectl_operator.reconcile.reconcile_pass import Pass, Report
@@ -44,9 +44,9 @@ class ClusterState:
         self.owner = owner
         self._clock = context.clock
         self._telemetry = context.telemetry
-        hold = LockHold(context.lock_identity, context.clock)
-        self._io = ClusterIO(owner, context, hold.check)
-        self._lock = DeletionLock(LockLease(hold, self._io))
+        guard = LockGuard(context.lock_identity, context.clock)
+        self._io = ClusterIO(owner, context, guard.check)
+        self._lock = DeletionLock(LockLease(guard, self._io))
         self.status = StoredStatus(self._io)
         self._recorder = StatusRecorder(self._io, self.status)
         self._session_manager = SessionManagerIO(owner.key, context.stores.flame, context.clock)

@@ -6,7 +6,7 @@ budget of a rollout, and each would act on a view without the other's latest act
 
 The first deletion of a pass acquires the lock, and the pass releases it when no deletion is left. Each deletion is checked again
 right before it is sent. The lock is extended only while Pods are being deleted, so a cluster at rest causes no writes.
-`LockLease` has the writes, and `LockHold` the check.
+`LockLease` has the writes, and `LockGuard` the check.
 
 An operator that acquires the lock first reads the FlameCluster and its Pods, because its watches may not show the previous
 holder's latest actions yet.
@@ -21,9 +21,9 @@ import structlog
 from flamectl_operator.api.flamecluster import LockOptions
 from flamectl_operator.kube.resources import LEASES, PODS
 from flamectl_operator.observed.flame_cluster import FlameClusterView
-from flamectl_operator.planning.lock import Foreign, HeldByOther, HeldLease, Waiting
+from flamectl_operator.planning.lock_state import Foreign, HeldByOther, HeldLease, Waiting
 from flamectl_operator.planning.termination import awaited_end
-from flamectl_operator.reconcile.lock.lease import LEASE_RECHECK_SECONDS, LockLease
+from flamectl_operator.reconcile.lock.lock_lease import LEASE_RECHECK_SECONDS, LockLease
 from flamectl_operator.reconcile.objects import outcomes
 from flamectl_operator.runtime.outcome import Outcome, blocked, wait
 from flamectl_operator.runtime.text import one_line
@@ -107,7 +107,7 @@ class DeletionLock:
 
     def __init__(self, lease: LockLease) -> None:
         self.lease = lease
-        self._hold, self._io = lease.hold, lease.io
+        self._guard, self._io = lease.guard, lease.io
         self._generation = 0
         self._deferral: Outcome | None = _NOT_ASKED
         self._wait = LockWait()
@@ -125,7 +125,7 @@ class DeletionLock:
     @property
     def denied(self) -> bool:
         """Whether the spec denies this operator the lock."""
-        return self._hold.denied
+        return self._guard.denied
 
     async def acquire(self) -> Outcome | None:
         """Acquire the lock, or extend it when that is due.
@@ -136,7 +136,7 @@ class DeletionLock:
         # The outcome until the answers are there, and after an error, which already asks for a retry.
         self._deferral = wait("LockNotAcquired")
         self._wait.need(f'somebody keeps changing Lease "{self.lease.name}"')
-        deferral = None if self._hold.options.disabled else await self._acquire()
+        deferral = None if self._guard.options.disabled else await self._acquire()
         if deferral is None:
             self._wait.end()
         else:
@@ -169,12 +169,12 @@ class DeletionLock:
     async def _acquire(self) -> Outcome | None:
         if self.denied:
             return await self._deny()
-        if (held := self._hold.held) is None:
+        if (held := self._guard.held) is None:
             if (deferral := await self._acquire_anew()) is not None:
                 return deferral
         elif not await self.lease.extend_when_due(held):
             return outcomes.changed()
-        held = self._hold.held
+        held = self._guard.held
         return None if held is None or held.view_is_new else await self._update_view(held)
 
     async def _acquire_anew(self) -> Outcome | None:
@@ -190,7 +190,7 @@ class DeletionLock:
         if lease is not None and lease.terminating:
             self._wait.obstacle = f'Lease "{lease.name}" is being deleted, and its finalizers keep it'
             return wait("Terminating", awaited_end("Lease", lease), outcomes.TAKEN_NAME_RECHECK_SECONDS)
-        taken_over = lease is not None and lease.spec.holder_identity not in {None, "", self._hold.identity}
+        taken_over = lease is not None and lease.spec.holder_identity not in {None, "", self._guard.identity}
         if taken_over:
             # A newer generation may have removed the holder from the deny list.
             cluster = await self._io.reads.refresh_cluster()
@@ -205,7 +205,7 @@ class DeletionLock:
         pods, key = self._io.stores.of(PODS), self._io.owner.key
         known = pods.by_index(key)
         await self._io.reads.refresh_pods()
-        held = self._hold.held = replace(held, view_is_new=True)
+        held = self._guard.held = replace(held, view_is_new=True)
         # After a slow read, the remaining time may not suffice for a deletion, and then everything would be read again.
         if not await self.lease.extend_after_slow_reads(held):
             return outcomes.changed()
@@ -220,7 +220,7 @@ class DeletionLock:
         """
         lease = await self.lease.read()
         holder = lease.spec.holder_identity if lease is not None and lease.controlled_by(self._io.owner.uid) else None
-        if holder and holder not in self._hold.options.deny_list:
+        if holder and holder not in self._guard.options.deny_list:
             return self._wait.for_holder(holder, LEASE_RECHECK_SECONDS)
         # Without a name, because all denied operators must report the same message.
         return blocked(

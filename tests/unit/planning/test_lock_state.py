@@ -16,7 +16,7 @@ from flamectl_operator.kube import lease as leases
 from flamectl_operator.kube.lease import ObservedLease, observe
 from flamectl_operator.kube.pod_views import PodView
 from flamectl_operator.kube.views import LeaseView
-from flamectl_operator.planning.lock import Foreign, HeldByOther, HeldLease, check_lease
+from flamectl_operator.planning.lock_state import Foreign, HeldByOther, HeldLease, check_lease
 from flamectl_operator.settings.model import MAX_LOCK_DURATION
 from tests.unit.builders import (
     NOW,

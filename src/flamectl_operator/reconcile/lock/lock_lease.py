@@ -14,7 +14,7 @@ from flamectl_operator.kube import lease as leases
 from flamectl_operator.kube.errors import AlreadyExistsError, ConflictError, LockLostError, NotFoundError
 from flamectl_operator.kube.resources import LEASES
 from flamectl_operator.kube.views import LeaseView
-from flamectl_operator.planning.lock import Foreign, HeldByOther, HeldLease, check_lease
+from flamectl_operator.planning.lock_state import Foreign, HeldByOther, HeldLease, check_lease
 from flamectl_operator.reconcile.objects.cluster_io import ClusterIO
 from flamectl_operator.reconcile.objects.write_count import WRITES
 from flamectl_operator.reconcile.refusals.error import REFUSALS, RefusedError
@@ -23,7 +23,7 @@ from flamectl_operator.runtime.clock import Clock
 from flamectl_operator.settings.model import MAX_LOCK_DURATION
 
 
-class LockHold:
+class LockGuard:
     """Whether this process may delete. All processes of a deployment have the same lock identity."""
 
     def __init__(self, identity: str, clock: Clock) -> None:
@@ -57,13 +57,13 @@ LEASE_RECHECK_SECONDS = 5.0
 
 
 class LockLease:
-    """Reads and writes the Lease; each write changes the hold of this process.
+    """Reads and writes the Lease; each write changes the guard of this process.
 
     Its methods raise RefusedError when the API server rejects a request, and KubernetesError when the outcome is unknown.
     """
 
-    def __init__(self, hold: LockHold, io: ClusterIO) -> None:
-        self.hold = hold
+    def __init__(self, guard: LockGuard, io: ClusterIO) -> None:
+        self.guard = guard
         self.io = io
         self._clock = io.clock
         self._generation = 0
@@ -78,9 +78,9 @@ class LockLease:
         Args:
             duration: Seconds that the lock lasts unless it is extended.
         """
-        self._generation, self.hold.options, self._duration = generation, options, duration
+        self._generation, self.guard.options, self._duration = generation, options, duration
         if options.disabled:
-            self.hold.held = self._seen = None
+            self.guard.held = self._seen = None
             self._read_again, self._acquired_for = float("-inf"), 0
 
     @property
@@ -144,42 +144,42 @@ class LockLease:
         now, sent = self._clock.now(), self._clock.boottime()
         if lease is None:
             metadata = self.io.owner.metadata(self.name, "lock")
-            body = leases.new(metadata, self.hold.identity, self._duration, now)
+            body = leases.new(metadata, self.guard.identity, self._duration, now)
         else:
-            body = leases.acquired(lease, self.hold.identity, self._duration, now)
+            body = leases.acquired(lease, self.guard.identity, self._duration, now)
         written = await self._write(lease, body)
         # A webhook or a proxy may have put something else in the place of the lock.
-        if written is None or written.spec.holder_identity != self.hold.identity:
+        if written is None or written.spec.holder_identity != self.guard.identity:
             return False
-        self.hold.held = HeldLease.taken(written, sent, self._duration, view_is_new=view_is_new)
+        self.guard.held = HeldLease.taken(written, sent, self._duration, view_is_new=view_is_new)
         self._acquired_for = self._generation
         return True
 
     async def release(self) -> None:
         """Release the lock, if this process holds it."""
-        held = self.hold.held
+        held = self.guard.held
         if held is None or not held.names_us:
             return
         lease = await self._write(held.lease, leases.released(held.lease, self._clock.now()))
         if lease is not None:
-            self.hold.held = HeldLease.given_back(lease)
+            self.guard.held = HeldLease.given_back(lease)
 
     async def patch(self, lease: LeaseView, changes: dict[str, Any]) -> None:
         """Change the metadata of the Lease. A change by somebody else comes first, and the next change tries again."""
-        held = self.hold.held
+        held = self.guard.held
         written = await self._write(lease, changes)
         same = held is not None and held.lease.metadata.resource_version == lease.metadata.resource_version
         if held is not None and written is not None and same:
-            self.hold.held = replace(held, lease=written)
+            self.guard.held = replace(held, lease=written)
 
     def _check(self, lease: LeaseView | None) -> HeldByOther | Foreign | None:
-        hold, now = self.hold, self._clock.boottime()
-        return check_lease(lease, self._seen, self.io.owner.uid, hold.options, hold.identity, now)
+        guard, now = self.guard, self._clock.boottime()
+        return check_lease(lease, self._seen, self.io.owner.uid, guard.options, guard.identity, now)
 
     async def _write(self, lease: LeaseView | None, body: dict[str, Any]) -> LeaseView | None:
         """Create or change the Lease; None when another writer came first. Until the response the lock counts as not held."""
         namespace = self.io.owner.namespace
-        self.hold.held = None
+        self.guard.held = None
         WRITES.get().sent += 1
         try:
             if lease is None:
