@@ -14,6 +14,8 @@ from importlib.machinery import PathFinder
 from importlib.util import LazyLoader
 from typing import TYPE_CHECKING, NoReturn
 
+from flamectl_operator import SIGNALLED
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from importlib.machinery import ModuleSpec
@@ -53,10 +55,6 @@ def import_lazily() -> None:
     sys.meta_path.insert(0, _Lazily())
 
 
-#: Shells add this to the number of the signal that ended a process.
-_SIGNALLED = 128
-
-
 def main() -> None:
     """Run the command line."""
     signal.signal(signal.SIGTERM, _end)  # until the event loop sets its own handler
@@ -70,4 +68,4 @@ def main() -> None:
 
 
 def _end(number: int, _frame: FrameType | None) -> NoReturn:
-    os._exit(_SIGNALLED + number)
+    os._exit(SIGNALLED + number)

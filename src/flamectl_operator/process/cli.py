@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import typer
 
@@ -71,26 +72,24 @@ def run(  # noqa: PLR0913 - one parameter per option
         asyncio.run(process.run(config_locations(os.environ, **options), log))
 
 
+def _with_options_of_run(command: Callable[..., None]) -> Callable[..., None]:
+    """Give a command the options of `run` in place of its `**options`."""
+    own, shared = (inspect.signature(each, eval_str=True) for each in (command, run))
+    parameters = [each for each in own.parameters.values() if each.kind is not each.VAR_KEYWORD]
+    vars(command)["__signature__"] = own.replace(parameters=[*parameters, *shared.parameters.values()])
+    return command
+
+
 @app.command(name="config")
-def show_config(  # noqa: PLR0913 - one parameter per option
+@_with_options_of_run
+def show_config(
     *,
     output_format: Annotated[
         Literal["yaml", "json"], typer.Option("--format", help="Output for people or for machines.")
     ] = "yaml",
-    kubeconfig: KubeconfigOption = None,
-    context: ContextOption = None,
-    config: ConfigOption = None,
-    config_map: ConfigMapOption = None,
-    namespace: NamespaceOption = None,
-    workers: WorkersOption = None,
-    leader_elect: LeaderElectOption = None,
-    metrics_bind_address: MetricsBindAddressOption = None,
-    health_probe_bind_address: HealthProbeBindAddressOption = None,
-    log_format: LogFormatOption = None,
-    log_level: LogLevelOption = None,
+    **options: Any,
 ) -> None:
     """Print the settings that `run` would use with the same options, with the origin of each."""
-    options = {name: value for name, value in locals().items() if name != "output_format"}
     with _complaining():
         effective = asyncio.run(process.effective(config_locations(os.environ, **options)))
         sys.stdout.write(show(effective) if output_format == "yaml" else show_json(effective))

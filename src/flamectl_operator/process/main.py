@@ -11,14 +11,14 @@ import os
 import random
 import signal
 import socket
-from collections.abc import Coroutine
-from contextlib import AsyncExitStack, suppress
+from collections.abc import AsyncIterator, Coroutine
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from types import FrameType
 from typing import Any, NoReturn, TypeVar
 
 import structlog
 
-from flamectl_operator import __version__
+from flamectl_operator import SIGNALLED, __version__
 from flamectl_operator.flame.session_manager import SessionManager
 from flamectl_operator.flame.watcher import Target
 from flamectl_operator.kube.api_server_client import ApiServerClient
@@ -85,20 +85,36 @@ async def effective(where: ConfigLocations) -> Effective:
         SettingsError: The settings cannot be used.
         CannotStartError: The settings cannot be read.
     """
+    try:
+        async with loaded_settings(where) as (settings, _):
+            return settings
+    except KubernetesError as error:
+        raise CannotStartError(f"the settings cannot be read: {error}") from None
+
+
+@asynccontextmanager
+async def loaded_settings(
+    where: ConfigLocations, *, connect_always: bool = False
+) -> AsyncIterator[tuple[Effective, Transport | None]]:
+    """Yield the settings that `run` would start with, and the connection that their source needs; log errors alone.
+
+    Raises:
+        ConfigurationError: There are no credentials, or they cannot be used.
+        SettingsError: The settings cannot be used.
+        KubernetesError: The settings cannot be read.
+    """
     clock = SystemClock()
     configure_logging("console", "error")
     async with AsyncExitStack() as stack:
-        client = None
-        if where.config_map is not None:
-            transport = await connect(where.kubeconfig, where.context)
-            stack.push_async_callback(transport.close)
-            client = ApiServerClient(RetryingTransport(transport, clock, random.SystemRandom()))
+        transport = client = None
+        if connect_always or where.config_map is not None:
+            connected = await connect(where.kubeconfig, where.context)
+            stack.push_async_callback(connected.close)
+            transport = RetryingTransport(connected, clock, random.SystemRandom())
+            client = ApiServerClient(transport)
         live = LiveConfig(where.source(client), where.overrides, clock)
-        try:
-            await live.load(prepare=False)
-        except KubernetesError as error:
-            raise CannotStartError(f"the settings cannot be read: {error}") from None
-        return live.started
+        await live.load(prepare=False)
+        yield live.started, transport
 
 
 async def _serve(where: ConfigLocations, stop: asyncio.Event, output: LogWriter) -> None:
@@ -190,9 +206,6 @@ async def _unless_stopped(work: Coroutine[Any, Any, T], stop: asyncio.Event) -> 
         return await working
 
 
-#: Shells add this to the number of the signal that ended a process.
-_SIGNALLED = 128
-
 _SIGNALS = (signal.SIGTERM, signal.SIGINT)
 
 
@@ -215,4 +228,4 @@ def stop_on_signals(stop: asyncio.Event) -> None:
 def _insist(number: int, _frame: FrameType | None) -> NoReturn:
     if can_write(STDERR):
         os.write(STDERR, b"flamectl-operator: received a second stop signal, exits now\n")
-    os._exit(_SIGNALLED + number)
+    os._exit(SIGNALLED + number)

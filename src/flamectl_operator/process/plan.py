@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import random
-from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any
 
@@ -16,19 +14,16 @@ from flamectl_operator.kube.api_server_client import ApiServerClient
 from flamectl_operator.kube.client import Client
 from flamectl_operator.kube.errors import KubernetesError, NotFoundError, UnauthorizedError, UntrustedServerError
 from flamectl_operator.kube.http import wire
-from flamectl_operator.kube.http.connection import connect
 from flamectl_operator.kube.http.request import Request
-from flamectl_operator.kube.http.retrying import RetryingTransport
+from flamectl_operator.kube.http.transport import Transport
 from flamectl_operator.observed.flame_cluster import FlameClusterView
-from flamectl_operator.process.live_settings import LiveConfig
-from flamectl_operator.process.main import CannotStartError
+from flamectl_operator.process.main import CannotStartError, loaded_settings
 from flamectl_operator.process.options import ConfigLocations
 from flamectl_operator.process.rehearsal import MANAGER, PlanResult, Rehearsal
 from flamectl_operator.process.startup import what_to_do
 from flamectl_operator.reconcile.controller_context import ControllerContext
 from flamectl_operator.reconcile.stores.stores import FLAME_CLUSTERS, WHOLE_FLAME_CLUSTERS
 from flamectl_operator.runtime.clock import Clock, SystemClock
-from flamectl_operator.runtime.logs import configure_logging
 from flamectl_operator.runtime.text import YAML_ERRORS
 from flamectl_operator.settings.model import OperatorConfig
 
@@ -91,24 +86,18 @@ async def plan(where: ConfigLocations, name: str | None, file: Path | None, name
     if (name is None) == (file is None):
         raise PlanError("give either the NAME of a FlameCluster or -f FILE")
     manifest = None if file is None else _manifest(file, namespace)
-    clock = SystemClock()
-    configure_logging("console", "error")
-    async with AsyncExitStack() as stack:
-        transport = await connect(where.kubeconfig, where.context)
-        stack.push_async_callback(transport.close)
-        retrying = RetryingTransport(transport, clock, random.SystemRandom())
-        client = ApiServerClient(retrying)
-        live = LiveConfig(where.source(client), where.overrides, clock)
-        try:
-            await live.load(prepare=False)
+    try:
+        async with loaded_settings(where, connect_always=True) as (settings, transport):
+            assert transport is not None
             cluster = None
             if manifest is not None:
                 name, namespace = manifest["metadata"]["name"], manifest["metadata"]["namespace"]
-                cluster = await _as_applied(retrying, manifest)
+                cluster = await _as_applied(transport, manifest)
             assert name is not None
-            return await plan_of(client, namespace or "default", name, live.started.config, clock, cluster)
-        except KubernetesError as error:
-            raise _plan_error(error) from None
+            client = ApiServerClient(transport)
+            return await plan_of(client, namespace or "default", name, settings.config, SystemClock(), cluster)
+    except KubernetesError as error:
+        raise _plan_error(error) from None
 
 
 def _plan_error(error: KubernetesError) -> PlanError:
@@ -145,7 +134,7 @@ def _manifest(file: Path, namespace: str | None) -> dict[str, Any]:
     return {**manifest, "metadata": {**metadata, "namespace": namespace or given or "default"}}
 
 
-async def _as_applied(transport: RetryingTransport, manifest: dict[str, Any]) -> FlameClusterView:
+async def _as_applied(transport: Transport, manifest: dict[str, Any]) -> FlameClusterView:
     """Return the FlameCluster that the API server would store, by a server-side dry run."""
     metadata = manifest["metadata"]
     path = FLAME_CLUSTERS.path(metadata["namespace"], metadata["name"])

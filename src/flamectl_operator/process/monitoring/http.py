@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import os
 import socket
-import time
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 
@@ -100,7 +99,7 @@ def health_routes(checks: HealthChecks) -> Routes:
     return _checks_routes("healthz", checks.live) | _checks_routes("readyz", checks.ready)
 
 
-def metrics_routes(registry: CollectorRegistry, now: Callable[[], float] = time.monotonic) -> Routes:
+def metrics_routes(registry: CollectorRegistry, now: Callable[[], float]) -> Routes:
     """Return `/metrics`, in the text format of Prometheus or OpenMetrics, as the client accepts.
 
     Args:

@@ -90,7 +90,7 @@ class Monitor:
         self._config = config
         for what, address, routes in (
             ("health", config.health.bind_address, health_routes(self.health)),
-            ("metrics", config.metrics.bind_address, metrics_routes(self.metrics.registry)),
+            ("metrics", config.metrics.bind_address, metrics_routes(self.metrics.registry, self._clock.monotonic)),
         ):
             try:
                 await self._serve(what, address, routes)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+import time
 from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
 
@@ -89,7 +90,7 @@ async def test_requests_are_not_logged(asking: aiohttp.ClientSession, log: Log) 
 async def test_metrics_come_in_the_format_that_is_asked_for(log: Log) -> None:
     registry = CollectorRegistry()
     Gauge("sheep", "Counted.", registry=registry).set(3)
-    async with _server(metrics_routes(registry), log) as session:
+    async with _server(metrics_routes(registry, time.monotonic), log) as session:
         async with session.get("/metrics") as response:
             assert response.headers["Content-Type"].startswith("text/plain; version=0.0.4")
             [family] = list(parse_metrics(await response.text()))
