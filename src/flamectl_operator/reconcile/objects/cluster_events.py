@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import structlog
 
 from flamectl_operator.api.constants import API_VERSION, KIND
 from flamectl_operator.desired import names
 from flamectl_operator.desired.metadata import Identity
 from flamectl_operator.kube.errors import KubernetesError, NamespaceTerminatingError
-from flamectl_operator.kube.events import ObjectReference
+from flamectl_operator.kube.events import EventKind, ObjectReference
 from flamectl_operator.kube.resources import CONFIG_MAPS
 from flamectl_operator.reconcile.controller_context import ControllerContext
 from flamectl_operator.runtime.turns import in_turn
@@ -29,21 +31,16 @@ class ClusterEvents:
 
     def record_normal(self, reason: str, message: str) -> None:
         """Record a Normal event, and log it."""
-
-        def record() -> None:
-            _LOG.info(message, reason=reason)
-            self._recorder.event(self._about, "Normal", reason, message)
-
-        in_turn(record)
+        in_turn(partial(self._record, "Normal", reason, message))
 
     def record_warning(self, reason: str, message: str) -> None:
         """Record a Warning event, and log it; in a namespace that is being deleted the log has it as information."""
+        in_turn(partial(self._record, "Warning", reason, message))
 
-        def record() -> None:
-            (_LOG.info if self.namespace_going else _LOG.warning)(message, reason=reason)
-            self._recorder.event(self._about, "Warning", reason, message)
-
-        in_turn(record)
+    def _record(self, kind: EventKind, reason: str, message: str) -> None:
+        log = _LOG.warning if kind == "Warning" and not self.namespace_going else _LOG.info
+        log(message, reason=reason)
+        self._recorder.event(self._about, kind, reason, message)
 
     async def check_namespace(self) -> None:
         """Find out by a dry run whether the namespace is being deleted, because the operator may not read namespaces.

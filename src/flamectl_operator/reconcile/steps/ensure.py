@@ -82,12 +82,7 @@ async def _ensure_absent(io: ClusterIO, resource: Resource[T], name: str) -> Out
         return DONE
     if existing.terminating:
         return wait("Terminating", awaited_end(resource.kind, existing))
-    if not await io.delete(resource, existing):
-        return changed()
-    io.events.record_normal(
-        f"{resource.kind}Deleted", f'Deleted {resource.kind} "{name}", because the FlameCluster asks for none'
-    )
-    return DONE
+    return await _delete(io, resource, existing, "the FlameCluster asks for none")
 
 
 async def _maintain(io: ClusterIO, child: Child[T], existing: T, manifest: dict[str, Any]) -> Outcome:
@@ -101,7 +96,11 @@ async def _maintain(io: ClusterIO, child: Child[T], existing: T, manifest: dict[
     if changes is None:
         return DONE
     if cause := child.unpatchable(existing, changes):
-        return io.repairs.admit(resource, name, manifest) or await _recreate(io, resource, existing, cause)
+        if (deferral := io.repairs.admit(resource, name, manifest)) is not None:
+            return deferral
+        deleted = await _delete(io, resource, existing, cause)
+        # The next pass creates it again. The watch may not show it, so there may be no event.
+        return wait("Terminating", "", 0) if deleted is DONE else deleted
     outcome, is_news = await restore(
         io, resource, existing, changes, lambda patched: child.patch(patched, manifest), manifest
     )
@@ -122,12 +121,11 @@ def _record_update(
         io.events.record_normal(f"{resource.kind}Updated", message)
 
 
-async def _recreate(io: ClusterIO, resource: Resource[T], child: T, cause: str) -> Outcome:
-    """Delete a child that cannot be patched; the next pass creates it again."""
+async def _delete(io: ClusterIO, resource: Resource[T], child: T, why: str) -> Outcome:
     if not await io.delete(resource, child):
         return changed()
-    io.events.record_normal(f"{resource.kind}Deleted", f'Deleted {resource.kind} "{child.name}", because {cause}')
-    return wait("Terminating", "", 0)  # the watch may not show it, so there may be no event
+    io.events.record_normal(f"{resource.kind}Deleted", f'Deleted {resource.kind} "{child.name}", because {why}')
+    return DONE
 
 
 async def restore(
