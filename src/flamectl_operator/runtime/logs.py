@@ -62,7 +62,6 @@ def configure_logging(
     log_format: Format,
     level: str,
     stream: TextIO | LogWriter | None = None,
-    clock: Clock | None = None,
     *,
     preliminary: bool = False,
 ) -> None:
@@ -73,7 +72,6 @@ def configure_logging(
             a terminal and `json` otherwise.
         level: The lowest level that is logged, one of `LEVELS`. Calls below it cost little.
         stream: The output; standard error by default.
-        clock: The source of timestamps; the system clock by default.
         preliminary: Whether a second call will follow. Loggers that are in use by then follow the new configuration, which costs
             time on each line.
 
@@ -81,7 +79,7 @@ def configure_logging(
         ValueError: The level is unknown.
     """
     _threshold.level = _number(level)
-    clock = clock or SystemClock()
+    clock = SystemClock()
     limits = LogLimits(clock)
     # The loggers only write and flush.
     output = cast("TextIO", stream or sys.stderr)

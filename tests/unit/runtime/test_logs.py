@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 import structlog
 
+from flamectl_operator.runtime import logs
 from flamectl_operator.runtime.logs import MAX_VALUE_LENGTH, PASS, configure_logging, set_level
 from tests.unit.runtime.conftest import LogStream
 from tests.unit.runtime.virtual_time import VirtualClock
@@ -33,8 +34,9 @@ def loggers() -> list[Any]:
     ]
 
 
-async def test_a_json_line_has_time_level_event_and_values(stream: LogStream) -> None:
-    configure_logging("json", "info", stream, VirtualClock())
+async def test_a_json_line_has_time_level_event_and_values(stream: LogStream, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(logs, "SystemClock", VirtualClock)
+    configure_logging("json", "info", stream)
     structlog.get_logger().info("pass done", writes=3)
     assert stream.lines == [
         {"timestamp": "2025-01-01T00:00:00.000Z", "level": "info", "event": "pass done", "writes": 3}

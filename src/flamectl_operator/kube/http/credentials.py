@@ -93,14 +93,10 @@ def in_cluster(kubeconfig: Path | None, context: str | None, environ: Mapping[st
     return kubeconfig is None and context is None and bool(environ.get("KUBERNETES_SERVICE_HOST"))
 
 
-def own_namespace(path: Path = NAMESPACE_FILE) -> str | None:
-    """Return the namespace of this process's Pod, or None outside a cluster.
-
-    Args:
-        path: The file with the namespace, mounted with the service account's token.
-    """
+def own_namespace() -> str | None:
+    """Return the namespace of this process's Pod, or None outside a cluster."""
     try:
-        return path.read_text(encoding="utf-8").strip() or None
+        return NAMESPACE_FILE.read_text(encoding="utf-8").strip() or None
     except OSError:
         return None
 

@@ -563,8 +563,11 @@ async def test_given_context_in_a_cluster_uses_the_default_kubeconfig(service_ac
 
 
 @pytest.mark.parametrize(("content", "namespace"), [("flamectl-system\n", "flamectl-system"), ("", None), (None, None)])
-def test_namespace_of_the_pod_is_read(tmp_path: Path, content: str | None, namespace: str | None) -> None:
+def test_namespace_of_the_pod_is_read(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, content: str | None, namespace: str | None
+) -> None:
     file = tmp_path / "namespace"
+    monkeypatch.setattr(credentials, "NAMESPACE_FILE", file)
     if content is not None:
         file.write_text(content)
-    assert own_namespace(file) == namespace
+    assert own_namespace() == namespace
