@@ -55,7 +55,7 @@ async def test_pass_at_rest_plans_once() -> None:
 
     assert world.writes == []
     assert not result.errors
-    assert {"plan_scale", "plan_rollout", "plan_claims", "needs"} <= calls.keys()
+    assert {"plan_scale", "plan_rollout", "plan_claims", "compute_needs"} <= calls.keys()
     assert max(calls.values()) == 1, calls
     assert calls.total() < 15, calls
 
