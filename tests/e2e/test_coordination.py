@@ -206,7 +206,7 @@ def test_deny_list_takes_effect_at_once(world: E2ENamespace, deployments: tuple[
         "Degraded", lambda: (found := condition(world.status(), "Degraded"))["status"] == "True" and found
     )
     assert degraded["reason"] == "LockDenied"
-    assert "is on the deny list" in degraded["message"]
+    assert "spec.lockOptions.denyList names this operator" in degraded["message"]
     assert len(world.live_executors()) == 2
 
     world.change(lockOptions={"denyList": []})

@@ -121,7 +121,9 @@ def test_on_delete_replaces_only_deleted_executors(world: E2ENamespace, operator
     world.change(executorManager={"maxExecutors": 20})
     world.wait(
         "the status to say what is waited for",
-        partial(_telling, world, "3 stale executors will be replaced after somebody deletes them"),
+        partial(
+            _telling, world, "3 stale executors run the earlier spec (OnDelete): delete their Pods to replace them"
+        ),
     )
     provoke_a_pass(world, operator)
     assert uids(world.executors()) == before

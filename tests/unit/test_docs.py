@@ -382,6 +382,7 @@ _REASONED = {
     "_Kept": 0,
     "Loss": 0,
     "Notice": 0,
+    "Work": 0,
     "_waits": 0,
     "ended_problem": 1,
     "phase_problem": 0,
@@ -415,6 +416,7 @@ _PASSED_ON = {
     "scaling.reason",
     "scheduled.reason",
     "waiting.reason",
+    "work.reason",
 }
 _ROOMS = (
     "controller.py",

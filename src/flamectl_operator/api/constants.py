@@ -28,6 +28,12 @@ RESTARTED_AT_ANNOTATION: Final = f"{OWN_PREFIX}restarted-at"
 #: On a FlameCluster: uids of claims that are being deleted and whose data may go, with commas between them.
 CONFIRM_CLAIM_LOSS_ANNOTATION: Final = f"{OWN_PREFIX}confirm-claim-loss"
 
+#: How an administrator applies the CRD of the operator's version, in the namespace of the operator.
+APPLY_CRD: Final = (
+    "kubectl exec deploy/flamectl-operator -- flamectl-operator crd"
+    " | kubectl apply --server-side --force-conflicts -f -"
+)
+
 #: Part of the Services' selectors, as in the HLD.
 APP_LABEL: Final = "app"
 NAME_LABEL: Final = "app.kubernetes.io/name"

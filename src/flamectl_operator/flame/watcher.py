@@ -257,7 +257,7 @@ class Watcher(Flame):
             followed.record.failed(too_large=error.reason == TOO_LARGE)
             if followed.record.failures == 1:
                 self._log.info(
-                    "session manager cannot be asked; the operator works without it",
+                    "no answer from the session manager; draining and autoscaling are off until it answers",
                     namespace=key[0],
                     cluster=key[1],
                     reason=error.reason,
@@ -269,7 +269,7 @@ class Watcher(Flame):
             followed.record.failed()
             return self._failed(followed.knowledge, FlameError("InternalError", repr(error)))
         if followed.record.failures:
-            self._log.info("session manager can be asked again", namespace=key[0], cluster=key[1])
+            self._log.info("session manager answers again", namespace=key[0], cluster=key[1])
         followed.record.answered()
         return found
 

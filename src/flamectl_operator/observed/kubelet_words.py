@@ -14,7 +14,7 @@ _COMMAND = "correct {image} or {command}"
 _NETWORK = "correct {image}, or the network between the nodes and the registry"
 _WAIT = "wait, because the kubelet tries again; else see kubectl describe pod {pod}"
 _DESCRIBE = "see kubectl describe pod {pod}"
-_DEVICES = "an administrator looks after the devices of node {node}"
+_DEVICES = "ask an administrator to check the devices of node {node}"
 _UNTRUSTED = "its signature is not valid"
 _UNREACHABLE = "the registry cannot be reached"
 
@@ -42,7 +42,7 @@ _PULLS = (
     (r"RegistryUnavailable|registry is unavailable", _UNREACHABLE, _NETWORK),
     (r"dial unix", "the container runtime of the node does not answer", "see kubectl describe node {node}"),
     # CRI-O takes no name without a registry where it could mean several.
-    (r"short[- ]name", "its name does not say which registry", "put the registry into {image}"),
+    (r"short[- ]name", "the image name has no registry", "put the registry into {image}"),
     (r"pull QPS exceeded", "the node limits the number of pulls", "wait, because the kubelet tries again"),
     (
         r"toomanyrequests|rate limit|\b429\b",
@@ -61,7 +61,7 @@ _PULLS = (
     ),
     (
         r"HTTP response to HTTPS|\btls: ",
-        "the registry does not speak TLS as the node does",
+        "the node expects TLS from the registry, and gets none or another version",
         "an administrator corrects the registry or the runtime of the nodes; or correct {image}",
     ),
     (
@@ -100,7 +100,7 @@ _STARTS = (
     (r"failed to sync .{1,80} cache|services have not yet been read|no relationship found|host IP unknown", _WAIT),
     # The node is slow, and its runtime still works on the last attempt.
     (r"timed out|timeout|deadline exceeded|connection refused|TLS handshake|is reserved for|is already in use", _WAIT),
-    (r"no space left|cgroup", "an administrator looks after node {node}, see kubectl describe node {node}"),
+    (r"no space left|cgroup", "ask an administrator to check node {node}, see kubectl describe node {node}"),
     (r"nvidia|libcuda|CDI device|custom device|\bhook #", _DEVICES),
     (r"exec format error", "correct {image}, or choose nodes of its platform by {template}.nodeSelector"),
     (r"\bpasswd\b|unable to find (?:user|group)", "correct {image}, or set {template}.securityContext.runAsUser"),
@@ -156,7 +156,7 @@ _EVICTIONS = (
     (r"low on resource: memory\b", "raise {{asks_memory}}.resources.requests.memory"),
     (r"low on resource: ephemeral-storage\b", "raise {{container}}.resources.requests.ephemeral-storage"),
     (r"low on resource: (\w+)", "an administrator frees {named} on node {{node}}"),
-    (r"had condition: \[(\w+)", "an administrator looks after {named} of node {{node}}"),
+    (r"had condition: \[(\w+)", "ask an administrator to check {named} of node {{node}}"),
 )
 #: The address of a request: its words and numbers say nothing about the answer.
 _ADDRESS = re.compile(r'https?://[^\s"]*|(?<=[\w\]]):\d+\b', re.IGNORECASE)

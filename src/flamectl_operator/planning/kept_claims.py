@@ -48,9 +48,7 @@ def claims_yet_to_retain(observed: ObservedCluster, effective: EffectiveSpec) ->
 
 
 def _made_anew(pod: PodView, claim: PersistentVolumeClaimView, cluster: str) -> Outcome:
-    what = (
-        f'PersistentVolumeClaim "{claim.name}" is younger than Pod "{pod.name}", which has the volume of an earlier one'
-    )
+    what = f'Pod "{pod.name}" still uses the volume of an earlier PersistentVolumeClaim "{claim.name}", which a new one replaced'
     return blocked(CLAIM_LOST, f"{what}; copy the data, then confirm: {_confirm(cluster, claim.uid)}")
 
 

@@ -113,7 +113,7 @@ def _late(group: PlannedGroup) -> list[Unregistered]:
 
 def _advice(group: GroupComparison) -> str:
     """Return what a person can do, and what happens until then."""
-    look = "look at its log, and correct spec.executorManager"
+    look = "see its log; usual causes are the image, a NetworkPolicy on port 8081, and TLS files"
     if not _rolls_out(group):
         return look
     stale = len(group.observed.live) - len(group.up_to_date)

@@ -97,7 +97,8 @@ def what_to_do(error: Exception) -> str:
     if isinstance(error, NotFoundError):
         return (
             "the FlameCluster resource is not known to the API server; install it with"
-            " `flamectl-operator crd | kubectl apply --server-side --force-conflicts -f -`"
+            " `flamectl-operator crd | kubectl apply --server-side --force-conflicts -f -`, in the operator's namespace after"
+            " `kubectl exec deploy/flamectl-operator --`"
         )
     words = f"no answer in {ATTEMPT_TIMEOUT:.0f} s" if isinstance(error, TimeoutError) else str(error)
     return f"cannot talk to the API server: {words}"

@@ -38,6 +38,7 @@ from flamectl_operator.status.reason import (
     UPDATING,
 )
 from flamectl_operator.status.recent_failures import FailureSummary
+from flamectl_operator.status.work import work_left
 
 #: Reasons for `Degraded` that follow from the spec, the Pods and the answers of Flame; all others were reported by a pass.
 COMPUTED = (
@@ -49,27 +50,6 @@ COMPUTED = (
 #: Reason of `Degraded` when nothing is wrong.
 AS_EXPECTED = "AsExpected"
 
-#: The reason of `Progressing`: the first need that applies.
-_WORK = {
-    **{child.need: child.reason for child in CHILDREN},
-    "needs_session_manager": "ReplacingSessionManager",
-    "needs_claim_update": "UpdatingClaims",
-    "needs_object_cache": "ScalingObjectCache",
-    "needs_grow": "CreatingExecutors",
-    "needs_shrink": "RemovingExecutors",
-    "needs_pod_replacement": "ReplacingStalePods",
-}
-#: The same in words.
-_WORK_MESSAGES = {
-    **{child.reason: f"The operator updates {child.words}" for child in CHILDREN},
-    "CreatingSessionManager": "The operator creates the session manager",
-    "ReplacingSessionManager": "The operator replaces the session manager",
-    "UpdatingClaims": "The operator updates the PersistentVolumeClaims",
-    "ScalingObjectCache": "The operator creates or removes object caches",
-    "CreatingExecutors": "The operator creates executors",
-    "RemovingExecutors": "The operator removes executors",
-    "ReplacingStalePods": "The operator replaces Pods that differ from the spec",
-}
 _ALL_READY = "All wanted Pods are ready"
 #: The work that begins with a deletion.
 _DELETES = frozenset({"ReplacingSessionManager", "RemovingExecutors", "ReplacingStalePods"})
@@ -199,14 +179,11 @@ class ValidSpecConditions:
             left = bool(self.observed.components)
             message = _left(self.observed) if left else _NO_PODS
             return self.writer.make(kind, _suspension(self.observed, self.effective), message, status=left)
-        for need, reason in _WORK.items():
-            if getattr(self.needs, need):
-                first = need == "needs_session_manager" and self.observed.session_manager is None
-                work = "CreatingSessionManager" if first else reason
-                deferral = next((each for each in self.outcomes if each.reason in LOCKED and each.attention), None)
-                if deferral is not None and work in _DELETES:
-                    return self.writer.make(kind, deferral.reason, _NOTHING_DELETED, status=False)
-                return self.writer.make(kind, work, _WORK_MESSAGES[work], status=True)
+        if (work := work_left(self.needs, self.observed)) is not None:
+            deferral = next((each for each in self.outcomes if each.reason in LOCKED and each.attention), None)
+            if deferral is not None and work.reason in _DELETES:
+                return self.writer.make(kind, deferral.reason, _NOTHING_DELETED, status=False)
+            return self.writer.make(kind, work.reason, work.message, status=True)
         if not self.health.healthy:
             return self.writer.make(kind, "WaitingForPods", "The operator waits for Pods to become ready", status=True)
         return self.writer.make(kind, "Complete", "Nothing is left to do", status=False)

@@ -56,9 +56,7 @@ def flame_conditions(
         )
         return (reachable, _registered(writer, observed))
     if lacks_address(observed, effective.settings):
-        message = (
-            "The operator works without data from Flame, because the session manager's Pod has no address of its own"
-        )
+        message = "No answer from the session manager: its Pod has no address of its own"
         return tuple(
             writer.make(kind, "NoAddress", message, status=status)
             for kind, status in zip(FLAME_CONDITIONS, (False, None), strict=True)
@@ -70,7 +68,7 @@ def flame_conditions(
         message = "The session manager is not ready"
         return tuple(writer.make(kind, "SessionManagerNotReady", message, status=None) for kind in known)
     problem, kind = observed.flame.problem, ConditionType.SESSION_MANAGER_REACHABLE
-    message = f"The operator works without data from Flame, because the session manager cannot be asked: {problem}"
+    message = f"No answer from the session manager: {problem}"
     unreachable = writer.make(kind, observed.flame.cause, message, status=False)
     kind = ConditionType.EXECUTORS_REGISTERED
     if kind not in known:

@@ -34,6 +34,7 @@ from flamectl_operator.status.notices import Notice
 from flamectl_operator.status.object_cache import object_cache_line
 from flamectl_operator.status.pod_problems import FAILING, MAX_GROUPS, ProblemGroup
 from flamectl_operator.status.recent_failures import FailureSummary
+from flamectl_operator.status.work import work_left
 
 ALL_HEALTHY = "All components healthy"
 #: Seconds of a grace period, Kubernetes' default, beyond which a suspension names the Pod.
@@ -114,8 +115,15 @@ class ValidSpecHealth:
         parts += lines
         parts += list(map(str, (*reported, *(group for group in standing if group is not own))))[:MAX_GROUPS]
         parts += [outcome.message for outcome in self.outcomes if not outcome.attention]
-        message = shortened(joined(filter(None, parts)) or "Waiting for changes to take effect")
+        message = shortened(joined(filter(None, parts)) or self._work())
         return Health(state, message, problems=standing, notices=reported)
+
+    def _work(self) -> str:
+        """Return what is left to do; also while it is paused, when nobody does it."""
+        if self.effective.desired.spec.paused:
+            return "changes are due"
+        work = work_left(self.needs, self.observed)
+        return "The operator waits for Pods to become ready" if work is None else work.message
 
     def _healthy_message(self, reported: Sequence[FailureSummary | Notice]) -> str:
         said = list(map(str, reported)) or [ALL_HEALTHY]

@@ -25,9 +25,7 @@ SILENT_AFTER_SECONDS = 60.0
 #: The same for a session manager that has never answered: perhaps this operator is not meant to reach it.
 FIRST_ANSWER_TIMEOUT_SECONDS = 300.0
 #: What a foreign Pod does that a Service finds.
-_OF_SERVICE = (
-    'has the labels by which Service "{}" finds its Pods, and no name that the operator gives, so clients may reach it'
-)
+_OF_SERVICE = 'is not the operator\'s, but has the labels by which Service "{}" finds its Pods, so clients may reach it'
 _AT_ONCE = datetime.min.replace(tzinfo=UTC)
 
 
@@ -56,7 +54,7 @@ def paused_sessions(observed: ObservedCluster) -> Notice | None:
     # Only the first is named, and an answer may have thousands, whose names take long to make safe.
     names = [f'"{one_line(first.name, LONGEST_SESSION_NAME)}"', *(each.name for each in others)]
     verb, them = ("are", "them") if others else ("is", "it")
-    advice = f"correct what keeps executors from binding, close {them} and open another; the log of an executor has the cause"
+    advice = f"see the log of an executor for the cause, correct it, close {them} and open another"
     return Notice(SESSION_PAUSED, f"session {listing(names, 1)} {verb} paused: {first.paused.rstrip('.')} ({advice})")
 
 
@@ -70,7 +68,7 @@ def foreign_pod(observed: ObservedCluster) -> Notice | None:
     effects = {
         SESSION_MANAGER: _OF_SERVICE.format(names.session_manager(owner.name)),
         OBJECT_CACHE: _OF_SERVICE.format(names.object_cache(owner.name)),
-        EXECUTOR_MANAGER: "has the labels of an executor, and is none of the operator's, so it may take work",
+        EXECUTOR_MANAGER: "is not the operator's, but has the labels of an executor, so it may take work",
     }
     # Of a Pod with a name that the operator gives, another message tells whose it is.
     others = [
@@ -82,7 +80,7 @@ def foreign_pod(observed: ObservedCluster) -> Notice | None:
         for pod in others:
             runs = not pod.terminating and pod.status.phase not in TERMINAL_PHASES
             if runs and owner.selector(component).items() <= pod.labels.items():
-                return Notice(FOREIGN_PODS, f'Pod "{pod.name}" {effect} (take off its label {APP_LABEL}, or delete it)')
+                return Notice(FOREIGN_PODS, f'Pod "{pod.name}" {effect} (delete it, or remove its label {APP_LABEL})')
     return None
 
 

@@ -65,7 +65,10 @@ _OTHERS = (
     ("ephemeral volume controller", "if the claim does not come, see kubectl get events"),
     (r'available: persistentvolumeclaim "[^"]*" not found', "create the claim, or correct {template}.volumes"),
     ("available persistent volumes to bind", "see kubectl describe pvc{claims}{class}"),
-    ("ReadWriteOncePod", "end the other Pod that kubectl describe pvc{claims} names (Used By), or take another claim"),
+    (
+        "ReadWriteOncePod",
+        "delete the other Pod that uses it (Used By in kubectl describe pvc{claims}), or use another claim",
+    ),
     ("max volume count", "add a node"),
     ("allocate all claims|cannot fit resource|extended resource claim", "{devices}"),
     ("resourceclaim", "change {template}.resourceClaims, or see kubectl describe resourceclaims"),

@@ -55,8 +55,8 @@ class ReleaseLostNodes(Subreconciler):
         pass_.ids.incredible = ()
         pass_.io.events.record_warning(
             "ForeignNodes",
-            f"Flame lists the node {listing(found, 1)}, but the next executor gets the id {pass_.ids.next_id}. The operator "
-            "leaves these nodes alone. If no such executor runs, release them with Flame's ReleaseNode",
+            f"Flame's table has the node {listing(found, 1)}, which is not the operator's: the next executor gets the id "
+            f"{pass_.ids.next_id}. If no such executor runs, release it with Flame's ReleaseNode, see docs/flame.md",
         )
 
     async def _gone(self, pass_: Pass, nodes: Iterable[str]) -> list[str]:

@@ -164,7 +164,7 @@ _CLAIM_OF_CACHE = _cache(persistence={"size": "1Gi"})["spec"]
 _SESSION = "spec.sessionManager"
 _EXECUTOR = "spec.executorManager"
 _POD = f"{_EXECUTOR}.podTemplate.spec"
-_UNKNOWN = "unknown field; this operator does not know it"
+_UNKNOWN = "unknown field: correct its name, or upgrade the operator"
 _SLOT = "must be a list such as cpu=1,mem=1g"
 _SLOT_PARTS = "must have cpu and mem, and no part twice"
 _QUANTITY = "must be a quantity of 0 or more"

@@ -328,7 +328,7 @@ def test_annotation_that_is_not_known_to_be_harmless_takes_a_pattern(component: 
 
     assert path == f"spec.{component}.podTemplate.metadata.annotations[{key}]"
     assert message == (
-        'is not allowed by the operator\'s setting flame.podPolicy.annotations, in which "*" does not stand for it'
+        'is not allowed by the operator\'s setting flame.podPolicy.annotations, where "*" covers only keys that grant no rights'
     )
     assert _refused(changes, annotations=["*", key]) == {}
 

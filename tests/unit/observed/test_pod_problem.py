@@ -47,9 +47,9 @@ def _waiting(reason: str, message: str = "", last: ContainerStateTerminated | No
         ("no match for platform in manifest: not found", "it has no variant for the platform of the node"),
         ("rpc error: write /var/lib/layer: no space left on device", "no space is left on the node"),
         ("rpc error: code = Unknown desc = short name mode is enforcing, but image name xflops/x:1 returns ambiguous list",
-         "its name does not say which registry"),
+         "the image name has no registry"),
         ('short-name "x:1" did not resolve to an alias and no unqualified-search registries are defined',
-         "its name does not say which registry"),
+         "the image name has no registry"),
         ("failed to copy: context canceled", "the registry did not answer in time"),
         ("proxyconnect tcp: Proxy Authentication Required", "the proxy of the node refuses the connection"),
         ("pull QPS exceeded", "the node limits the number of pulls"),
@@ -107,7 +107,7 @@ REFUSALS: dict[str, tuple[str, ...]] = {
             "expired or is not yet valid: current time 2026-01-01T00:00:00Z is after 2025-01-01T00:00:00Z"
         ),
     ),
-    "the registry does not speak TLS as the node does": (
+    "the node expects TLS from the registry, and gets none or another version": (
         "an administrator corrects the registry or the runtime of the nodes",
         f'{_FAILED}failed to do request: Head "{_MANIFEST}": http: server gave HTTP response to HTTPS client',
         f'{_FAILED}failed to do request: Head "{_MANIFEST}": remote error: tls: handshake failure',
@@ -272,9 +272,9 @@ def test_container_that_cannot_start_tells_the_cause_without_the_account_of_the_
 
 
 _WAIT = "wait, because the kubelet tries again; else see kubectl describe pod {pod}"
-_DEVICES = "an administrator looks after the devices of node {node}"
+_DEVICES = "ask an administrator to check the devices of node {node}"
 _MOUNTS = "correct volumes in {template}, and volumeMounts of the container there"
-_OF_NODE = "an administrator looks after node {node}, see kubectl describe node {node}"
+_OF_NODE = "ask an administrator to check node {node}, see kubectl describe node {node}"
 
 
 @pytest.mark.parametrize("reason", ["CreateContainerError", "RunContainerError", "StartError"])

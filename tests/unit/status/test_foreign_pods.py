@@ -28,7 +28,9 @@ async def test_copy_of_a_pod_that_a_service_finds_is_told_until_it_has_other_lab
 
     status, reason, message = world.condition("Degraded")
     assert (status, reason, world.status.reason) == ("True", "ForeignPods", "ForeignPods")
-    assert message.startswith(f'Pod "copy" has the labels by which Service "{service}" finds its Pods')
+    assert message.startswith(
+        f'Pod "copy" is not the operator\'s, but has the labels by which Service "{service}" finds its Pods'
+    )
     assert world.condition("Ready")[0] == "True"
     assert world.deleted == []
 
@@ -49,7 +51,7 @@ async def test_executor_that_is_none_of_the_operators_is_told_until_it_is_gone(n
 
     status, reason, message = world.condition("Degraded")
     assert (status, reason) == ("True", "ForeignPods")
-    assert message.startswith(f'Pod "{name}" has the labels of an executor, and is none of the operator\'s')
+    assert message.startswith(f'Pod "{name}" is not the operator\'s, but has the labels of an executor')
     assert name not in world.deleted
 
     world.api.remove("pods", name)

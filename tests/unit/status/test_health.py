@@ -119,8 +119,10 @@ def test_state_follows_from_the_pods(count: int, pods: list[PodView], state: str
             f"1 of 2 executors ready; my-flame-executor-manager-0: Unschedulable: {NO_NODE}", id="no node",
         ),
         pytest.param(2, [SM, *TWO_READY, executor_pod(2, "failed")], ALL_HEALTHY, id="one that failed is only kept for its logs"),
-        pytest.param(1, [SM, *TWO_READY], "Waiting for changes to take effect", id="one too many"),
-        pytest.param(1, [SM, executor_pod(0, revision="old")], "Waiting for changes to take effect", id="stale"),
+        pytest.param(1, [SM, *TWO_READY], "The operator removes executors", id="one too many"),
+        pytest.param(
+            1, [SM, executor_pod(0, revision="old")], "The operator replaces Pods that differ from the spec", id="stale"
+        ),
         pytest.param(
             2, [SM, executor_pod(0, "crashing"), executor_pod(1, "crashing")],
             f"0 of 2 executors ready; my-flame-executor-manager-0, -1: {pull_failed()}", id="two alike",

@@ -27,7 +27,7 @@ def _told(*sessions: Session) -> str:
 def test_message_names_the_first_session_and_the_cause(sessions: tuple[Session, ...], begin: str) -> None:
     said = _told(*sessions)
     assert said.startswith(begin)
-    assert said.endswith("open another; the log of an executor has the cause)")
+    assert said.endswith("and open another)")
 
 
 def test_name_of_a_session_is_cut_and_safe_to_print() -> None:

@@ -200,7 +200,7 @@ EVICTED_TEMPLATE = "spec.executorManager.podTemplate.spec"
         ('Container wait-for-session-manager exceeded its local ephemeral storage limit "1Mi".',
          f"raise {EVICTED_TEMPLATE}.initContainers[name=wait-for-session-manager].resources.limits.ephemeral-storage"),
         ("The node was low on resource: inodes.", "an administrator frees inodes on node node-1"),
-        ("The node had condition: [DiskPressure].", "an administrator looks after DiskPressure of node node-1"),
+        ("The node had condition: [DiskPressure].", "ask an administrator to check DiskPressure of node node-1"),
     ],
 )  # fmt: skip
 def test_evicted_pod_is_told_with_the_field_that_the_kubelet_means(words: str, advice: str) -> None:
@@ -250,7 +250,7 @@ def test_field_that_a_pod_has_only_if_asked_for_is_told_as_somebody_elses_otherw
         ("OutOfmemory", "see by kubectl describe node node-1 which Pods take it, or lower spec.{}.resources.requests"),
         ("OutOfnvidia.com/gpu", "see by kubectl describe node node-1 which Pods take it, or lower spec.{}.resources.requests"),
         ("NodeAffinity", "see the labels of node node-1, and nodeSelector, affinity and nodeName in spec.{}.podTemplate.spec"),
-        ("UnexpectedAdmissionError", "an administrator looks after the devices of node node-1)"),
+        ("UnexpectedAdmissionError", "ask an administrator to check the devices of node node-1)"),
         ("TopologyAffinityError", "ask for fewer processors or devices in spec.{}.resources, or choose other nodes"),
         ("AppArmor", "an administrator loads the profile on the nodes, or change appArmorProfile in spec.{}.podTemplate.spec"),
         ("OutOfpods", "add a node, because no more Pods may run on node node-1)"),

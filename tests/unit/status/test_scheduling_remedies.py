@@ -180,7 +180,7 @@ def _pod(resources: dict[str, Any] | None = None, **pod_spec: Any) -> dict[str, 
             ("0/3 nodes are available: 3 node(s) unavailable due to PersistentVolumeClaim with ReadWriteOncePod access mode "
             "already in-use by another pod."),
             _pod(volumes=[{"name": each, "persistentVolumeClaim": {"claimName": each}} for each in ("data", "b", "a")]),
-            "end the other Pod that kubectl describe pvc a b names (Used By), or take another claim",
+            "delete the other Pod that uses it (Used By in kubectl describe pvc a b), or use another claim",
         ),
         (
             ('0/3 nodes are available: waiting for ephemeral volume controller to create the persistentvolumeclaim "x-0-d". '

@@ -154,7 +154,7 @@ async def test_message_about_a_session_that_is_too_large_survives_a_long_name() 
     status, reason, message = world.condition("Autoscaling")
     assert (status, reason) == ("True", "SessionTooLarge")
     assert message.endswith(
-        "requests more resources than a single executor has, so no number of executors can serve it"
+        "asks for more than one executor offers: raise spec.executorManager.resources.limits, or let the session ask for less"
     )
     assert "\x1b" not in message
 

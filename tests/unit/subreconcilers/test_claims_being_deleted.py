@@ -359,7 +359,7 @@ async def test_pod_stays_whose_claim_vanished_and_was_made_anew_until_the_loss_i
     uid = _claim(world, claim)["metadata"]["uid"]
     assert (status, reason) == ("True", "ClaimLost")
     assert (
-        f'PersistentVolumeClaim "{claim}" is younger than Pod "{pod}", which has the volume of an earlier one'
+        f'Pod "{pod}" still uses the volume of an earlier PersistentVolumeClaim "{claim}", which a new one replaced'
         in message
     )
     assert f"{CONFIRM_CLAIM_LOSS_ANNOTATION}={uid}" in message

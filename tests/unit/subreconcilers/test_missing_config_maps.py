@@ -53,8 +53,8 @@ async def test_pods_stay_while_a_config_map_of_their_successors_does_not_exist(
     status, reason, message = world.condition("Degraded")
     assert (status, reason) == ("True", "ConfigMapNotFound")
     assert message == (
-        f'ConfigMap "mine", which a new Pod by spec.{component} would need, does not exist; no Pod is deleted for one that '
-        f"could not start; create it, or correct spec.{component}"
+        f'ConfigMap "mine" of spec.{component} does not exist; the present Pods stay, because their replacements could not '
+        f"start; create it, or correct spec.{component}"
     )
 
     _config_map(world, level="debug")
@@ -77,7 +77,7 @@ async def test_session_manager_stays_while_a_config_map_of_its_successor_lacks_a
     assert world.deleted == []
     status, reason, message = world.condition("Degraded")
     assert (status, reason) == ("True", "ConfigMapNotFound")
-    assert 'ConfigMap "mine", which a new Pod by spec.sessionManager would need, has no key "level"; no Pod' in message
+    assert 'ConfigMap "mine" of spec.sessionManager has no key "level"; the present Pods stay' in message
 
     _config_map(world, level="debug")
     await world.run_pass()

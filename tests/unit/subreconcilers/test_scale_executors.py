@@ -277,7 +277,7 @@ async def test_a_terminal_executor_is_replaced_at_once_and_removed_after_thirty_
     await world.run_pass()
     assert world.executor_ids == [1, 2]
     assert world.leaving_ids == [0]
-    told = ("Normal", "ExecutorsRemoved", f'Removed "{executor_name(0)}": failed or completed')
+    told = ("Normal", "ExecutorsRemoved", f'Removed "{executor_name(0)}": ended (Error)')
     assert told in world.events.told
 
 

@@ -50,7 +50,7 @@ async def test_rollout_to_executors_that_never_register_stops_with_all_others_re
     assert (status, reason) == ("True", "ExecutorsNotRegistered")
     assert executor_name(9) in message
     assert "The rollout has stopped until the spec changes, and 7 executors of the earlier revision stay" in message
-    assert "correct spec.executorManager" in message
+    assert "usual causes are the image" in message
 
 
 async def test_executor_that_does_not_register_is_replaced_once_and_told_once() -> None:

@@ -158,7 +158,8 @@ def _shared_claim(spec: FlameClusterSpec) -> Iterator[Problem]:
     if manager.existing_claim == cache.existing_claim:
         yield Problem(
             "spec.objectCache.persistence.existingClaim",
-            "is the claim of the session manager as well: unless it has ReadWriteMany, both can only run on one node",
+            "is the claim of the session manager as well: unless it has ReadWriteMany, both can only run on one node; use"
+            " another claim",
         )
 
 
@@ -188,7 +189,11 @@ def _without_effect(spec: FlameClusterSpec) -> Iterator[Problem]:
 def _without_answers(spec: FlameClusterSpec) -> Iterator[Problem]:
     if spec.session_manager_verifiable:
         return
-    advice = "it needs a client's certificate" if spec.flame_version == "0.7" else "set spec.tls.caBundle"
+    advice = (
+        "Flame 0.7 demands a client certificate, which the operator does not have"
+        if spec.flame_version == "0.7"
+        else "set spec.tls.caBundle"
+    )
     why = f"the operator cannot ask a session manager that serves TLS; {advice}"
     for path, field in (
         ("spec.executorManager.autoscaling", spec.executor_manager.autoscaling),

@@ -39,7 +39,8 @@ def override_warnings(overrides: dict[str, Any], flame_version: str) -> Iterator
     for key in overrides:
         if key not in known and not _misspelt(key, known):
             yield Problem(
-                _path(key), f"this operator does not know this key for Flame {flame_version}; Flame may ignore it"
+                _path(key),
+                f"is no section that is known for Flame {flame_version}; Flame may ignore it",
             )
 
 

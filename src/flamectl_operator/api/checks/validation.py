@@ -84,7 +84,7 @@ _STRING = _is("must be a string (put numbers and true/false in quotes)")
 #: pydantic's error types as messages for people who edit YAML. A type that is missing here keeps pydantic's message.
 _WORDS: dict[str, Callable[[Mapping[str, Any], Any], str]] = {
     "missing": lambda _, __: "must be set",
-    "extra_forbidden": lambda _, __: "unknown field; this operator does not know it",
+    "extra_forbidden": lambda _, __: "unknown field: correct its name, or upgrade the operator",
     "model_type": _OBJECT,
     "model_attributes_type": _OBJECT,
     "dict_type": _OBJECT,

@@ -84,7 +84,8 @@ def resolve_scaling(
     if demand.too_large:
         name = one_line(demand.too_large, LONGEST_SESSION_NAME)
         message = (
-            f"session {name} requests more resources than a single executor has, so no number of executors can serve it"
+            f"session {name} asks for more than one executor offers: raise spec.executorManager.resources.limits, or let the"
+            " session ask for less"
         )
         return Scaling(scaling.remembered, active=True, reason="SessionTooLarge", message=message, due=scaling.due)
     return scaling
@@ -106,7 +107,7 @@ def rescale(
     if wanted < current:
         return _down(autoscaling, before, current, wanted, now)
     if needed > autoscaling.max_replicas:
-        message = f"sessions could use more executors than maxReplicas allows, {autoscaling.max_replicas}"
+        message = f"sessions could use more than the {autoscaling.max_replicas} executors of autoscaling.maxReplicas"
         return Scaling(AutoscalingStatus(desired=current), active=True, reason="AtMaximum", message=message)
     return _following(current)
 
@@ -125,7 +126,7 @@ def _up(
         capped = AutoscalingStatus(desired=desired, scale_up_since=since, scale_up_to=least)
         most = autoscaling.max_pending
         pending = "1 executor has no node or fails" if most == 1 else f"{most} executors have no node or fail"
-        message = f"{least} executors are needed, but the operator creates no more while {pending} (maxPending)"
+        message = f"{least} executors are needed, but {pending}, so no more are created (autoscaling.maxPending)"
         return Scaling(capped, active=True, reason="TooManyPending", message=message)
     return _following(desired)
 
@@ -165,7 +166,7 @@ def _frozen(observed: ObservedCluster, before: AutoscalingStatus, current: int, 
     if not silent:
         message = f"The number of executors stays {current}, because the session manager is not ready"
         return Scaling(kept, active=False, reason="SessionManagerNotReady", message=message)
-    message = f"The number of executors stays {current}, because the session manager cannot be asked for its sessions"
+    message = f"The number of executors stays {current}, because the session manager does not answer"
     return Scaling(kept, active=False, reason="DemandUnknown", message=message)
 
 

@@ -54,7 +54,10 @@ def wait_before_update(
     if strategy.type == "Recreate" or manager is None or _broken(manager, now):
         return None
     if strategy.type == "OnDelete":
-        return wait("OnDelete", f'the session manager will be replaced after somebody deletes Pod "{manager.name}"')
+        return wait(
+            "OnDelete",
+            f'the session manager runs the earlier spec (OnDelete): delete Pod "{manager.name}" to replace it',
+        )
     until = now.counted_from(since or now.wall) + timedelta(seconds=strategy.max_wait_seconds)
     if until <= now.wall:
         return None
@@ -63,10 +66,8 @@ def wait_before_update(
         if now.boottime - observed.flame.said_at <= RECENT_ANSWER_SECONDS:
             return None
         return wait("AskingSessionManager", "", ANSWER_RECHECK_SECONDS)
-    why = "does not tell whether tasks run" if answer is None else "has tasks that run"
-    message = (
-        f"the session manager {why}; it will be replaced when none runs, and at {date_and_time(until)} in any case"
-    )
+    why = "does not answer" if answer is None else "has running tasks"
+    message = f"the session manager {why}, so its update (WhenIdle) waits, until {date_and_time(until)} at most"
     return wait_until("WhenIdle", until, now.wall, message)
 
 

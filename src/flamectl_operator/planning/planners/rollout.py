@@ -149,12 +149,13 @@ def _rollout_wait(group: PlannedGroup, left: int, kept: int) -> Outcome:
     """Return the wait for the executors that are left. `kept` of them wait for a user."""
     if kept:
         stale = f"{kept} stale executor{'s' * (kept != 1)}"
-        return wait("OnDelete", f"{stale} will be replaced after somebody deletes {'it' if kept == 1 else 'them'}")
+        run = "runs" if kept == 1 else "run"
+        return wait("OnDelete", f"{stale} {run} the earlier spec (OnDelete): delete their Pods to replace them")
     if group.effective.update_strategy.type == "OnDelete":
         return wait("RollingUpdate", f"replacing {left} executor{'s' * (left != 1)} of an earlier session manager")
     up_to_date = len(group.up_to_date)
     message = f"rolling update: {up_to_date} of {group.effective.replicas} executors are on the current revision"
     if group.effective.backoff.repeated and not holds_rollout(group):
         seconds = group.effective.settings.stable_after_seconds
-        message += f"; some failed, and the update continues after a newer executor has been ready for {seconds:.0f} s"
+        message += f"; new executors failed, so it goes on after one has been ready for {seconds:.0f} s, or with the next change"
     return wait("RollingUpdate", message)

@@ -33,7 +33,7 @@ from flamectl_operator.runtime.outcome import Outcome, blocked, wait
 from flamectl_operator.runtime.text import one_line
 
 #: The end of a message about a claim of a new Pod, for which a present Pod would be deleted.
-_NOT_DELETED = "; no Pod is deleted for one that could not start"
+_NOT_DELETED = "; the present Pods stay, because their replacements could not start"
 
 
 @dataclass(frozen=True)

@@ -39,7 +39,7 @@ async def missing_config_map(reads: ClusterReads, template: ComponentTemplate, c
         lacking = needed[name] if found is None else needed[name].difference(found.keys)
         if found is None or lacking:
             how = "does not exist" if found is None else f'has no key "{min(lacking)}"'
-            label = f'ConfigMap "{name}", which a new Pod by {template.field} would need,'
+            label = f'ConfigMap "{name}" of {template.field}'
             advice = f"create it, or correct {template.field}"
             return blocked("ConfigMapNotFound", f"{label} {how}{consequence}; {advice}", TAKEN_NAME_RECHECK_SECONDS)
     return None

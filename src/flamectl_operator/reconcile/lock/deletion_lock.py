@@ -224,5 +224,7 @@ class DeletionLock:
             return self._wait.for_holder(holder, LEASE_RECHECK_SECONDS)
         # Without a name, because all denied operators must report the same message.
         return blocked(
-            LOCK_DENIED, "the operator deletes no Pods, because it is on the deny list (spec.lockOptions.denyList)"
+            LOCK_DENIED,
+            "Pods cannot be deleted, because spec.lockOptions.denyList names this operator, and no other one holds the lock:"
+            " take it off the list",
         )

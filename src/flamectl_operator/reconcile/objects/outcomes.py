@@ -57,7 +57,7 @@ def name_taken(owner: Identity, resource: Resource[Any], existing: KubernetesObj
     controller = existing.controller
     whose = f"is controlled by {controller.kind} {controller.name}" if controller is not None else "has no owner"
     if existing.too_large:
-        whose = "is larger than any that the operator writes (metadata.ownerReferences or spec)"
+        whose = "has larger metadata.ownerReferences or a larger spec than the operator accepts"
     remedy = "delete it, or create this FlameCluster under another name"
     if resource is CLAIMS:
         use = "to use its data, name it in persistence.existingClaim"
@@ -85,8 +85,8 @@ def no_ids_left() -> Outcome:
     """Return the outcome for a FlameCluster that has no executor ids left."""
     return blocked(
         "IdsExhausted",
-        f"executor ids are exhausted: a Pod or status.executorManager.nextId uses the highest id, {names.MAX_ID}; delete that"
-        " Pod and recreate the FlameCluster",
+        f"no executor id is left, because a Pod or status.executorManager.nextId has the highest one, {names.MAX_ID}; delete that"
+        " Pod, then delete and create the FlameCluster",
     )
 
 

@@ -33,8 +33,8 @@ PER_WANTED_POD, AT_LEAST = 3, 10
 REPORTED_SECONDS = 60.0
 
 _MESSAGE = (
-    "{} vanish again and again soon after their creation, so the operator creates others only a few times in 10 s. Stop the"
-    " program or the person that deletes them; where podTemplate sets nodeName, see the taints of that node"
+    "{} vanish again and again soon after their creation, so the operator creates others only a few times in 10 s. Stop"
+    " whatever deletes them (see the audit log); where podTemplate sets nodeName, see the taints of that node"
 )
 
 

@@ -23,9 +23,9 @@ FAILING_AFTER_SECONDS = 10.0
 
 #: What an administrator does about errors, by their words.
 _ADVICE = {
-    "calling webhook": "an administrator mends the webhook or deletes its configuration",
-    "conversion webhook": "an administrator mends the webhook, or takes it out of the CustomResourceDefinition",
-    "database space exceeded": "an administrator frees space in etcd and disarms its alarm",
+    "calling webhook": "ask an administrator to correct the webhook or delete its configuration",
+    "conversion webhook": "ask an administrator to correct the webhook, or remove it from the CustomResourceDefinition",
+    "database space exceeded": "ask an administrator to free space in etcd and disarm its alarm",
 }
 
 #: Errors that say nothing about the API server: the request was not sent, or its view was old.

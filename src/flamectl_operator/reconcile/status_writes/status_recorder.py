@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from flamectl_operator.api.constants import APPLY_CRD
 from flamectl_operator.api.lenient import not_stored, stored_otherwise
 from flamectl_operator.api.status import ConditionType, FlameClusterStatus, State
 from flamectl_operator.kube.errors import ConflictError, NotFoundError
@@ -20,7 +21,6 @@ from flamectl_operator.status.durable_fields import durable_fields
 OUTDATED_CRD = "OutdatedCRD"
 #: Seconds until an outdated CRD is checked again, because no event reports its update.
 CRD_RECHECK_SECONDS = 15.0
-_UPDATE = "`flamectl-operator crd | kubectl apply --server-side --force-conflicts -f -`"
 
 
 class StatusRecorder:
@@ -100,7 +100,7 @@ class StatusRecorder:
             fields = ", ".join(sorted(dropped))
             message = (
                 f"The installed CRD is older than the operator and does not store {fields}; the operator changes nothing until"
-                f" the CRD is updated: {_UPDATE}"
+                f" an administrator updates the CRD: {APPLY_CRD}"
             )
             return stop(OUTDATED_CRD, message, CRD_RECHECK_SECONDS)
         fields = listing(sorted(stored_otherwise(wire, stored)))
@@ -113,9 +113,8 @@ class StatusRecorder:
 
 def _refused_spec_message(fields: Sequence[str], generation: int) -> str:
     return (
-        f"Under the installed CRD {listing(fields)} reads differently, although nobody changed generation"
-        f" {generation}. The operator changes nothing until the spec is changed. Update the CRD: {_UPDATE}, and apply the"
-        " manifest again"
+        f"The installed CRD reads {listing(fields)} of generation {generation} differently. The operator changes nothing"
+        f" until an administrator updates the CRD ({APPLY_CRD}), and the manifest is applied again"
     )
 
 

@@ -90,20 +90,23 @@ def test_wait_tells_its_cause_and_its_end() -> None:
 
     assert (wait.reason, wait.delay) == ("WhenIdle", 500)
     end = f"{later(500):%Y-%m-%d %H:%M:%S} UTC"
-    expected = f"the session manager has tasks that run; it will be replaced when none runs, and at {end} in any case"
+    expected = f"the session manager has running tasks, so its update (WhenIdle) waits, until {end} at most"
     assert wait.message == expected
 
 
 def test_session_manager_that_does_not_answer_is_waited_for_with_another_word() -> None:
     [wait] = _plan(_strategy("WhenIdle"), None).rollout.waits
-    assert "does not tell whether tasks run" in wait.message
+    assert "does not answer" in wait.message
 
 
 def test_deletion_by_hand_is_asked_for_where_nothing_else_replaces_it() -> None:
     [wait] = _plan(_strategy("OnDelete"), IDLE).rollout.waits
 
     assert (wait.reason, wait.delay) == ("OnDelete", None)
-    assert wait.message == 'the session manager will be replaced after somebody deletes Pod "my-flame-session-manager"'
+    assert (
+        wait.message
+        == 'the session manager runs the earlier spec (OnDelete): delete Pod "my-flame-session-manager" to replace it'
+    )
 
 
 @pytest.mark.parametrize("said", [BUSY, None])

@@ -97,7 +97,7 @@ def test_ready_executors_stay_while_replacements_fail(failures: int, deleted: li
 
     assert _deleted(plan) == deleted
     [deferral] = plan.waits
-    assert ("some failed" in deferral.message) == (not deleted)
+    assert ("new executors failed" in deferral.message) == (not deleted)
 
 
 def test_unready_stale_executors_go_while_replacements_fail() -> None:
@@ -157,7 +157,7 @@ def test_stale_executors_are_deleted_within_the_strategy(
     [
         pytest.param(rolling(4, 1, 0), "RollingUpdate", "0 of 4 executors are on the current revision", id="rolling"),
         pytest.param(replicas(4, type="OnDelete"), "OnDelete",
-            "4 stale executors will be replaced after somebody deletes them", id="OnDelete"),
+            "4 stale executors run the earlier spec (OnDelete): delete their Pods to replace them", id="OnDelete"),
     ],
 )  # fmt: skip
 def test_rollout_reports_its_progress(changes: dict[str, Any], reason: str, words: str) -> None:
@@ -616,7 +616,7 @@ def test_executors_without_a_valid_mark_that_started_too_early_are_replaced_unde
     assert (deferral.reason, deferral.message) == (
         ("RollingUpdate", "replacing 1 executor of an earlier session manager")
         if others is None
-        else ("OnDelete", "2 stale executors will be replaced after somebody deletes them")
+        else ("OnDelete", "2 stale executors run the earlier spec (OnDelete): delete their Pods to replace them")
     )
     # The next one follows when this one has been replaced.
     assert _deleted(_rollout(wanted, pods[0], *pods[2:], manager=_manager())) == []

@@ -356,7 +356,10 @@ async def test_denied_operator_deletes_nothing_and_reports_it() -> None:
     assert world.deleted == []
     assert _lease_writes(world) == []
     assert (result.errors, result.delay) == ((), None)
-    message = "the operator deletes no Pods, because it is on the deny list (spec.lockOptions.denyList)"
+    message = (
+        "Pods cannot be deleted, because spec.lockOptions.denyList names this operator, and no other one holds the lock:"
+        " take it off the list"
+    )
     assert world.condition("Degraded") == ("True", "LockDenied", message)
 
     world.edit({"lockOptions": {"denyList": []}})
@@ -788,4 +791,4 @@ async def test_status_reports_that_all_operators_are_denied(before: list[str]) -
     assert await _take_turns(world, rival, 300) <= 8
 
     assert world.condition("Degraded")[:2] == ("True", "LockDenied")
-    assert "is on the deny list" in (world.status.message or "")
+    assert "denyList names this operator" in (world.status.message or "")

@@ -62,15 +62,15 @@ def test_series_is_reported_after_the_patience_and_no_later() -> None:
     [
         (
             'Internal error occurred: failed calling webhook "pods.policy.example": service "nope" not found',
-            "an administrator mends the webhook or deletes its configuration",
+            "ask an administrator to correct the webhook or delete its configuration",
         ),
         (
             "conversion webhook for flame.xflops.io/v1alpha1, Kind=FlameCluster failed: connection refused",
-            "an administrator mends the webhook, or takes it out of the CustomResourceDefinition",
+            "ask an administrator to correct the webhook, or remove it from the CustomResourceDefinition",
         ),
         (
             "etcdserver: mvcc: database space exceeded",
-            "an administrator frees space in etcd and disarms its alarm",
+            "ask an administrator to free space in etcd and disarm its alarm",
         ),
     ],
 )

@@ -408,7 +408,7 @@ def test_claim_whose_owners_are_too_large_is_not_taken_for_one_without_an_owner(
 def test_name_that_a_too_large_object_has_is_told_with_the_reason() -> None:
     service = bounded_service(_decoded(ServiceView, PARTS["selector of a Service"][1]))
     message = name_taken(observed().owner, SERVICES, service).message
-    assert "it is larger than any that the operator writes" in message
+    assert "it has larger metadata.ownerReferences or a larger spec than the operator accepts" in message
     assert len(message) < 300
 
 
