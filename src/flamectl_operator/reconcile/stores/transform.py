@@ -17,7 +17,6 @@ So each object has a budget, and each of its parts has one too:
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable
-from itertools import islice
 from operator import attrgetter
 from typing import Any, TypeVar
 
@@ -229,12 +228,15 @@ def _killed(status: ContainerStatus) -> bool:
 
 
 def _asking(pod: PodView) -> PodView:
-    """Return a Pod without what it asks of a node, unless it has no node and asks in few words."""
+    """Return a Pod with its claims, and without what else it asks of a node, unless it has no node and asks in few words."""
     spec = pod.spec
+    if claims := spec.volumes:
+        claims = tuple(each for each in claims if each.persistent_volume_claim or each.ephemeral)
     asks = (spec.containers, spec.resources, spec.overhead, spec.node_selector)
     if not spec.node_name and cost(asks) <= MAX_ASKS_COST:
-        return pod
-    return replace(pod, spec=replace(spec, containers=(), resources=None, overhead=None, node_selector=None))
+        return pod if len(claims) == len(spec.volumes) else replace(pod, spec=replace(spec, volumes=claims))
+    few: dict[str, Any] = {"containers": (), "resources": None, "overhead": None, "node_selector": None}
+    return replace(pod, spec=replace(spec, volumes=claims, **few))
 
 
 def _bounded_metadata(meta: ObjectMeta, labels: int, annotations: int) -> ObjectMeta:
@@ -300,8 +302,7 @@ def _sharing(pod: PodView) -> PodView:
     inits = spec.init_containers
     if inits and len(inits) <= MAX_ENTRIES:
         inits = _shared_value(inits)
-    claims = (each for each in spec.volumes if each.persistent_volume_claim or each.ephemeral)
-    volumes = spec.volumes and _shared_value(tuple(islice(claims, MAX_ENTRIES)))
+    volumes = spec.volumes and _shared_value(spec.volumes[:MAX_ENTRIES])
     spec = replace(spec, init_containers=inits, volumes=volumes)
     return replace(pod, metadata=replace(meta, **changes), spec=spec)
 

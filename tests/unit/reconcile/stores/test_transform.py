@@ -474,6 +474,17 @@ def test_pod_keeps_the_volumes_that_need_claims_alone() -> None:
     assert (pod.claim_names, pod.awaited_claims) == (("data",), ("data", "x-b"))
 
 
+def test_many_volumes_without_a_claim_take_no_room_of_those_with_one() -> None:
+    volumes: list[dict[str, Any]] = [{"name": f"{'v' * 60}{number}", "emptyDir": {}} for number in range(60)]
+    mounted = {"name": "a", "persistentVolumeClaim": {"claimName": "data"}}
+    metadata = _metadata(ownerReferences=[OWNER], annotations={"example.com/notes": "n" * 4_000})
+    pod = _decoded(PodView, {"metadata": metadata, "spec": {"nodeName": "n", "volumes": [*volumes, mounted]}})
+
+    found = bounded_pod(pod)
+
+    assert (found.claim_names, found.controller) == (("data",), pod.controller)
+
+
 def test_pods_share_what_they_have_in_common() -> None:
     first, second, other = (bounded_pod(_twin(*each)) for each in (("a", "x"), ("b", "x"), ("c", "y")))
 
