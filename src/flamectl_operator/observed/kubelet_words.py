@@ -108,7 +108,7 @@ _STARTS = (
     (r"[Aa]pp[Aa]rmor", "an administrator loads the profile on the nodes, or change appArmorProfile in {template}"),
     (r"chdir to cwd", "correct workingDir of the container in {template}"),
     (
-        r"[Ss]ub[Pp]ath|mountpoint|error mounting|shared or slave mount|cannot find volume|hostPath",
+        r"[Ss]ub[Pp]ath|mountpoint|error mounting|shared or slave mount|cannot find volume|hostPath|ImageVolumeMountFailed",
         "correct volumes in {template}, and volumeMounts of the container there",
     ),
 )

@@ -299,6 +299,7 @@ _OF_NODE = "ask an administrator to check node {node}, see kubectl describe node
          "correct workingDir of the container in {template}"),
         ('error mounting "/a" to rootfs at "/etc/x": not a directory: Are you trying to mount a directory onto a file', _MOUNTS),
         ('create mountpoint for /data mount: make mountpoint "/data": mkdirat /data: read-only file system', _MOUNTS),
+        ('ImageVolumeMountFailed: failed to stat image path "models": no such file or directory', _MOUNTS),
         ("unable to apply caps: operation not permitted", "change {container}, or see kubectl describe pod {pod}"),
         ("no command specified", "correct {image} or {command}"),
         ('exec: "timeout": executable file not found in $PATH', "correct {image} or {command}"),
