@@ -43,8 +43,8 @@ async def _ask(port: int, addresses: list[str], begun: int) -> None:
     last = float("-inf")
     while answers < ANSWERS or any(watcher.knowledge(key).phase is Phase.ASKING for key in keys):
         await asyncio.sleep(0.05)
-        if watcher.knowledge(keys[0]).said_at > last:
-            last, answers = watcher.knowledge(keys[0]).said_at, answers + 1
+        if watcher.knowledge(keys[0]).answered_at > last:
+            last, answers = watcher.knowledge(keys[0]).answered_at, answers + 1
     peak = _most_memory()
     known = {key[1]: watcher.knowledge(key).cause for key in keys}
     sys.stdout.write(json.dumps({"begun": begun, "peak": peak, "known": known}) + "\n")

@@ -39,7 +39,7 @@ from flamectl_operator.kube.leader_election import Candidate, Fence, LeaderElect
 from flamectl_operator.observed import cluster as observed
 from flamectl_operator.observed import component, incarnation
 from flamectl_operator.observed import pods as observed_pods
-from flamectl_operator.observed.executor import Executor, Marks
+from flamectl_operator.observed.executor import Bindings, Executor
 from flamectl_operator.observed.flame_cluster import FlameClusterView
 from flamectl_operator.observed.group import ObservedGroup
 from flamectl_operator.planning import (
@@ -1364,7 +1364,7 @@ _REPLACEMENTS: dict[str, tuple[str, Any, str, Any]] = {
         property(lambda _self: False),
     ),
     "a plan ends after its first pass": ("", rehearsal, "MAX_PASSES", 1),
-    "a mark that cannot be read is believed": ("edits_marks", Marks, "is_invalid", lambda *_: False),
+    "a mark that cannot be read is believed": ("edits_marks", Bindings, "is_invalid", lambda *_: False),
     "a stale session manager whose revision was edited counts as current": (
         "edits_marks",
         compute,
@@ -1401,7 +1401,7 @@ _REPLACEMENTS: dict[str, tuple[str, Any, str, Any]] = {
     "delayed keys never come back": ("", workqueue.WorkQueue, "add_after", _nothing),
     "terminating pods count": ("", component.Component, "live", property(lambda self: not self.terminal)),
     "terminal executors are never removed": ("", scale, "_terminal_to_delete", lambda *_args: ((), ())),
-    "executors of a dead session manager are kept": ("", Marks, "follows", lambda *_args: True),
+    "executors of a dead session manager are kept": ("", Bindings, "follows", lambda *_args: True),
     "a rebound executor is believed": ("", Executor, "rebound", property(lambda _self: False)),
     "a stale session manager is kept": ("", EffectiveSpec, "session_manager_stale", lambda *_args: False),
     "force is never used": (

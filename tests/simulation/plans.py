@@ -413,7 +413,7 @@ class _Flame(Flame):
             return
         if target is None and known.phase is not Phase.OFF:
             self._known = Knowledge(
-                incarnation=known.incarnation, since=now, said_at=known.said_at, last_answer=known.answer
+                incarnation=known.incarnation, since=now, answered_at=known.answered_at, last_answer=known.answer
             )
         elif target is not None and (known.phase is Phase.OFF or known.incarnation != target.incarnation):
             self._known = Knowledge(Phase.ASKING, target.incarnation, since=now)

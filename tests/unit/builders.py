@@ -513,7 +513,7 @@ def answer(content: SessionManagerAnswer | None, asked: float = BOOTTIME, **chan
         "incarnation": INCARNATION,
         "answer": content,
         "asked_at": asked,
-        "said_at": asked,
+        "answered_at": asked,
     }
     return Knowledge(**given | changes)
 

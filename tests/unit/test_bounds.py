@@ -203,7 +203,7 @@ def forks(request: pytest.FixtureRequest) -> Iterator[subprocess.Popen[str]]:
             id="a file with settings"),
         pytest.param("flamectl_operator.planning.lock_state:MAX_LOCK_DURATION", _UNBOUNDED,
             "tests/unit/planning/test_lock_state.py", id="the time of a deletion lock"),
-        pytest.param("flamectl_operator.observed.executor:Marks.is_invalid", "lambda *_: False",
+        pytest.param("flamectl_operator.observed.executor:Bindings.is_invalid", "lambda *_: False",
             "tests/unit/planning/planners/test_rollout.py::test_executors_whose_mark_somebody_changed_stay_and_get_it_back",
             id="trust in marks that anybody may edit"),
         pytest.param("flamectl_operator.process.monitoring.steering:Steering.turn_away", "lambda *_: True",

@@ -45,7 +45,7 @@ class Knowledge:
         since: When this incarnation was first asked about; for OFF, when nobody asked any more.
         answer: What it said last; None unless KNOWN.
         asked_at: When it was asked for that.
-        said_at: When it said that.
+        answered_at: When it said that.
         known_since: When it first answered in this incarnation, or answered again after nothing was known of it.
         failing: Whether the last question had no answer.
         cause: Why it does not answer, as one CamelCase word; empty unless UNKNOWN.
@@ -63,7 +63,7 @@ class Knowledge:
     since: float = float("-inf")
     answer: SessionManagerAnswer | None = None
     asked_at: float = float("-inf")
-    said_at: float = float("-inf")
+    answered_at: float = float("-inf")
     known_since: float = float("inf")
     failing: bool = False
     cause: str = ""
@@ -88,7 +88,7 @@ class Knowledge:
     @property
     def unknown_since(self) -> float:
         """Since when nothing is known, for a phase other than KNOWN."""
-        return max(self.since, self.said_at)
+        return max(self.since, self.answered_at)
 
 
 def _size(names: Collection[str]) -> int:
@@ -124,7 +124,7 @@ def answered(known: Knowledge, answer: SessionManagerAnswer, asked: float, now: 
         since=known.since,
         answer=answer,
         asked_at=asked,
-        said_at=now,
+        answered_at=now,
         known_since=now if known.answer is None else known.known_since,
         not_ready_since={
             name: known.not_ready_since.get(name, now) for name, state in states.items() if state is not NodeState.READY

@@ -155,11 +155,11 @@ class Watcher(Flame):
         followed = self._followed.get(key)
         if followed is None:
             known = self._off.get(key, OFF)
-            if known.last_answer is not None and self._clock.boottime() - known.said_at > ANSWER_VALID_SECONDS:
+            if known.last_answer is not None and self._clock.boottime() - known.answered_at > ANSWER_VALID_SECONDS:
                 known = self._off[key] = replace(known, last_answer=None)
             return known
         known = followed.knowledge
-        if known.phase is Phase.KNOWN and self._clock.boottime() - known.said_at > ANSWER_VALID_SECONDS:
+        if known.phase is Phase.KNOWN and self._clock.boottime() - known.answered_at > ANSWER_VALID_SECONDS:
             known = self._doubted(known)
             followed.knowledge = known
         return known
@@ -179,7 +179,7 @@ class Watcher(Flame):
             off = Knowledge(
                 incarnation=known.incarnation,
                 since=now,
-                said_at=known.said_at,
+                answered_at=known.answered_at,
                 last_answer=known.answer,
                 first_nodes=known.first_nodes,
             )
@@ -303,7 +303,7 @@ class Watcher(Flame):
             self._changed(of)
 
     def _failed(self, known: Knowledge, error: FlameError) -> Knowledge:
-        if known.phase is Phase.KNOWN and self._clock.boottime() - known.said_at <= ANSWER_VALID_SECONDS:
+        if known.phase is Phase.KNOWN and self._clock.boottime() - known.answered_at <= ANSWER_VALID_SECONDS:
             # The last answer stays valid for a while after a lost one. The first failure names the problem.
             cause, problem = (known.cause, known.problem) if known.failing else (error.reason, str(error))
             return unanswered(known, Phase.KNOWN, cause, problem)

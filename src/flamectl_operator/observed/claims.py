@@ -54,7 +54,7 @@ class KnownClaims:
     def made_anew(self, pod: PodView) -> PersistentVolumeClaimView | None:
         """Return the claim that has the name of the one that a Pod mounts, and is another one; None when its loss is confirmed.
 
-        The Pod records the uid of its claim. Only a claim counts that is too young for the Pod, because marks may be edited.
+        The Pod records the uid of its claim. Only a claim that is too young for the Pod counts, as annotations can be edited.
         """
         mounted = pod.annotations.get(CLAIM_ANNOTATION)
         claims = [claim for name in pod.claim_names if (claim := self.find(name)) is not None]

@@ -19,7 +19,7 @@ from flamectl_operator.kube.views import KubernetesObject, PersistentVolumeClaim
 from flamectl_operator.observed import pods
 from flamectl_operator.observed.claims import KnownClaims, users_of_claims
 from flamectl_operator.observed.component import Component, ObjectCaches
-from flamectl_operator.observed.executor import Executor, FirstSeen, Marks
+from flamectl_operator.observed.executor import Bindings, Executor, FirstSeen
 from flamectl_operator.observed.group import ObservedGroup
 from flamectl_operator.observed.incarnation import UNKNOWN_SESSION_MANAGER, WantedSessionManager, incarnation_of
 from flamectl_operator.observed.ownership import is_detached
@@ -177,14 +177,14 @@ class ObservedCluster:
         return self.sources.wanted_session_manager.store_of(self.session_manager, self.known_claims)
 
     @cached_property
-    def marks(self) -> Marks:
-        """The marks of executors beside the present incarnation of the session manager."""
-        return Marks(self.session_manager, self.session_manager_incarnation, self.session_store)
+    def bindings(self) -> Bindings:
+        """The bindings of executors beside the present incarnation of the session manager."""
+        return Bindings(self.session_manager, self.session_manager_incarnation, self.session_store)
 
     @cached_property
     def group(self) -> ObservedGroup:
         """The group of executors."""
-        return ObservedGroup(self.executors, self.marks, self.flame.answer)
+        return ObservedGroup(self.executors, self.bindings, self.flame.answer)
 
     @cached_property
     def detached(self) -> tuple[PodView, ...]:

@@ -1,4 +1,4 @@
-"""An executor manager's Pod, its mark of the session manager's incarnation, and the times at which this process saw it."""
+"""An executor manager's Pod, its binding to a session manager's incarnation, and the times at which this process saw it."""
 
 from __future__ import annotations
 
@@ -100,10 +100,10 @@ _MAX_DIGITS = 10
 
 
 @dataclass(frozen=True)
-class Marks:
-    """Compares the marks of executors with the present incarnation of the session manager, and tells which marks can be true.
+class Bindings:
+    """Compares the bindings of executors with the present incarnation of the session manager, and tells which can be true.
 
-    A mark is an annotation, and anybody who may write Pods may edit or remove it.
+    A binding is an annotation, and anybody who may write Pods may edit or remove it.
 
     Args:
         incarnation: The incarnation; empty without a session manager.
@@ -116,7 +116,7 @@ class Marks:
 
     @cached_property
     def _present(self) -> tuple[str, ...]:
-        """The marks of executors that belong to the present incarnation."""
+        """The bindings of executors that belong to the present incarnation."""
         return (self.incarnation, *other_names(self.manager, self.session_store))
 
     def follows(self, executor: Executor) -> bool:
@@ -141,7 +141,7 @@ class Marks:
         return not _started_since(executor, self.manager)
 
     def is_invalid(self, executor: Executor) -> bool:
-        """Return whether an executor's mark is not valid, because the operator cannot have written it.
+        """Return whether an executor's binding is not valid, because the operator cannot have written it.
 
         It has no form of an incarnation, counts restarts that have not happened, or names another Pod although the executor was
         created when the present one existed. Creation times are both by the API server's clock.
@@ -184,7 +184,7 @@ class FirstSeen:
     Args:
         terminating: When each Pod was first seen to terminate.
         running: When each executor was first seen to run.
-        drain_changed: When a drain was seen to begin, or the time in an executor's mark to change.
+        drain_changed: When a drain was seen to begin, or the recorded time of one to change.
         unschedulable: When the session manager was first seen unschedulable; empty when it is not.
     """
 
@@ -216,11 +216,11 @@ class FirstSeen:
         draining = [each for each in executors if each.draining]
         if not draining:
             return {}
-        marks = {each.pod.uid: each.draining_since if each.draining else None for each in before}
+        since = {each.pod.uid: each.draining_since if each.draining else None for each in before}
         found = {}
         for each in draining:
             uid = each.pod.uid
-            if uid in marks and marks[uid] != each.draining_since:
+            if uid in since and since[uid] != each.draining_since:
                 found[uid] = boottime
             elif uid in self.drain_changed:
                 found[uid] = self.drain_changed[uid]

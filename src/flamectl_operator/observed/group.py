@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from flamectl_operator.flame.answer import SessionManagerAnswer
-from flamectl_operator.observed.executor import Executor, Marks
+from flamectl_operator.observed.executor import Bindings, Executor
 from flamectl_operator.runtime.lazy import cached_property
 
 
@@ -20,7 +20,7 @@ class ObservedGroup:
     """
 
     executors: tuple[Executor, ...]
-    marks: Marks
+    bindings: Bindings
     answer: SessionManagerAnswer | None
 
     @cached_property
@@ -70,18 +70,18 @@ class ObservedGroup:
 
     @cached_property
     def unbound(self) -> tuple[Executor, ...]:
-        """The live executors that do not belong to the present incarnation of the session manager; see `Marks.follows`."""
-        return tuple([executor for executor in self.live if not self.marks.follows(executor)])
+        """The live executors that do not belong to the present incarnation of the session manager; see `Bindings.follows`."""
+        return tuple([executor for executor in self.live if not self.bindings.follows(executor)])
 
     @cached_property
     def unverifiable(self) -> tuple[Executor, ...]:
-        """The live executors to replace, because they started before the session manager and their marks cannot be true."""
-        return tuple([each for each in self.unbound if each.started and self.marks.is_invalid(each)])
+        """The live executors to replace, because they started before the session manager and their bindings cannot be true."""
+        return tuple([each for each in self.unbound if each.started and self.bindings.is_invalid(each)])
 
     @cached_property
     def to_reannotate(self) -> tuple[Executor, ...]:
-        """The live executors whose mark to write anew, because they belong to the session manager, though it says otherwise."""
-        present = self.marks.incarnation
+        """The live executors whose binding to write anew, because it is not that of the session manager to which they belong."""
+        present = self.bindings.incarnation
         return tuple(
-            each for each in self.live if each.session_manager_incarnation != present and self.marks.follows(each)
+            each for each in self.live if each.session_manager_incarnation != present and self.bindings.follows(each)
         )

@@ -41,7 +41,7 @@ class GroupComparison:
 
     @cached_property
     def to_replace(self) -> tuple[Executor, ...]:
-        """The live executors that are replaced within the budget: the stale ones, and those whose marks are not valid."""
+        """The live executors that are replaced within the budget: the stale ones, and those whose binding is not valid."""
         stale, invalid = self.stale, self.observed.unverifiable
         return (*stale, *(each for each in invalid if each not in stale)) if invalid else stale
 

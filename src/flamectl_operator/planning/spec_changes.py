@@ -63,8 +63,8 @@ def why_replaced(pods: Sequence[Component], wanted: str, paths: tuple[str, ...])
     found = {pod.revision for pod in pods}
     # An executor that is replaced in its present revision does not tell its session manager.
     if found == {wanted}:
-        marks = [pod.pod.annotations.get(SESSION_MANAGER_ANNOTATION) for pod in pods]
-        return _EDITED.format(SESSION_MANAGER_ANNOTATION) if any(marks) or None in marks else _ALONE
+        bindings = [pod.pod.annotations.get(SESSION_MANAGER_ANNOTATION) for pod in pods]
+        return _EDITED.format(SESSION_MANAGER_ANNOTATION) if any(bindings) or None in bindings else _ALONE
     return (
         because(RemovalReason.STALE.value, paths)
         if any(map(is_fingerprint, found))

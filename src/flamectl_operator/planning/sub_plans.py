@@ -256,7 +256,7 @@ class RolloutPlan(SubPlan):
         delete: Executors to replace, each with the reason.
         drain: Stale executors that may have work, which they end before they are deleted.
         rebind: Waiting executors to bind to the new incarnation of the session manager.
-        reannotate: Executors that belong to the session manager, though somebody took their mark off or changed it.
+        reannotate: Executors that belong to the session manager, though somebody removed or changed their annotation.
     """
 
     session_manager: Component | None = None
@@ -288,4 +288,4 @@ class RolloutPlan(SubPlan):
         )
         yield from self.removing("replace", self.delete)
         yield from self.removing("drain", [(executor, RemovalReason.STALE) for executor in self.drain])
-        yield from (f"mark {each.name} with its session manager" for each in (*self.rebind, *self.reannotate))
+        yield from (f"bind {each.name} to its session manager" for each in (*self.rebind, *self.reannotate))

@@ -75,13 +75,13 @@ class ReplaceStalePods(PlannedStep[RolloutPlan]):
     async def apply(self, pass_: Pass, plan: RolloutPlan, /) -> Outcome:
         """Patch executors that wait in their init container, because they have no session manager yet and need no new Pod.
 
-        Executors that belong to the present incarnation get their mark back, if somebody took it off or changed it.
+        Executors that belong to the present incarnation get their annotation back, if somebody removed or changed it.
         """
         if not plan.rebind and not plan.reannotate:
             return DONE
         incarnation = pass_.observe().session_manager_incarnation
-        marks = [(each, rebinding_annotations(incarnation, pass_.clock.now())) for each in plan.rebind]
-        marks += [(each, executor_annotations(incarnation)) for each in plan.reannotate]
+        bindings = [(each, rebinding_annotations(incarnation, pass_.clock.now())) for each in plan.rebind]
+        bindings += [(each, executor_annotations(incarnation)) for each in plan.reannotate]
         bound: list[Executor] = []
 
         async def bind(entry: tuple[Executor, dict[str, str]]) -> None:
@@ -89,7 +89,7 @@ class ReplaceStalePods(PlannedStep[RolloutPlan]):
             if await pass_.io.annotate(executor.pod, annotations):
                 bound.append(executor)
 
-        return batch_end(await run_batch(pass_.io, marks, bind), len(bound))
+        return batch_end(await run_batch(pass_.io, bindings, bind), len(bound))
 
 
 def _replaceable(pass_: Pass, cache: ObjectCache) -> bool:

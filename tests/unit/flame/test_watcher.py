@@ -182,13 +182,13 @@ async def test_answer_from_before_the_machine_slept_is_none(setting: Setting, mo
     await setting.known(1)
     setting.manager.takes = 1
     await asyncio.sleep(BUSY_PERIOD)
-    before, clock = setting.watcher.knowledge(KEY).said_at, setting.watcher._clock
+    before, clock = setting.watcher.knowledge(KEY).answered_at, setting.watcher._clock
     # Timers of the event loop stand still meanwhile, so no deadline ends the question.
     mocker.patch.object(clock, "boottime", side_effect=lambda: clock.monotonic() + 60)
     await asyncio.sleep(1)
 
     known = setting.watcher.knowledge(KEY)
-    assert (known.said_at, known.fresh) == (before, None)
+    assert (known.answered_at, known.fresh) == (before, None)
     await asyncio.sleep(5)
     assert setting.watcher.knowledge(KEY).fresh is EMPTY
 
@@ -467,7 +467,7 @@ async def test_node_that_starts_nothing_is_unknown_after_a_while_though_the_tabl
 async def test_node_that_is_missing_from_the_table_keeps_the_time_of_its_absence_for_a_while(setting: Setting) -> None:
     setting.manager.answer = SessionManagerAnswer({"n": NodeState.READY, "other": NodeState.READY})
     await setting.known(10)
-    last = setting.watcher.knowledge(KEY).said_at
+    last = setting.watcher.knowledge(KEY).answered_at
     setting.manager.answer = SessionManagerAnswer({"other": NodeState.READY})
     await asyncio.sleep(ANSWER_VALID_SECONDS - 15)
     [(name, since)] = setting.watcher.knowledge(KEY).not_ready_since.items()

@@ -147,7 +147,7 @@ def test_executor_follows_the_session_manager_in_its_annotation(
     )
     found = observed(session_manager(containers=[_since("session-manager", manager_start)]), follower.pod)
 
-    assert found.marks.follows(follower) == follows
+    assert found.bindings.follows(follower) == follows
 
 
 @pytest.mark.parametrize(
@@ -167,7 +167,7 @@ def test_executor_that_was_bound_to_a_storage_follows_unless_it_had_started_befo
     follower = executor(0, incarnation=store, annotations={REBOUND_ANNOTATION: mark}, containers=running_since)
     found = observed(session_manager(annotations={SESSION_STORE_ANNOTATION: store}), follower.pod)
 
-    assert found.marks.follows(follower) == follows
+    assert found.bindings.follows(follower) == follows
 
 
 def test_ownership_depends_only_on_the_uid() -> None:

@@ -104,7 +104,7 @@ def test_container_that_ended_is_still_the_same_incarnation(container: str) -> N
 def test_executor_follows_the_container_in_its_annotation(annotation: str, manager: PodView, *, follows: bool) -> None:
     found = observed(manager, executor_pod(0, incarnation=annotation))
 
-    assert found.marks.follows(found.executors[0]) is follows
+    assert found.bindings.follows(found.executors[0]) is follows
 
 
 def test_session_manager_whose_sessions_persist_has_the_incarnation_of_its_storage() -> None:
@@ -113,7 +113,7 @@ def test_session_manager_whose_sessions_persist_has_the_incarnation_of_its_stora
 
     found = observed(view, executor_pod(0, incarnation="sm-uid.4"))
     assert found.session_manager_incarnation == "fs.claim"
-    assert not found.marks.follows(found.executors[0])
+    assert not found.bindings.follows(found.executors[0])
 
 
 @pytest.mark.parametrize(

@@ -125,7 +125,7 @@ def _answered(
         Phase.KNOWN,
         INCARNATION,
         answer=SessionManagerAnswer(nodes, listed),
-        said_at=BOOTTIME,
+        answered_at=BOOTTIME,
         known_since=BOOTTIME - known_since,
         not_ready_since={executor_pod(each).name: BOOTTIME - seconds for each, seconds in (missing or {}).items()},
     )

@@ -64,7 +64,7 @@ class ModelFlame(Flame):
 
     def knowledge(self, key: Key) -> Knowledge:
         now = self._world.clock.boottime()
-        if self.known.phase is Phase.KNOWN and now - self.known.said_at > ANSWER_VALID_SECONDS:
+        if self.known.phase is Phase.KNOWN and now - self.known.answered_at > ANSWER_VALID_SECONDS:
             self.poll()
         return self.known
 
@@ -84,14 +84,14 @@ class ModelFlame(Flame):
         if self.broken is None and self._world.model.running:
             self.known = answered(known, self._world.model.answer(), now, now)
             return
-        believed = known.phase is Phase.KNOWN and now - known.said_at <= ANSWER_VALID_SECONDS
+        believed = known.phase is Phase.KNOWN and now - known.answered_at <= ANSWER_VALID_SECONDS
         self.known = Knowledge(
             Phase.KNOWN if believed else Phase.UNKNOWN,
             known.incarnation,
             since=known.since,
             answer=known.answer if believed else None,
             asked_at=known.asked_at,
-            said_at=known.said_at,
+            answered_at=known.answered_at,
             known_since=known.known_since,
             failing=True,
             cause="Unreachable",

@@ -76,7 +76,7 @@ def resolve_idleness(
     due = since + timedelta(seconds=spec.idle.timeout_seconds)
     if due > now.wall:
         return Idleness(IdleStatus(since=since), due=due)
-    if now.boottime - observed.flame.said_at > RECENT_ANSWER_SECONDS:
+    if now.boottime - observed.flame.answered_at > RECENT_ANSWER_SECONDS:
         return Idleness(IdleStatus(since=since), undecided=True)
     return Idleness(IdleStatus(since=since, suspended_generation=generation), suspended=True)
 

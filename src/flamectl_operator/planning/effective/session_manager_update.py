@@ -63,7 +63,7 @@ def wait_before_update(
         return None
     answer = observed.flame.fresh
     if answer is not None and not answer.busy:
-        if now.boottime - observed.flame.said_at <= RECENT_ANSWER_SECONDS:
+        if now.boottime - observed.flame.answered_at <= RECENT_ANSWER_SECONDS:
             return None
         return wait("AskingSessionManager", "", ANSWER_RECHECK_SECONDS)
     why = "does not answer" if answer is None else "has running tasks"

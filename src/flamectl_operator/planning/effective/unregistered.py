@@ -60,7 +60,7 @@ def find_unregistered(
         if running_since is None or answer.registered(executor.name):
             continue
         seen = observed.first_seen.running[executor.pod.uid]
-        may_resume_work = seen < flame.known_since and observed.marks.was_there_before(executor)
+        may_resume_work = seen < flame.known_since and observed.bindings.was_there_before(executor)
         if (state := answer.nodes.get(executor.name)) is not None:
             # The node in the table may be that of an earlier executor of this name.
             since = _wall(max(seen, flame.not_ready_since.get(executor.name, now.boottime)), now)

@@ -47,9 +47,9 @@ def drainable(executor: Executor, observed: ObservedCluster, wanted: EffectiveGr
     answer = observed.last_answer
     if answer is None or wanted.suspended or wanted.drain_timeout == 0:
         return False
-    if observed.marks.is_invalid(executor) and answer.load(executor.name)[0] is Load.BUSY:
+    if observed.bindings.is_invalid(executor) and answer.load(executor.name)[0] is Load.BUSY:
         return True
-    return (executor.ready or answer.known(executor.name)) and observed.marks.follows(executor)
+    return (executor.ready or answer.known(executor.name)) and observed.bindings.follows(executor)
 
 
 def split_drainable(
@@ -70,7 +70,7 @@ def undecided(group: PlannedGroup) -> bool:
     if wanted.suspended or flame.phase is Phase.ASKING or group.prerequisites.session_manager_asked_next:
         return not wanted.suspended
     load_matters = wanted.drain_timeout > 0 or wanted.scaling is not None
-    return load_matters and flame.fresh is not None and group.now.boottime - flame.said_at > RECENT_ANSWER_SECONDS
+    return load_matters and flame.fresh is not None and group.now.boottime - flame.answered_at > RECENT_ANSWER_SECONDS
 
 
 def plan_drain(group: PlannedGroup, released_at: Mapping[str, float]) -> DrainPlan:
@@ -129,7 +129,7 @@ def _deletion(
     observed, now = group.cluster, group.now
     if group.effective.suspended:
         return RemovalReason.SUSPENDED
-    lost = executor.started and not observed.marks.follows(executor) and not observed.marks.is_invalid(executor)
+    lost = executor.started and not observed.bindings.follows(executor) and not observed.bindings.is_invalid(executor)
     if observed.session_manager_ready and lost:
         return RemovalReason.EARLIER_SESSION_MANAGER
     flame = observed.flame
@@ -145,7 +145,7 @@ def _deletion(
 
 def _back_by(executor: Executor, observed: ObservedCluster) -> float:
     """Return when an executor has come back to a session manager that restarted, by `boottime`: its work is listed only then."""
-    return observed.flame.known_since + RETURN_SECONDS if observed.marks.was_there_before(executor) else 0.0
+    return observed.flame.known_since + RETURN_SECONDS if observed.bindings.was_there_before(executor) else 0.0
 
 
 def _give_up_at(observed: ObservedCluster, now: ClockReading) -> datetime:

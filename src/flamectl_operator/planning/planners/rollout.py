@@ -44,7 +44,7 @@ def plan_rollout(group: PlannedGroup, *, keep_stale: bool) -> RolloutPlan:
     if not cluster.session_manager_ready:
         return _without_session_manager(group)
     others = existing.unbound
-    lost = [each for each in cluster.deletable(others) if each.started and not cluster.marks.is_invalid(each)]
+    lost = [each for each in cluster.deletable(others) if each.started and not cluster.bindings.is_invalid(each)]
     gone = {executor.name for executor in lost}
     stale = [each for each in group.to_replace if each.name not in gone]
     serving = [each for each in existing.serving if each.name not in gone] if stale else []

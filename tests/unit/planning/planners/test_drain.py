@@ -106,7 +106,7 @@ def test_answer_from_before_the_session_manager_was_ready_again_chooses_no_execu
     nodes = dict.fromkeys((executor_name(0), executor_name(1)), NodeState.READY)
     before = SessionManagerAnswer(nodes, (_BUSY,))
     flame = Knowledge(
-        Phase.OFF, found.session_manager_incarnation, since=BOOTTIME - 15, said_at=BOOTTIME - 20, last_answer=before
+        Phase.OFF, found.session_manager_incarnation, since=BOOTTIME - 15, answered_at=BOOTTIME - 20, last_answer=before
     )
     plan = cluster_plan(told(found, flame), effective(replicas(1)), MOMENT).scale
     assert len(plan.drain) == marked

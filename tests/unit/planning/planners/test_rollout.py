@@ -571,7 +571,7 @@ def test_rolling_update_keeps_the_budget_and_completes(
     assert fleet.done
 
 
-# --- Marks that somebody changed -----------------------------------------------------------------------------------------
+# --- Bindings that somebody changed -----------------------------------------------------------------------------------------
 
 
 def _started(name: str, seconds: float) -> dict[str, Any]:
