@@ -11,8 +11,9 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from flamectl_operator.api.flamecluster import LockOptions
-from flamectl_operator.kube.lease import ObservedLease
+from flamectl_operator.kube.lease import ObservedLease, observe
 from flamectl_operator.kube.views import LeaseView
+from flamectl_operator.settings.model import MAX_LOCK_DURATION
 
 #: Shares of the lock's duration. After the first share the holder extends the lock before it continues to delete; after the
 #: second it stops deleting. The rest is for requests in flight and for clocks that run at different speeds.
@@ -101,6 +102,17 @@ class Waiting:
             return Waiting(now, pods)
         reported = self.why or (why if at_once or now >= self.since + REPORT_AFTER else "")
         return replace(self, pods=pods, why=reported)
+
+
+def observe_lease(
+    lease: LeaseView | None, before: ObservedLease | None, now: float, duration: float
+) -> ObservedLease | None:
+    """Record since when a Lease has had its present content; its holder may not have noticed the deletion of a deleted one.
+
+    Args:
+        duration: Seconds that a lock lasts if its Lease gives no duration that makes sense.
+    """
+    return before if lease is None else observe(lease, before, now, default=duration, longest=MAX_LOCK_DURATION)
 
 
 def check_lease(

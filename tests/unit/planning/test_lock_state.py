@@ -13,11 +13,10 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 
 from flamectl_operator.api.flamecluster import LockOptions
 from flamectl_operator.kube import lease as leases
-from flamectl_operator.kube.lease import ObservedLease, observe
+from flamectl_operator.kube.lease import ObservedLease
 from flamectl_operator.kube.pod_views import PodView
 from flamectl_operator.kube.views import LeaseView
-from flamectl_operator.planning.lock_state import Foreign, HeldByOther, HeldLease, check_lease
-from flamectl_operator.settings.model import MAX_LOCK_DURATION
+from flamectl_operator.planning.lock_state import Foreign, HeldByOther, HeldLease, check_lease, observe_lease
 from tests.unit.builders import (
     NOW,
     OWNER,
@@ -44,16 +43,11 @@ def _lease(holder: str | None = "them", version: str = "7", **changes: Any) -> L
     return view(LeaseView, manifest, resourceVersion=version)
 
 
-def _observed(lease: LeaseView | None, before: ObservedLease | None, now: float) -> ObservedLease | None:
-    """Look at the Lease as an operator does."""
-    return before if lease is None else observe(lease, before, now, default=DURATION, longest=MAX_LOCK_DURATION)
-
-
 def _judge(
     lease: LeaseView | None, *, after: float = 0.0, before: ObservedLease | None = None, deny: tuple[str, ...] = ()
 ) -> HeldByOther | Foreign | None:
     """Return the decision about a Lease that was first seen some seconds ago."""
-    observed_lease = _observed(lease, before, THEN)
+    observed_lease = observe_lease(lease, before, THEN, DURATION)
     return check_lease(lease, observed_lease, OWNER.uid, LockOptions(deny_list=deny), "us", THEN + after)
 
 
@@ -226,7 +220,7 @@ class Contention(RuleBasedStateMachine):
         if operator.reading is None:
             return
         (lease,), operator.reading, now = operator.reading, None, self.clock(operator)
-        operator.observed_lease = _observed(lease, operator.observed_lease, now)
+        operator.observed_lease = observe_lease(lease, operator.observed_lease, now, DURATION)
         verdict = check_lease(lease, operator.observed_lease, OWNER.uid, LockOptions(), name, now)
         if verdict is None:
             operator.held_lease, operator.writing, operator.awaits = None, (lease, now), True

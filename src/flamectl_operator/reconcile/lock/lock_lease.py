@@ -14,13 +14,12 @@ from flamectl_operator.kube import lease as leases
 from flamectl_operator.kube.errors import AlreadyExistsError, ConflictError, LockLostError, NotFoundError
 from flamectl_operator.kube.resources import LEASES
 from flamectl_operator.kube.views import LeaseView
-from flamectl_operator.planning.lock_state import Foreign, HeldByOther, HeldLease, check_lease
+from flamectl_operator.planning.lock_state import Foreign, HeldByOther, HeldLease, check_lease, observe_lease
 from flamectl_operator.reconcile.objects.cluster_io import ClusterIO
 from flamectl_operator.reconcile.objects.write_count import WRITES
 from flamectl_operator.reconcile.refusals.error import REFUSALS, RefusedError
 from flamectl_operator.reconcile.stores.transform import bounded
 from flamectl_operator.runtime.clock import Clock
-from flamectl_operator.settings.model import MAX_LOCK_DURATION
 
 
 class LockGuard:
@@ -111,9 +110,7 @@ class LockLease:
         """Return why the lock cannot be acquired, by a Lease that was just read; None when it can be."""
         # Counted from after the response, because a count from before it would shorten another operator's time.
         now = self._clock.boottime()
-        if lease is not None:  # the holder of a deleted Lease may not have noticed the deletion yet
-            longest = MAX_LOCK_DURATION
-            self._seen = leases.observe(lease, self._seen, now, default=self._duration, longest=longest)
+        self._seen = observe_lease(lease, self._seen, now, self._duration)
         state = self._check(lease)
         if isinstance(state, HeldByOther):
             self._read_again = min(now + LEASE_RECHECK_SECONDS, state.until)
