@@ -6,7 +6,7 @@ alone. Metadata that is more specific, such as that of a podTemplate, takes prec
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -69,7 +69,12 @@ class CommonMetadata:
         earlier_labels, earlier_annotations = _keys_in(listed)
         labels = self._changes(child.labels, self.labels, earlier_labels)
         annotations = self._changes(child.annotations, self.annotations, earlier_annotations)
-        keys = self.keys()
+        # What stays because it is specific now is still known as the spec's, to be taken off if it is not specific any more.
+        stay = [
+            [key for key in earlier if key in self.specific and key in found]
+            for earlier, found in ((earlier_labels, child.labels), (earlier_annotations, child.annotations))
+        ]
+        keys = _list_of({*self.labels, *stay[0]}, {*self.annotations, *stay[1]})
         if keys != listed:
             annotations[COMMON_KEYS_ANNOTATION] = keys or None
         changes = {name: part for name, part in (("labels", labels), ("annotations", annotations)) if part}
@@ -82,15 +87,19 @@ class CommonMetadata:
 
     def keys(self) -> str:
         """Return the list of keys, as the annotation holds it; empty without any."""
-        if not self.labels and not self.annotations:
-            return ""
-        return f"{','.join(sorted(self.labels))}{_SEPARATOR}{','.join(sorted(self.annotations))}"
+        return _list_of(self.labels, self.annotations)
 
     def _changes(
         self, found: Mapping[str, str], wanted: Mapping[str, str], earlier: Iterable[str]
     ) -> dict[str, str | None]:
         removed = {key: None for key in earlier if key not in wanted and key in found and key not in self.specific}
         return {**removed, **{key: value for key, value in wanted.items() if found.get(key) != value}}
+
+
+def _list_of(labels: Collection[str], annotations: Collection[str]) -> str:
+    if not labels and not annotations:
+        return ""
+    return f"{','.join(sorted(labels))}{_SEPARATOR}{','.join(sorted(annotations))}"
 
 
 def _keys_in(text: str) -> tuple[list[str], list[str]]:

@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 
 from flamectl_operator.api.checks.validation import parse_spec
-from flamectl_operator.api.constants import COMMON_KEYS_ANNOTATION
 from flamectl_operator.api.problems import InvalidSpecError
 from flamectl_operator.kube.errors import ForbiddenError
 from tests.unit.builders import OWNER, cached, merged, raw_spec, replicas
@@ -116,8 +115,13 @@ async def test_common_metadata_that_moves_to_a_pod_template_stays_on_pods_that_w
         found = _children(world)[f"pods {name}"]
         assert metadata["labels"].items() <= found["labels"].items()
         assert metadata["annotations"].items() <= found["annotations"].items()
-        assert COMMON_KEYS_ANNOTATION not in found["annotations"]
     assert "owner" not in _children(world)[f"services {SM_NAME}"]["labels"]
+
+    world.edit({each: {"podTemplate": None} for each in components})
+    await world.converge()
+
+    assert world.deleted == []
+    assert _with(world, None, None) == set()
 
 
 async def test_removed_common_label_comes_back() -> None:
