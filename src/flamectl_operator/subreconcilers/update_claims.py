@@ -38,11 +38,14 @@ class UpdateClaims(PlannedStep[ClaimPlan]):
 
     async def apply(self, pass_: Pass, plan: ClaimPlan, /) -> Outcome:
         """Create and change claims."""
+        error = pass_.io.reads.claims.error
+        if error is None and not (plan.create or plan.patch or plan.taken):
+            return DONE
         ends = await collect(
             *(partial(self._create, pass_, claim) for claim in plan.create),
             *(partial(self._patch, pass_, claim, changes) for claim, changes in plan.patch),
         )
-        if (error := pass_.io.reads.claims.error) is not None:
+        if error is not None:
             raise error
         return combine([*(outcomes.name_taken(pass_.io.owner, CLAIMS, claim) for claim in plan.taken), *ends])
 
