@@ -54,7 +54,7 @@ def flame_conditions(
         reachable = writer.make(
             ConditionType.SESSION_MANAGER_REACHABLE, "Answers", "The session manager answers the operator", status=True
         )
-        return (reachable, _registered(writer, observed))
+        return (reachable, _executors_registered(writer, observed))
     if lacks_address(observed, effective.settings):
         message = "No answer from the session manager: its Pod has no address of its own"
         return tuple(
@@ -93,7 +93,7 @@ def _behind_tls(writer: ConditionWriter, spec: FlameClusterSpec) -> tuple[Condit
     return (writer.make(kind, "TLSNotSupported" if mutual else "AuthorityUnknown", message, status=False),)
 
 
-def _registered(writer: ConditionWriter, observed: ObservedCluster) -> Condition:
+def _executors_registered(writer: ConditionWriter, observed: ObservedCluster) -> Condition:
     answer, kind = observed.flame.answer, ConditionType.EXECUTORS_REGISTERED
     assert answer is not None
     missing = [each.name for each in observed.group.ready if not answer.registered(each.name)]

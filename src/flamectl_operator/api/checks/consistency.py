@@ -290,10 +290,10 @@ _ALIKE = 0.85
 def near_names(spec: FlameClusterSpec) -> tuple[str, ...]:
     """Return a warning for each container whose name is nearly that of the component's own container: probably a typo."""
     templates = {name: part.pod_template for name, part in spec.components.items() if part.pod_template}
-    return tuple(warning for name, template in templates.items() for warning in _near_names(name, template))
+    return tuple(warning for name, template in templates.items() for warning in _near_names_in(name, template))
 
 
-def _near_names(own: str, template: dict[str, Any]) -> Iterator[str]:
+def _near_names_in(own: str, template: dict[str, Any]) -> Iterator[str]:
     for index, container in enumerate(pod_spec(template).get("containers", ())):
         name = container["name"]
         if name != own and _is_near(name, own):

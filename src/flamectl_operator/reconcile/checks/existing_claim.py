@@ -85,7 +85,7 @@ def reserve_own_claim(reads: ClusterReads, claim: PersistentVolumeClaimView, com
         component: The field of the spec that describes the component.
     """
     mount = _Mount(claim.name, f'PersistentVolumeClaim "{claim.name}" of {component}.persistence')
-    return _in_use(reads, claim, mount) or _reserve(reads, claim, mount)
+    return _mounted_by_another(reads, claim, mount) or _reserve(reads, claim, mount)
 
 
 async def replacement_wait(
@@ -101,7 +101,7 @@ async def replacement_wait(
         if claim is None:
             continue
         mount = _Mount.of_replacement(own.name)
-        obstacle = _in_use(reads, claim, mount)
+        obstacle = _mounted_by_another(reads, claim, mount)
         pod = reads.stores.pods.get(reads.owner.namespace, own.name)
         # A Pod that mounts a claim without a volume does not run, so nothing is lost with it.
         if obstacle is None and pod is not None and own.name not in pod.claim_names:
@@ -157,7 +157,7 @@ async def _mountable(reads: ClusterReads, mount: _Mount) -> PersistentVolumeClai
         return blocked("ClaimNotFound", f"{mount.label} {how}{mount.consequence}", TAKEN_NAME_RECHECK_SECONDS)
     if claim.status.phase == PHASE_LOST:
         return replace(lost_claim(claim), delay=TAKEN_NAME_RECHECK_SECONDS)
-    return _in_use(reads, claim, mount) or claim
+    return _mounted_by_another(reads, claim, mount) or claim
 
 
 def _unusable(claim: PersistentVolumeClaimView, mount: _Mount) -> Outcome | None:
@@ -177,10 +177,10 @@ def in_use(reads: ClusterReads, claim: PersistentVolumeClaimView) -> Outcome | N
 
     A Pod that has ended mounts its claim no longer.
     """
-    return _in_use(reads, claim, _Mount(claim.name, f'PersistentVolumeClaim "{claim.name}"'))
+    return _mounted_by_another(reads, claim, _Mount(claim.name, f'PersistentVolumeClaim "{claim.name}"'))
 
 
-def _in_use(reads: ClusterReads, claim: PersistentVolumeClaimView, mount: _Mount) -> Outcome | None:
+def _mounted_by_another(reads: ClusterReads, claim: PersistentVolumeClaimView, mount: _Mount) -> Outcome | None:
     for pod in reads.stores.pods.users((reads.owner.namespace, claim.uid)):
         if not pod.controlled_by(reads.owner.uid) and pod.status.phase not in TERMINAL_PHASES:
             use = f'is used by Pod "{pod.name}" of FlameCluster "{pod.labels[CLUSTER_LABEL]}"{mount.consequence}'
