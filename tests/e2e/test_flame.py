@@ -237,7 +237,7 @@ def test_session_manager_waits_with_a_change_until_no_task_runs(
 
         world.change(sessionManager={"updateStrategy": {"type": "WhenIdle"}, "env": [{"name": "A", "value": "b"}]})
         world.wait(
-            "the status to say what it waits for", lambda: "has tasks that run" in world.status().get("message", "")
+            "the status to say what it waits for", lambda: "has running tasks" in world.status().get("message", "")
         )
         assert world.status()["sessionManager"]["updatePendingSince"]
         assert world.session_manager()["metadata"]["uid"] == before

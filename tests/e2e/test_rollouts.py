@@ -129,7 +129,7 @@ def test_on_delete_replaces_only_deleted_executors(world: E2ENamespace, operator
     assert uids(world.executors()) == before
 
     world.delete_without_waiting("pod", "my-flame-executor-manager-1")
-    status = world.wait("the other two to be left", lambda: _telling(world, "2 stale executors will be replaced"))
+    status = world.wait("the other two to be left", lambda: _telling(world, "2 stale executors run the earlier spec"))
     world.wait("the deleted one to be gone", lambda: world.has_executors(3))
 
     assert status["executorManager"]["updated"] == 1

@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from typing import Annotated, Any, Literal
 
 import typer
+from typer.core import TyperCommand
 
 from flamectl_operator import __version__
 from flamectl_operator.kube.errors import ConfigurationError
@@ -40,6 +41,24 @@ from flamectl_operator.runtime.workflow_graph import as_mermaid, as_text
 from flamectl_operator.settings.document import show, show_json
 from flamectl_operator.settings.layers import SettingsError
 from flamectl_operator.subreconcilers import PIPELINE
+
+
+class PlanCommand(TyperCommand):
+    """The command `plan`, which exits with 1 for a wrong command line, because 2 says that there are changes."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Parse the arguments.
+
+        Raises:
+            click.UsageError: They are wrong.
+        """
+        try:
+            return super().parse_args(ctx, args)
+        except Exception as error:
+            if hasattr(error, "exit_code"):
+                error.exit_code = 1
+            raise
+
 
 app = typer.Typer(
     help="Run Flame clusters on Kubernetes from FlameCluster resources.",
@@ -95,7 +114,7 @@ def show_config(
         sys.stdout.write(show(effective) if output_format == "yaml" else show_json(effective))
 
 
-@app.command()
+@app.command(cls=PlanCommand)
 def plan(
     name: FlameClusterArgument = None,
     *,

@@ -92,6 +92,12 @@ def test_graph_prints_the_pipeline_as_an_outline_or_as_a_chart() -> None:
     assert all(action.name in outline.stdout and action.name in chart.stdout for action in PIPELINE.actions())
 
 
+@pytest.mark.parametrize("arguments", [("--no-such",), ("-o", "xml"), ("a", "b")])
+def test_mistakes_on_the_command_line_of_a_plan_do_not_look_like_changes(arguments: tuple[str, ...]) -> None:
+    result = _run("plan", *arguments)
+    assert (result.exit_code, result.stdout) == (1, "")
+
+
 @pytest.mark.parametrize(
     "arguments", [("run", "--workers", "0"), ("run", "--log-level", "loud"), ("run", "--no-such"), ("rnu",)]
 )
