@@ -59,8 +59,8 @@ class SessionManagerStatus(AtomicModel):
     )
     failures: Int32 | None = Field(None, description="Number of consecutive Pods of the session manager that failed.")
     next_attempt: Time | None = Field(None, description="Time of the next replacement.")
-    last_failure: str | None = Field(
-        None, description="The uid of the last failed Pod that was counted, so that it is counted once."
+    last_failure: str = Field(
+        "", description="The uid of the last failed Pod that was counted, so that it is counted once."
     )
     update_pending_since: Time | None = Field(
         None,
@@ -162,9 +162,9 @@ class ObjectCacheStatus(AtomicModel):
     outdated: Int32 | None = Field(
         None, description="Number of object caches that an older operator or other operator settings rendered."
     )
-    revision: str | None = Field(None, description="Revision that the object caches should have.")
-    failures: Int32 | None = Field(
-        None, description="Number of consecutive rounds in which object caches failed; absent without a failure."
+    revision: str = Field("", description="Revision that the object caches should have.")
+    failures: Int32 = Field(
+        0, description="Number of consecutive rounds in which object caches failed; absent without a failure."
     )
     next_attempt: Time | None = Field(None, description="Time of the next replacement.")
     counted_pods: Atomic[str] = Field(

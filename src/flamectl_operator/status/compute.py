@@ -29,6 +29,7 @@ from flamectl_operator.observed.incarnation import stale_pod
 from flamectl_operator.observed.ownership import is_ours
 from flamectl_operator.planning.comparison import GroupComparison
 from flamectl_operator.planning.effective.effective_spec import EffectiveSpec
+from flamectl_operator.planning.effective.replacement_backoff import remembered_fields
 from flamectl_operator.planning.kept_claims import claims_in_danger, claims_yet_to_retain
 from flamectl_operator.planning.needs import NO_NEEDS, Needs
 from flamectl_operator.planning.registration import NONE_REGISTERS, NOT_REGISTERED
@@ -210,7 +211,7 @@ def _session_manager(given: StatusInput) -> SessionManagerStatus:
     }
     if effective is not None:
         found |= {
-            **effective.session_manager_backoff.fields(SessionManagerStatus),
+            **dict(remembered_fields(effective.session_manager_backoff, SessionManagerStatus)),
             "stale_pod": _stale_pod(given.before.session_manager, observed, effective),
             "update_pending_since": effective.update_pending_since,
         }
@@ -262,7 +263,7 @@ def _executor_manager(given: StatusInput) -> ExecutorManagerStatus:
         template = effective.desired.group.template
         updated = len(GroupComparison(observed.group, effective.group).up_to_date)
         found |= {
-            **effective.group.backoff.fields(ExecutorManagerStatus),
+            **dict(remembered_fields(effective.group.backoff, ExecutorManagerStatus)),
             "replicas": effective.group.wanted_replicas,
             "autoscaling": autoscaling_status(effective.group),
             "registered": registered(observed, effective, given.before),

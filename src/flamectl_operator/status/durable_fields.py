@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-from flamectl_operator.api.component_status import (
-    AutoscalingStatus,
-    ExecutorManagerStatus,
-    ObjectCacheStatus,
-    SessionManagerStatus,
-)
+from flamectl_operator.api.component_status import AutoscalingStatus
 from flamectl_operator.api.status import FlameClusterStatus, suspension_begun
 from flamectl_operator.observed.cluster import ObservedCluster
 from flamectl_operator.planning.effective.effective_group import EffectiveGroup
 from flamectl_operator.planning.effective.effective_spec import EffectiveSpec
-from flamectl_operator.planning.effective.replacement_backoff import Remembers, remembered_fields
+from flamectl_operator.planning.effective.replacement_backoff import of_executors, of_object_cache, of_session_manager
 
 _NOT_SCALED = AutoscalingStatus()
 
@@ -27,14 +22,13 @@ def durable_fields(status: FlameClusterStatus) -> tuple[object, ...]:
     - A new generation is acknowledged first, so that no reader takes the status of the old one for its status.
     """
     executors = status.executor_manager
-    parts: tuple[Remembers, ...] = (status.session_manager, executors, status.object_cache)
     return (
         status.observed_generation,
         suspension_begun(status),
-        *map(remembered_fields, parts),
-        executors.next_id,
-        executors.autoscaling,
-        status.idle,
+        of_session_manager(status.session_manager),
+        of_executors(executors),
+        of_object_cache(status.object_cache),
+        (executors.next_id, executors.autoscaling, status.idle),
     )
 
 
@@ -45,12 +39,10 @@ def required_durable_fields(
     return (
         generation,
         effective.suspended and bool(observed.components),
-        effective.session_manager_backoff.fields(SessionManagerStatus),
-        effective.group.backoff.fields(ExecutorManagerStatus),
-        effective.object_cache_backoff.fields(ObjectCacheStatus),
-        next_id,
-        autoscaling_status(effective.group),
-        effective.idleness.remembered,
+        of_session_manager(effective.session_manager_backoff),
+        of_executors(effective.group.backoff),
+        of_object_cache(effective.object_cache_backoff),
+        (next_id, autoscaling_status(effective.group), effective.idleness.remembered),
     )
 
 

@@ -7,6 +7,7 @@ from flamectl_operator.desired.flame_config import object_cache_endpoint
 from flamectl_operator.desired.tls import cache_is_secure
 from flamectl_operator.observed.cluster import ObservedCluster
 from flamectl_operator.planning.effective.effective_spec import EffectiveSpec
+from flamectl_operator.planning.effective.replacement_backoff import remembered_fields
 
 #: The message where the operator runs no object cache.
 NOT_RUN = "The operator runs no object cache, because spec.objectCache.image is not set"
@@ -38,7 +39,7 @@ def object_cache_status(
         replicas=desired.cache_replicas,
         updated=len(updated),
         outdated=sum(cache.rendered != template.rendered for cache in updated),
-        **effective.object_cache_backoff.fields(ObjectCacheStatus),
+        **dict(remembered_fields(effective.object_cache_backoff, ObjectCacheStatus)),
         **found,
     )
 

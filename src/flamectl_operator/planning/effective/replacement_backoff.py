@@ -7,8 +7,10 @@ count as failures, and when Pods that work reset them.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
+from operator import attrgetter
 from typing import Any, TypeAlias
 
 from flamectl_operator.api.component_status import ExecutorManagerStatus, ObjectCacheStatus, SessionManagerStatus
@@ -44,13 +46,7 @@ class ReplacementBackoff:
     @classmethod
     def of(cls, part: Remembers) -> ReplacementBackoff:
         """Read the failures from a part of the status."""
-        return cls(**{name: value for name, value in remembered_fields(part).items() if value})
-
-    def fields(self, part: type[Remembers]) -> dict[str, Any]:
-        """Return what a part of the status remembers of the failures. That of the object cache leaves out zeros."""
-        empty = ("", 0) if part is ObjectCacheStatus else ("",)
-        known = part.model_fields
-        return {name: None if value in empty else value for name, value in vars(self).items() if name in known}
+        return cls(**{name: value for name, value in remembered_fields(part, type(part)) if value is not None})
 
     @property
     def repeated(self) -> bool:
@@ -94,9 +90,18 @@ def remembered(status: FlameClusterStatus) -> tuple[ReplacementBackoff, Replacem
     return read(status.session_manager), read(status.executor_manager), read(status.object_cache)
 
 
-def remembered_fields(part: Remembers) -> dict[str, Any]:
-    """Return the fields of a part of the status that remember failures."""
-    return {name: value for name, value in vars(part).items() if name in ReplacementBackoff.__dataclass_fields__}
+#: The fields of each part that remember failures.
+_NAMES = {
+    part: tuple(name for name in ReplacementBackoff.__dataclass_fields__ if name in part.model_fields)
+    for part in (SessionManagerStatus, ExecutorManagerStatus, ObjectCacheStatus)
+}
+#: Read their values from the part, or from a `ReplacementBackoff`.
+of_session_manager, of_executors, of_object_cache = (attrgetter(*names) for names in _NAMES.values())
+
+
+def remembered_fields(of: Remembers | ReplacementBackoff, part: type[Remembers]) -> Iterable[tuple[str, Any]]:
+    """Return the fields of a part of the status that remember failures, with their values."""
+    return zip(_NAMES[part], attrgetter(*_NAMES[part])(of), strict=True)
 
 
 def _whole_seconds(time: datetime) -> datetime:

@@ -85,12 +85,12 @@ def _only_counts_differ(before: dict[str, Any], after: dict[str, Any]) -> bool:
 
 
 def _without_counts(status: dict[str, Any]) -> dict[str, Any]:
-    """Return a status without counts of executors and tasks, numbers in messages, and Pods by name."""
+    """Return a status without counts of executors and tasks, numbers in messages and conditions, and Pods by name."""
     return {
         **status,
         "message": gist(str(status.get("message"))),
         "executorManager": _without(_COUNTS, status.get("executorManager")),
-        "conditions": [{**each, "message": gist(str(each.get("message")))} for each in status.get("conditions") or ()],
+        "conditions": gist(str(status.get("conditions"))),
         "unhealthyPods": None,
         "sessions": None,
     }
