@@ -1,6 +1,6 @@
-"""`spec.commonLabels` and `spec.commonAnnotations`: on every child, and taken off again when the spec no longer asks for them.
+"""`spec.commonLabels` and `spec.commonAnnotations`: on every child, and removed again when the spec no longer asks for them.
 
-An annotation of each child lists the keys that come from the spec, so that any process can take them off later and leaves others
+An annotation of each child lists the keys that come from the spec, so that any process can remove them later and leaves others
 alone. Metadata that is more specific, such as that of a podTemplate, takes precedence. No revision reads any of it.
 """
 
@@ -69,7 +69,7 @@ class CommonMetadata:
         earlier_labels, earlier_annotations = _keys_in(listed)
         labels = self._changes(child.labels, self.labels, earlier_labels)
         annotations = self._changes(child.annotations, self.annotations, earlier_annotations)
-        # What stays because it is specific now is still known as the spec's, to be taken off if it is not specific any more.
+        # What stays because it is specific now is still known as the spec's, to be removed if it is not specific any more.
         stay = [
             [key for key in earlier if key in self.specific and key in found]
             for earlier, found in ((earlier_labels, child.labels), (earlier_annotations, child.annotations))

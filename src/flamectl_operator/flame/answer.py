@@ -45,7 +45,7 @@ _SERVES = frozenset({ExecutorState.BINDING, ExecutorState.BOUND})
 
 
 class Load(IntEnum):
-    """How much is lost when a node goes, from nothing to a session's work."""
+    """How much is lost with a node, from nothing to a session's work."""
 
     NONE = 0
     IDLE = 1
@@ -194,7 +194,7 @@ class SessionManagerAnswer:
         return node in self.nodes or node in self.by_node
 
     def load(self, node: str) -> tuple[Load, int]:
-        """Return how much is lost when a node goes, and for a busy node the highest priority of its sessions."""
+        """Return how much is lost with a node, and for a busy node the highest priority of its sessions."""
         executors = [executor for executor in self.by_node.get(node, ()) if not executor.has_left]
         busy = [executor for executor in executors if executor.state is not ExecutorState.IDLE]
         if not busy:

@@ -20,7 +20,7 @@ class Record:
     """The results of the last questions."""
 
     failures: int = 0
-    #: An answer that is too large adds two and any other answer takes off one, so that alternating answers are slowed down as
+    #: An answer that is too large adds two and any other answer subtracts one, so that alternating answers are slowed down as
     #: well.
     offences: int = 0
 

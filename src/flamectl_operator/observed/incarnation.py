@@ -105,7 +105,7 @@ def stale_pod(manager: Component) -> str:
 def incarnation_of(manager: Component | None, store: str = "") -> str:
     """Return the incarnation of a session manager; empty without a live session manager.
 
-    A session manager whose sessions persist goes on where the one before it ended, so its incarnation is that of its storage.
+    A session manager whose sessions persist continues where the one before it ended, so its incarnation is that of its storage.
 
     Args:
         store: The storage that the session manager keeps its sessions in; empty when they do not persist.
@@ -124,7 +124,7 @@ def other_names(manager: Component | None, store: str) -> tuple[str, ...]:
     """Return what else stands for the present incarnation of a session manager; see `incarnation_of`.
 
     Earlier versions wrote a count of restarts. The identity of the present container is true even where it only seems to be the
-    first one: somebody may take off the record of the first one, and the kubelet may lose its count.
+    first one: somebody may remove the record of the first one, and the kubelet may lose its count.
     """
     if manager is None or not manager.live or store:
         return ()

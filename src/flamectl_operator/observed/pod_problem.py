@@ -49,7 +49,7 @@ FAILING_REASONS = frozenset(
 STARTING_REASONS = FAILING_REASONS - {CRASH_LOOP} | {IMAGE_PULL_FAILED}
 #: The container that a kubelet names when it evicts a Pod.
 _EVICTED_FOR = re.compile(r"\bContainer ([-a-z0-9]+) (?:exceeded|was using)")
-#: The image that a kubelet or a runtime names. Runtimes complete the registry of a name, and take a tag off beside a digest.
+#: The image that a kubelet or a runtime names. Runtimes complete the registry of a name, and remove a tag beside a digest.
 _NAMED_IMAGE = re.compile(r'\bimage (?:tag )?"([^"]+)"')
 #: The registry of an image, where its name says one.
 REGISTRY = re.compile(r"^(?:localhost|[^/.:]*[.:][^/]*)/")

@@ -52,7 +52,7 @@ def service_patch(observed: ServiceView, desired: dict[str, Any]) -> dict[str, A
     view = msgspec.convert(wanted, ServiceSpec)
     changes: dict[str, Any] = {}
     if found != view:
-        # A field that is taken off gets Kubernetes' default.
+        # A field that is removed gets Kubernetes' default.
         changes = {
             field.encode_name: wanted.get(field.encode_name)
             for field in msgspec.structs.fields(ServiceSpec)

@@ -54,7 +54,7 @@ def because(why: str, paths: tuple[str, ...]) -> str:
 
 
 def why_replaced(pods: Sequence[Component], wanted: str, paths: tuple[str, ...]) -> str:
-    """Return why stale Pods are replaced: the fields that changed, or the annotation that somebody changed or took off.
+    """Return why stale Pods are replaced: the fields that changed, or the annotation that somebody changed or removed.
 
     Args:
         wanted: The revision that the Pods should have.

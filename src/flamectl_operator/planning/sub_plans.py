@@ -222,7 +222,7 @@ class ProtectionPlan(SubPlan):
     """The executors whose annotations change.
 
     Args:
-        patch: Executors, each with the annotations to set or to take off.
+        patch: Executors, each with the annotations to set or to remove.
         again: Seconds until the next patch of an executor that should be patched now but must wait; None when there is none.
     """
 

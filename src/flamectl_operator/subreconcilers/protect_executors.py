@@ -12,7 +12,7 @@ from flamectl_operator.runtime.outcome import DONE, Outcome
 
 
 class ProtectExecutors(Subreconciler):
-    """Annotate executors when their work begins, and take the annotations off when it has ended, if the spec asks for it.
+    """Annotate executors when their work begins, and remove the annotations when it has ended, if the spec asks for it.
 
     Autoscalers of nodes leave a Pod with these annotations alone. A Pod is patched at most once a minute.
     """

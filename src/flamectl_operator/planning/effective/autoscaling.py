@@ -1,7 +1,7 @@
 """The number of executors where it follows the demand.
 
 The number is remembered in the status with the times that it depends on, so that it survives the operator; the spec is never
-written. It goes up when more executors are needed, and down when fewer have been needed for a while. While the session manager
+written. It rises when more executors are needed, and falls when fewer have been needed for a while. While the session manager
 cannot be asked it stays.
 """
 

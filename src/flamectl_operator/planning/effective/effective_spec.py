@@ -213,7 +213,7 @@ def _suspended(observed: ObservedCluster, before: FlameClusterStatus, *, asked: 
     """Return whether the cluster is suspended.
 
     A suspension that has begun is finished before anything starts again. A paused cluster begins no suspension. A cluster whose
-    Pods keep a claim in danger begins none either: it goes on as it is until a user confirms the loss.
+    Pods keep a claim in danger begins none either: it stays as it is until a user confirms the loss.
     """
     unfinished = _unfinished(observed)
     deferred = (paused or bool(observed.must_stay)) and unfinished

@@ -56,7 +56,7 @@ def plan_protection(group: PlannedGroup, common_annotations: Collection[str]) ->
 def _changes(
     executor: Executor, protection: Mapping[str, str], authored: Mapping[str, str], *, busy: bool
 ) -> AnnotationChanges | None:
-    """Return the annotations to set, to set back or to take off, never those of others; None when all are as they should be.
+    """Return the annotations to set, to set back or to remove, never those of others; None when all are as they should be.
 
     Args:
         protection: The annotations that protect, without those that the author gives to all objects.

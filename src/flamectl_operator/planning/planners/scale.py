@@ -119,7 +119,7 @@ def wait_before_reserving(group: PlannedGroup) -> Outcome | None:
 def _many_detached(group: PlannedGroup) -> Outcome | None:
     """Return why no executor is created while many run without their labels or their owner: each new one would lose them as well.
 
-    A person takes the labels off a few executors for inspection.
+    A person removes the labels of a few executors for inspection.
     """
     detached = group.cluster.detached
     if len(detached) <= max(MAX_DETACHED, group.effective.replicas):
