@@ -14,7 +14,7 @@ from flamectl_operator.observed.pod_problem import MAX_CAUSE_LENGTH
 from flamectl_operator.runtime.text import listing, one_line
 
 #: The reason for each component.
-_REASONS: dict[str, str] = {
+_REASONS = {
     SESSION_MANAGER: "SessionManagerLost",
     OBJECT_CACHE: "ObjectCacheLost",
     EXECUTOR_MANAGER: "ExecutorsLost",
@@ -29,19 +29,16 @@ _DISRUPTIONS = {
     "PreemptionByScheduler": "a Pod of higher priority took the place",
     "TerminationByKubelet": "ended by the kubelet of the node",
 }
-_REPLACED = ". The operator replaces what is still wanted"
 #: The consequence of the loss, after which nobody has to act.
-_FOLLOWS: dict[str, str] = {
-    SESSION_MANAGER: ". The operator creates another one. Executors are replaced when it is ready, unless sessions persist",
-    OBJECT_CACHE: _REPLACED,
-    EXECUTOR_MANAGER: _REPLACED,
+_REPLACED = ". The operator replaces what is still wanted"
+_FOLLOWS = {
+    SESSION_MANAGER: ". The operator creates another one. Executors are replaced when it is ready, unless sessions persist"
 }
 #: The same where the watch shows the Pod no more, because it lost its label or is gone.
-_FOLLOW_IF_GONE: dict[str, str] = {
+_FOLLOW_IF_GONE = {
     SESSION_MANAGER: ". The operator restores its labels if it still runs. Otherwise it creates another one, and replaces"
     " executors when that is ready, unless sessions persist",
     OBJECT_CACHE: ". The operator restores the labels of one that still runs, and replaces what is still wanted",
-    EXECUTOR_MANAGER: _REPLACED,
 }
 
 
@@ -77,7 +74,7 @@ def loss_events(earlier: ObservedCluster, observed: ObservedCluster, deleted: Co
             why = "; ".join(dict.fromkeys(causes))
             names = listing([f'"{each.name}"' for each, _ in some])
             them = "them" if several else "it"
-            follow = (_FOLLOW_IF_GONE if gone else _FOLLOWS)[kind]
+            follow = (_FOLLOW_IF_GONE if gone else _FOLLOWS).get(kind, _REPLACED)
             verb = "vanished" if gone else "are being deleted" if several else "is being deleted"
             yield Loss(
                 reason, f"Pod{'s' * several} {names} {verb}. This operator did not delete {them}. Cause: {why}{follow}"
