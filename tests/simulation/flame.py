@@ -14,6 +14,7 @@ from flamectl_operator.flame.answer import ExecutorState, SessionManagerAnswer
 from flamectl_operator.flame.client import DEADLINE
 from flamectl_operator.flame.session_manager import FlameError
 from tests.flame.model import RECONNECT, FlameModel
+from tests.simulation.loop import START
 from tests.simulation.objects import FLAME_CLUSTERS, NAMESPACE, PODS, condition, key_of, name_of
 from tests.simulation.passes import told
 
@@ -149,7 +150,8 @@ class Flame:
     def _session_manager_starts(self, run: Run) -> None:
         model = self._stores.get(run.store)
         if model is None or model.running:
-            model = FlameModel(self.loop, storage=self.storage, wall=self.loop.time)
+            began = START.timestamp()
+            model = FlameModel(self.loop, storage=self.storage, wall=lambda: began + self.loop.now)
             if run.store:
                 self._stores[run.store] = model
         else:

@@ -231,6 +231,11 @@ PROOFS: dict[str, tuple[str, ...]] = {
         "no answer means no demand",
         "the number for the demand is not remembered",
     ),
+    "An idle cluster suspends itself": (
+        "sessions between two answers do not count as use",
+        "a cluster with open sessions suspends itself",
+        "no cluster suspends itself",
+    ),
     "Paused sessions keep up nothing": (
         "paused sessions count with all their tasks",
         "paused sessions are not told",

@@ -71,6 +71,7 @@ if TYPE_CHECKING:
     from tests.simulation.api_server import ApiServer, Change
     from tests.simulation.client import ModelClient
     from tests.simulation.demand import Demand
+    from tests.simulation.idleness import Idleness
     from tests.simulation.loop import VirtualLoop
     from tests.simulation.machines import Run
     from tests.simulation.work import Work
@@ -97,6 +98,7 @@ class Judge:
         #: Looks at what executors do for Flame, in worlds that have it.
         self.work: Work | None = None
         self.demand: Demand | None = None
+        self.idleness: Idleness | None = None
         #: The true incarnation of a session manager behind each incarnation in annotations: the same storage is the same
         #: incarnation.
         self._incarnations: dict[str, str] = {}
@@ -283,6 +285,8 @@ class Judge:
         self._promises.sent(client, cluster, body, pods, caches, self._now(client))
         if self.demand is not None:
             self.demand.writing(client, cluster, body)
+        if self.idleness is not None:
+            self.idleness.writing(client, cluster, body)
         want = wanted(cluster)
         # While the spec reads differently, the rest of the status stays as it was.
         if want.spec is None or body["status"].get("reason") == OUTDATED_CRD:

@@ -59,6 +59,7 @@ from flamectl_operator.planning.effective import (
     autoscaling,
     effective_group,
     failure_counts,
+    idle,
     session_manager_update,
 )
 from flamectl_operator.planning.effective import effective_spec as effective
@@ -1502,6 +1503,14 @@ _REPLACEMENTS: dict[str, tuple[str, Any, str, Any]] = {
         "AT_MOST_EVERY",
         timedelta(0),
     ),
+    "sessions between two answers do not count as use": (
+        "idles",
+        idle,
+        "_used_at",
+        lambda _answer, _now: datetime.fromtimestamp(0, UTC),
+    ),
+    "a cluster with open sessions suspends itself": ("idles", SessionManagerAnswer, "in_use", False),
+    "no cluster suspends itself": ("idles", idle, "RECENT_ANSWER_SECONDS", float("-inf")),
     "a session manager that waits is replaced under its tasks": (
         "waits_for_idleness",
         cluster_plan,

@@ -18,6 +18,25 @@ NEVER = 1e6
 FOR_EVER = 1e6
 #: Seconds after which executors have worked for so long that earlier failures are forgotten.
 LONG = 660.0
+#: What may also happen in some of the worlds of a mood.
+_RARE = {"nodes": "unheard starts", "vandals": "hidden", "failures": "rare failures", "crashes": "rare crashes"}
+#: What may also happen in worlds with sessions, in this order: the name of each is that of its random numbers.
+_WITH_SESSIONS = (
+    "demand",
+    "no sessions",
+    "busy drains",
+    "returns",
+    "clocks",
+    "evictions",
+    "paused sessions",
+    "mute rollouts",
+    "corrections",
+    "patient updates",
+    "lost ids",
+    "standing still",
+    "deaf workers",
+    "lost workers",
+)
 #: Requests at which processes end: any write to what is reconciled, and some kinds of them.
 CRASHED_AT = ("", "create", "create pods", "status", "delete", "delete pods", "patch", "create configmaps")
 #: Requests at which they end less often.
@@ -127,6 +146,10 @@ class Scenario:
         return any("WhenIdle" in str(each.args) for each in self.actions)
 
     @property
+    def idles(self) -> bool:
+        return any(each.kind == "edit" and each.args[1].get("idle") for each in self.actions)
+
+    @property
     def sets_back(self) -> bool:
         return any(each.kind == "set_back" for each in self.actions)
 
@@ -146,32 +169,16 @@ class Scenario:
             if mood != "edits":
                 getattr(draw, mood)()
         elected = child_random(seed, "election").random() < 0.5
-        if "nodes" in moods:
-            draw.unheard_starts(child_random(seed, "unheard starts"))
-        if "vandals" in moods:
-            draw.hidden(child_random(seed, "hidden"))
-        if "failures" in moods:
-            draw.rare_failures(child_random(seed, "rare failures"))
-        if "crashes" in moods:
-            draw.rare_crashes(child_random(seed, "rare crashes"))
+        for mood, rare in _RARE.items():
+            if mood in moods:
+                getattr(draw, rare.replace(" ", "_"))(child_random(seed, rare))
         draw.storage(child_random(seed, "storage"))
         draw.retention(child_random(seed, "retention"))
         draw.orphans(child_random(seed, "orphans"))
         draw.claims_deleted(child_random(seed, "claims deleted"))
         if flame := draw.flame(child_random(seed, "sessions")):
-            draw.demand(child_random(seed, "demand"))
-            draw.busy_drains(child_random(seed, "busy drains"))
-            draw.returns(child_random(seed, "returns"))
-            draw.clocks(child_random(seed, "clocks"))
-            draw.evictions(child_random(seed, "evictions"))
-            draw.paused_sessions(child_random(seed, "paused sessions"))
-            draw.mute_rollouts(child_random(seed, "mute rollouts"))
-            draw.corrections(child_random(seed, "corrections"))
-            draw.patient_updates(child_random(seed, "patient updates"))
-            draw.lost_ids(child_random(seed, "lost ids"))
-            draw.standing_still(child_random(seed, "standing still"))
-            draw.deaf_workers(child_random(seed, "deaf workers"))
-            draw.lost_workers(child_random(seed, "lost workers"))
+            for mood in _WITH_SESSIONS:
+                getattr(draw, mood.replace(" ", "_"))(child_random(seed, mood))
         else:
             draw.set_back(child_random(seed, "set back"))
             draw.other_crd(child_random(seed, "other crd"))
@@ -677,6 +684,19 @@ class _Draw:
             elif random.random() < 0.5:
                 # A burst when nothing else happens any more.
                 self._add(self._settled + 25.0, "session", name, random.choice((3, 5)), 40.0, 0, True)  # noqa: FBT003
+
+    def no_sessions(self, random: Random) -> None:
+        """A FlameCluster suspends itself when no session is in use; some sessions are shorter than the time between answers."""
+        if random.random() < 0.93:
+            return
+        name, early = random.choice(self.names), 2.5 + random.random() * self._length * 0.3
+        # Sessions that somebody keeps open are closed when the world settles, and others may take minutes after that.
+        at = random.choice((early, self._settled + 2.0, self._settled + 180.0))
+        self._add(at, "edit", name, {"idle": {"timeoutSeconds": random.choice((20, 35, 50))}})
+        for _ in range(random.choice((0, 3, 6))):
+            at += random.choice((8.0, 19.0, 28.0))
+            self._add(at, "session", name, 1, random.choice((0.5, 2.0)), 0, True)  # noqa: FBT003
+        self._add(max(at, self._settled) + random.choice((1.0, 120.0, 240.0)), "edit", name, {"idle": None})
 
     def busy_drains(self, random: Random) -> None:
         """Executors are chosen just when sessions open, and then some answers of the session manager are missing."""

@@ -35,7 +35,7 @@ class Wanted:
         strategy: Type of the update strategy.
         unavailable: How many executors a rolling update may take away.
         surge: How many it may add, as if it were not suspended.
-        suspend: Whether no Pods are wanted.
+        suspend: Whether no Pods are wanted, because the spec or, as the status remembers, the cluster itself says so.
         paused: Whether nothing may be touched.
     """
 
@@ -104,7 +104,7 @@ class Wanted:
 def wanted(cluster: Obj) -> Wanted:
     metadata = cluster["metadata"]
     owner = Identity(metadata["name"], metadata["namespace"], metadata["uid"])
-    return _KNOWN.of(owner, cluster.get("spec"), remembered(cluster))
+    return _KNOWN.of(owner, cluster.get("spec"), remembered(cluster), asleep=suspended_itself(cluster))
 
 
 def remembered(cluster: Obj) -> int | None:
@@ -113,19 +113,27 @@ def remembered(cluster: Obj) -> int | None:
     return found if isinstance(found, int) else None
 
 
+def suspended_itself(cluster: Obj) -> bool:
+    """Return whether a status remembers that the cluster suspended itself under the present spec."""
+    found = cluster.get("status", {}).get("idle", {}).get("suspendedGeneration")
+    spec = cluster.get("spec")
+    asks = isinstance(spec, dict) and spec.get("idle") is not None
+    return asks and found is not None and found == cluster["metadata"].get("generation")
+
+
 class _Known:
     """Results by spec, because stored objects are never changed in place and most writes leave the spec as it is."""
 
     def __init__(self) -> None:
-        self._found: dict[tuple[Identity, int, int | None], tuple[Any, Wanted]] = {}
+        self._found: dict[tuple[Identity, int, int | None, bool], tuple[Any, Wanted]] = {}
 
-    def of(self, owner: Identity, spec: Any, demand: int | None) -> Wanted:
-        key = (owner, id(spec), demand)
+    def of(self, owner: Identity, spec: Any, demand: int | None, *, asleep: bool) -> Wanted:
+        key = (owner, id(spec), demand, asleep)
         found = self._found.get(key)
         if found is None or found[0] is not spec:
             if len(self._found) > _MANY:
                 self._found.clear()
-            found = self._found[key] = (spec, _wanted(owner, spec, demand))
+            found = self._found[key] = (spec, _wanted(owner, spec, demand, asleep=asleep))
         return found[1]
 
 
@@ -133,7 +141,7 @@ _KNOWN = _Known()
 _MANY = 512
 
 
-def _wanted(owner: Identity, raw: Any, demand: int | None) -> Wanted:
+def _wanted(owner: Identity, raw: Any, demand: int | None, *, asleep: bool) -> Wanted:
     if _is_costly(raw):
         return Wanted(owner, None, paused=raw.get("paused") is True)
     try:
@@ -145,7 +153,8 @@ def _wanted(owner: Identity, raw: Any, demand: int | None) -> Wanted:
     scaling, standing = spec.executor_manager.autoscaling, executors.get("replicas", 1)
     if scaling is not None:
         standing = min(max(demand or 0, scaling.min_replicas), scaling.max_replicas)
-    replicas = 0 if spec.suspend else standing
+    suspend = spec.suspend or asleep
+    replicas = 0 if suspend else standing
     strategy = executors.get("updateStrategy") or {}
     rolling = strategy.get("rollingUpdate") or {}
     unavailable = _share(rolling.get("maxUnavailable", "25%"), replicas, up=False)
@@ -158,7 +167,7 @@ def _wanted(owner: Identity, raw: Any, demand: int | None) -> Wanted:
         strategy.get("type", "RollingUpdate"),
         1 if unavailable == surge == 0 else min(unavailable, replicas),
         surge,
-        spec.suspend,
+        suspend,
         spec.paused,
     )
 

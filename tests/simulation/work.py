@@ -312,7 +312,7 @@ class Work(Check):
         self._loop.call_later(LOOK, self.look)
 
     def _deviations(self, cluster: Obj) -> Iterator[tuple[str, str]]:
-        want, name, model = wanted(cluster), name_of(cluster), self._model(cluster)
+        want, name, model = wanted(cluster), name_of(cluster), self.model_of(cluster)
         if model is None or not self._tells(name):
             return
         present = remembered(cluster)
@@ -366,7 +366,7 @@ class Work(Check):
 
     def shortcomings(self, cluster: Obj) -> Iterator[str]:
         """The work that is left in the end."""
-        model = self._model(cluster)
+        model = self.model_of(cluster)
         if model is None:
             return
         yield from (f"{node} {why}" for node, why in self._deviations(cluster))
@@ -412,7 +412,7 @@ class Work(Check):
 
     def told_of_paused(self, cluster: Obj) -> bool:
         """Whether a status tells people of paused sessions, which keep up no executors that they do not have."""
-        want, model = wanted(cluster), self._model(cluster)
+        want, model = wanted(cluster), self.model_of(cluster)
         if model is None or want.spec is None or want.paused or want.suspend:
             return True  # nobody tells them
         released = remembered(cluster) == self._needed(cluster, model)
@@ -424,7 +424,7 @@ class Work(Check):
         Some left their cluster and hold up sessions: their executor leaves its session for ever, or is on a node that cannot
         reach the session manager. Others never register, and Flame lists work of an earlier executor of their name.
         """
-        model = self._model(cluster)
+        model = self.model_of(cluster)
         if model is None:
             return []
         ready_nodes = {name for name, node in model.nodes.items() if node.state is NodeState.READY}
@@ -444,7 +444,7 @@ class Work(Check):
 
     # -- parts
 
-    def _model(self, cluster: Obj) -> FlameModel | None:
+    def model_of(self, cluster: Obj) -> FlameModel | None:
         """The session manager of a FlameCluster, if it is its own."""
         host = self.flame.host_of(name_of(cluster))
         pod = self._server.find(PODS, host.key) if host is not None else None

@@ -33,6 +33,7 @@ from tests.simulation.fault_free import differences, untroubled
 from tests.simulation.faults import Faults
 from tests.simulation.flame import Flame
 from tests.simulation.garbage import GarbageCollector
+from tests.simulation.idleness import Idleness
 from tests.simulation.judge import Judge
 from tests.simulation.loop import PROCESS, LivelockError, VirtualClock, VirtualLoop, child_random
 from tests.simulation.machines import NODE_GRACE, Machines
@@ -308,8 +309,10 @@ class World:
         machines.working = flame.working
         self.flame, self.work, self.judge.work = flame, work, work
         self.judge.demand = Demand(self._surroundings)
+        self.judge.idleness = Idleness(self._surroundings, work)
         self._budgets.can_work = work.serves
         self.later(LOOK, work.look)
+        self.later(LOOK, self.judge.idleness.look)
 
     def _heard(self, node: Node) -> None:
         """Calls to a session manager on a silent node last until their deadline, and passes wait for them."""
