@@ -174,11 +174,17 @@ def test_session_manager_stays_while_a_config_map_of_its_successor_lacks_a_key(
     reference = {"name": "A", "valueFrom": {"configMapKeyRef": {"name": "mine", "key": "level"}}}
 
     world.change(sessionManager={"env": [reference]})
-    world.wait("the ConfigMap to be missed", lambda: _degraded(world, 'ConfigMap "mine" of spec.sessionManager ', "does not exist"))
+    world.wait(
+        "the ConfigMap to be missed",
+        lambda: _degraded(world, 'ConfigMap "mine" of spec.sessionManager ', "does not exist"),
+    )
     mine: Object = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "mine"}, "data": {"other": "a"}}
     world.apply(mine)
     provoke_a_pass(world, operator)
-    world.wait("the key to be missed", lambda: _degraded(world, 'ConfigMap "mine" of spec.sessionManager ', 'has no key "level"'))
+    world.wait(
+        "the key to be missed",
+        lambda: _degraded(world, 'ConfigMap "mine" of spec.sessionManager ', 'has no key "level"'),
+    )
     assert uids(world.all("pod")) == before
 
     world.apply(mine | {"data": {"level": "debug"}})
