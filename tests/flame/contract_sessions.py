@@ -5,6 +5,7 @@ A rule plays the executors and the clients as well: it opens sessions, starts ex
 
 from __future__ import annotations
 
+import time
 from typing import TYPE_CHECKING
 
 import pytest
@@ -32,6 +33,17 @@ async def executor_runs_tasks_of_its_session_and_ends_with_it(bench: Bench) -> N
         await bench.leave(executor)
         await _unregister_idle(bench)
         assert await bench.executors() == []
+
+
+async def session_tells_when_it_was_opened_and_closed(bench: Bench) -> None:
+    before = time.time()
+    session = await bench.open_session("s", tasks=0)
+    opened = (await bench.session("s")).used_at
+    await bench.sleep(ROUNDS)
+    await bench.call("CloseSession", session_id=session)
+    closed = (await bench.session("s")).used_at
+    # Some storage keeps whole seconds.
+    assert before - 1 <= opened <= closed <= time.time()
 
 
 async def task_tells_each_time_that_it_was_begun(bench: Bench) -> None:
@@ -268,6 +280,7 @@ async def idle_executor_of_a_released_node_stops_the_scheduler_until_its_node_is
 
 RULES: tuple[Rule, ...] = (
     executor_runs_tasks_of_its_session_and_ends_with_it,
+    session_tells_when_it_was_opened_and_closed,
     task_tells_each_time_that_it_was_begun,
     session_gets_one_executor_at_a_time,
     executors_go_to_any_node_with_room,

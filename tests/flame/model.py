@@ -241,7 +241,7 @@ class FlameModel:
                     resources=each.resources,
                     failed=each.count("failed"),
                     paused=next((it.message for it in reversed(each.events) if self._pauses(it)), ""),
-                    used_at=int(each.used_at),
+                    used_at=each.used_at,
                 )
                 for each in self.sessions.values()
             ),

@@ -132,7 +132,7 @@ class Session:
     suspended: bool = False
     failed: int = 0
     paused: str = ""
-    used_at: int = 0
+    used_at: float = 0.0
 
     @property
     def instances(self) -> int:
@@ -248,9 +248,9 @@ class SessionManagerAnswer:
         )
 
     @cached_property
-    def used_at(self) -> int:
+    def used_at(self) -> float:
         """When a session was last opened or closed, in seconds since 1970 by the session manager's clock; 0 without sessions."""
-        return max((session.used_at for session in self.sessions), default=0)
+        return max((session.used_at for session in self.sessions), default=0.0)
 
     @cached_property
     def busy(self) -> bool:

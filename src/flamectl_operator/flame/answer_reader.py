@@ -172,7 +172,7 @@ class _Reader:
             suspended=status.state in _SUSPENDED,
             failed=max(0, status.failed),
             paused=self._paused(message),
-            used_at=max(status.creation_time, status.completion_time),
+            used_at=max(status.creation_time, status.completion_time) / 1000,
         )
 
     def _paused(self, message: Any) -> str:

@@ -34,6 +34,7 @@ MESSAGES: dict[str, str] = {
     "ExecutorList": "repeated Executor executors = 1",
     "SessionSpec": "string application = 2; uint32 min_instances = 5; optional uint32 max_instances = 6; uint32 batch_size = 7; "
     "uint32 priority = 8; ResourceRequirement resreq = 9",
+    # Times are in milliseconds since 1970.
     "SessionStatus": "SessionState state = 1; int64 creation_time = 2; optional int64 completion_time = 3; int32 pending = 4; "
     "int32 running = 5; int32 succeed = 6; int32 failed = 7; int32 cancelled = 9",
     # A session's events (field 8 of its status) are read one by one, because a list within an entry has no limit on its cost.

@@ -55,7 +55,7 @@ async def test_honest_answer_of_the_largest_cluster_is_read() -> None:
 
 async def test_session_tells_when_it_was_opened_or_closed() -> None:
     sessions = protocol.message_class("SessionList")()
-    for name, created, completed in (("open", 100, None), ("closed", 100, 250)):
+    for name, created, completed in (("open", 100_000, None), ("closed", 100_000, 250_000)):
         session = sessions.sessions.add()
         session.metadata.id, session.status.creation_time = name, created
         if completed is not None:
