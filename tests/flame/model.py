@@ -241,10 +241,10 @@ class FlameModel:
                     resources=each.resources,
                     failed=each.count("failed"),
                     paused=next((it.message for it in reversed(each.events) if self._pauses(it)), ""),
-                    used_at=each.used_at,
                 )
                 for each in self.sessions.values()
             ),
+            used_at=max((each.used_at for each in self.sessions.values()), default=0.0),
         )
 
     def _pauses(self, event: Event) -> bool:

@@ -7,7 +7,7 @@ with it when their containers start, are cut off when nodes fall silent, and com
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from flamectl_operator.flame.answer import ExecutorState, SessionManagerAnswer
@@ -312,14 +312,14 @@ class ModelSessionManager:
             async with asyncio.timeout(DEADLINE):
                 nodes = await self._call(lambda model: model.answer().nodes)
                 executors = await self._call(lambda model: model.answer().executors)
-                sessions = await self._call(lambda model: model.answer().sessions)
+                listed: SessionManagerAnswer = await self._call(FlameModel.answer)
         except TimeoutError:
             knowledge.unanswered(self._name, self._flame.loop.now)
             raise FlameError("TimedOut", f"no answer within {DEADLINE:g} s") from None
         except FlameError:
             knowledge.unanswered(self._name, self._flame.loop.now)
             raise
-        answer = SessionManagerAnswer(nodes=nodes, executors=executors, sessions=sessions)
+        answer = replace(listed, nodes=nodes, executors=executors)
         knowledge.answered(self._name, asked, self._flame.loop.now, answer)
         return answer
 

@@ -1507,7 +1507,7 @@ _REPLACEMENTS: dict[str, tuple[str, Any, str, Any]] = {
         "idles",
         idle,
         "_used_at",
-        lambda _answer, _now: datetime.fromtimestamp(0, UTC),
+        lambda _answer: datetime.fromtimestamp(0, UTC),
     ),
     "a cluster with open sessions suspends itself": ("idles", SessionManagerAnswer, "in_use", False),
     "no cluster suspends itself": ("idles", idle, "RECENT_ANSWER_SECONDS", float("-inf")),

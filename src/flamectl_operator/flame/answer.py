@@ -117,7 +117,6 @@ class Session:
         resources: The resources of each of its executors; None for the slot of the cluster.
         suspended: Whether it takes no tasks for now, and will go on later (from Flame 0.7 on).
         paused: Why Flame assigns no more executors to it, as a sentence; empty when it does. It keeps its executors.
-        used_at: When it was opened, or closed if it was, in seconds since 1970 by the session manager's clock.
     """
 
     name: str
@@ -132,7 +131,6 @@ class Session:
     suspended: bool = False
     failed: int = 0
     paused: str = ""
-    used_at: float = 0.0
 
     @property
     def instances(self) -> int:
@@ -152,12 +150,14 @@ class SessionManagerAnswer:
 
     Args:
         nodes: State of each listed node, by name.
+        used_at: When a session was last opened or closed, in seconds since 1970 by the session manager's clock; 0 without any.
         size: Bytes that the answer takes in memory, as an estimate.
     """
 
     nodes: Mapping[str, NodeState]
     executors: tuple[FlameExecutor, ...] = ()
     sessions: tuple[Session, ...] = ()
+    used_at: float = 0.0
     size: int = field(default=0, compare=False)
 
     @cached_property
@@ -248,11 +248,6 @@ class SessionManagerAnswer:
         )
 
     @cached_property
-    def used_at(self) -> float:
-        """When a session was last opened or closed, in seconds since 1970 by the session manager's clock; 0 without sessions."""
-        return max((session.used_at for session in self.sessions), default=0.0)
-
-    @cached_property
     def busy(self) -> bool:
         """Whether a task runs, or waits in a session that executors work for, as it does between two tasks."""
         return any(each.running > 0 or (each.pending > 0 and each.name in self._serving) for each in self.sessions)
@@ -267,7 +262,10 @@ class SessionManagerAnswer:
         return found
 
     def same_for_decisions(self, other: SessionManagerAnswer) -> bool:
-        """Return whether neither a decision nor the status differs between this answer and another."""
+        """Return whether neither a decision nor the status differs between this answer and another.
+
+        `used_at` aside: it only moves a time, at whose end the present answer counts.
+        """
         return (
             self.nodes == other.nodes
             and self.busy == other.busy

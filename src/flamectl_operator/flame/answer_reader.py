@@ -114,6 +114,7 @@ def _answer_of(nodes: bytes, executors: bytes, sessions: bytes, began: float) ->
         nodes=states,
         executors=tuple(reader.all(executors, _EXECUTORS, "executors", reader.executor)),
         sessions=tuple(reader.all(sessions, _SESSIONS, "sessions", reader.session)),
+        used_at=reader.used_at,
         size=reader.size,
     )
     answer.same_for_decisions(answer)  # computes here what decisions derive from the lists, and keeps it
@@ -125,6 +126,7 @@ class _Reader:
 
     def __init__(self, began: float) -> None:
         self.size = 0
+        self.used_at = 0.0
         self._began = began
         self._events = MAX_EVENTS  # that are still read
         self._names: dict[str, str] = {}
@@ -159,6 +161,7 @@ class _Reader:
         """Return a session."""
         spec, status, metadata = message.spec, message.status, message.metadata
         self.size += _SESSION_SIZE
+        self.used_at = max(self.used_at, status.creation_time / 1000, status.completion_time / 1000)
         return Session(
             self._session(metadata.workspace, metadata.name if metadata.workspace else metadata.id),
             status.state == _OPEN,
@@ -172,7 +175,6 @@ class _Reader:
             suspended=status.state in _SUSPENDED,
             failed=max(0, status.failed),
             paused=self._paused(message),
-            used_at=max(status.creation_time, status.completion_time) / 1000,
         )
 
     def _paused(self, message: Any) -> str:

@@ -72,18 +72,19 @@ def resolve_idleness(
         return Idleness(IdleStatus(since=kept if answers else None))
     if answer.in_use:
         return IN_USE
-    since = now.wall if kept is None else max(now.counted_from(kept), _used_at(answer, now.wall))
-    due = since + timedelta(seconds=spec.idle.timeout_seconds)
-    if due > now.wall:
-        return Idleness(IdleStatus(since=since), due=due)
-    if now.boottime - observed.flame.answered_at > RECENT_ANSWER_SECONDS:
-        return Idleness(IdleStatus(since=since), undecided=True)
-    return Idleness(IdleStatus(since=since, suspended_generation=generation), suspended=True)
+    timeout = timedelta(seconds=spec.idle.timeout_seconds)
+    if answer.used_at > now.wall.timestamp():
+        # By the session manager's clock. No time is remembered, because each pass would write another one.
+        return Idleness(due=now.wall + timeout)
+    since = now.wall if kept is None else max(now.counted_from(kept), _used_at(answer))
+    if since + timeout > now.wall:
+        return Idleness(IdleStatus(since=since), due=since + timeout)
+    old = now.boottime - observed.flame.answered_at > RECENT_ANSWER_SECONDS
+    return Idleness(IdleStatus(since=since, suspended_generation=None if old else generation), not old, undecided=old)
 
 
-def _used_at(answer: SessionManagerAnswer, now: datetime) -> datetime:
-    """Return when a session was last opened or closed; the present for a time in the future, as of another clock."""
-    return datetime.fromtimestamp(min(max(0, answer.used_at), now.timestamp()), UTC)
+def _used_at(answer: SessionManagerAnswer) -> datetime:
+    return datetime.fromtimestamp(max(0.0, answer.used_at), UTC)
 
 
 #: Sessions are open, or nobody asked for an idle cluster to suspend itself.

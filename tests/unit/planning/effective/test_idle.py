@@ -56,9 +56,7 @@ def test_session_that_is_open_or_will_go_on_ends_the_time(session: Session) -> N
 
 
 def _ended(at: datetime) -> SessionManagerAnswer:
-    return SessionManagerAnswer(
-        {}, sessions=(Session("s", is_open=False, used_at=int(at.timestamp())), Session("older", is_open=False))
-    )
+    return SessionManagerAnswer({}, sessions=(Session("s", is_open=False),), used_at=at.timestamp())
 
 
 def test_session_that_began_and_ended_between_two_answers_counts() -> None:
@@ -74,9 +72,10 @@ def test_session_that_ended_before_the_time_began_changes_nothing() -> None:
 
 
 @pytest.mark.parametrize("seconds", [3600, 2**63 - 1])
-def test_session_that_ended_in_the_future_by_another_clock_counts_as_one_that_ends_now(seconds: int) -> None:
-    ended = SessionManagerAnswer({}, sessions=(Session("s", is_open=False, used_at=int(NOW.timestamp()) + seconds),))
-    assert _idle(_seen(ended), IdleStatus(since=ago(9999))) == Idleness(IdleStatus(since=NOW), due=later(600))
+def test_session_that_ended_in_the_future_by_another_clock_is_in_use_and_no_time_is_remembered(seconds: int) -> None:
+    ended = SessionManagerAnswer({}, sessions=(Session("s", is_open=False),), used_at=NOW.timestamp() + seconds)
+    for before in (IdleStatus(since=ago(9999)), IdleStatus()):
+        assert _idle(_seen(ended), before) == Idleness(due=later(600))
 
 
 def test_paused_session_that_no_executor_works_for_does_not_keep_the_cluster_up() -> None:
