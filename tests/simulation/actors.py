@@ -78,7 +78,7 @@ UNANSWERED = 50.0
 EARLIER_WATCH_SECONDS = 1.0
 #: Seconds that another CRD stays at the most.
 LONGEST_OTHER_CRD = 120.0
-#: Bindings objects that stand in the operator's way.
+#: Marks objects that stand in the operator's way.
 _FOREIGN = "example.com/foreign"
 #: Its marks that somebody edits; see `EDITS`.
 _MARKS_OF_THE_SESSION_MANAGER = {

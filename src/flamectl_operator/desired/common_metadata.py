@@ -24,12 +24,12 @@ class CommonMetadata:
     """Labels and annotations of all children of a FlameCluster.
 
     Args:
-        specific: The keys of labels and annotations that more specific metadata has, which stay on the child.
+        specific: The keys of labels, and of annotations, that more specific metadata has, which stay on the child.
     """
 
     labels: Mapping[str, str] = field(default_factory=dict)
     annotations: Mapping[str, str] = field(default_factory=dict)
-    specific: frozenset[str] = frozenset()
+    specific: tuple[frozenset[str], frozenset[str]] = (frozenset(), frozenset())
 
     @classmethod
     def of(cls, spec: FlameClusterSpec) -> CommonMetadata:
@@ -42,7 +42,7 @@ class CommonMetadata:
         return CommonMetadata(
             {key: value for key, value in self.labels.items() if key not in labels},
             {key: value for key, value in self.annotations.items() if key not in annotations},
-            frozenset({*labels, *annotations}),
+            (frozenset(labels), frozenset(annotations)),
         )
 
     def added_to(self, manifest: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -66,14 +66,11 @@ class CommonMetadata:
             return None
         if REDUCED in child.labels or REDUCED in child.annotations:
             return None
-        earlier_labels, earlier_annotations = _keys_in(listed)
-        labels = self._changes(child.labels, self.labels, earlier_labels)
-        annotations = self._changes(child.annotations, self.annotations, earlier_annotations)
         # What stays because it is specific now is still known as the spec's, to be removed if it is not specific any more.
-        stay = [
-            [key for key in earlier if key in self.specific and key in found]
-            for earlier, found in ((earlier_labels, child.labels), (earlier_annotations, child.annotations))
-        ]
+        found, earlier = (child.labels, child.annotations), _keys_in(listed)
+        stay = [[key for key in earlier[kind] if key in self.specific[kind] and key in found[kind]] for kind in (0, 1)]
+        labels = _changes(child.labels, self.labels, earlier[0], stay[0])
+        annotations = _changes(child.annotations, self.annotations, earlier[1], stay[1])
         keys = _list_of({*self.labels, *stay[0]}, {*self.annotations, *stay[1]})
         if keys != listed:
             annotations[COMMON_KEYS_ANNOTATION] = keys or None
@@ -89,11 +86,12 @@ class CommonMetadata:
         """Return the list of keys, as the annotation holds it; empty without any."""
         return _list_of(self.labels, self.annotations)
 
-    def _changes(
-        self, found: Mapping[str, str], wanted: Mapping[str, str], earlier: Iterable[str]
-    ) -> dict[str, str | None]:
-        removed = {key: None for key in earlier if key not in wanted and key in found and key not in self.specific}
-        return {**removed, **{key: value for key, value in wanted.items() if found.get(key) != value}}
+
+def _changes(
+    found: Mapping[str, str], wanted: Mapping[str, str], earlier: Iterable[str], stay: Collection[str]
+) -> dict[str, str | None]:
+    removed = {key: None for key in earlier if key not in wanted and key in found and key not in stay}
+    return {**removed, **{key: value for key, value in wanted.items() if found.get(key) != value}}
 
 
 def _list_of(labels: Collection[str], annotations: Collection[str]) -> str:

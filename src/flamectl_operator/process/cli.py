@@ -55,7 +55,8 @@ class PlanCommand(TyperCommand):
         try:
             return super().parse_args(ctx, args)
         except Exception as error:
-            if hasattr(error, "exit_code"):
+            # `--help` ends with an error whose code is 0.
+            if hasattr(error, "exit_code") and error.exit_code:
                 error.exit_code = 1
             raise
 

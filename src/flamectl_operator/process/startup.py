@@ -14,6 +14,7 @@ from random import Random
 
 import structlog
 
+from flamectl_operator.api.constants import APPLY_CRD
 from flamectl_operator.kube.client import Client
 from flamectl_operator.kube.errors import (
     ApiError,
@@ -95,11 +96,7 @@ def what_to_do(error: Exception) -> str:
     if isinstance(error, UntrustedServerError):
         return f"the kubeconfig or the Pod does not trust the certificate of the API server: {error}"
     if isinstance(error, NotFoundError):
-        return (
-            "the FlameCluster resource is not known to the API server; install it with"
-            " `flamectl-operator crd | kubectl apply --server-side --force-conflicts -f -`, in the operator's namespace after"
-            " `kubectl exec deploy/flamectl-operator --`"
-        )
+        return f"the FlameCluster resource is not known to the API server; install it: {APPLY_CRD}"
     words = f"no answer in {ATTEMPT_TIMEOUT:.0f} s" if isinstance(error, TimeoutError) else str(error)
     return f"cannot talk to the API server: {words}"
 

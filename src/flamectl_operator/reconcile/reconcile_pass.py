@@ -108,7 +108,7 @@ class Pass:
     Args:
         generation: `metadata.generation` that the pass is about.
         spec: The effective spec; None when the spec is invalid.
-        rendered: The spec as the author wrote it, with the reason why it is invalid, if it is.
+        rendered: The desired objects by the spec, or the reason why it is invalid.
     """
 
     io: ClusterIO
@@ -172,10 +172,11 @@ class Pass:
             RuntimeError: The spec is invalid.
         """
         observed, plan = self.io.reads.observe(), self.present_plan.plan
-        blocked = self.ids.has_just_started and self.ids.blocked_for(observed.flame, self.clock)
+        # Each reader of the plan asks this, and `blocked_for` has an answer only after a start.
+        held = self.ids.has_just_started and self.ids.blocked_for(observed.flame, self.clock)
         facts = PassFacts(
             begun=self.begun,
-            max_creates=0 if blocked else self.max_creates,
+            max_creates=0 if held else self.max_creates,
             next_id=self.ids.next_id,
             ids_exhausted=self.ids.exhausted,
             accepted=self.dry_runs.accepted,

@@ -19,7 +19,7 @@ from flamectl_operator.settings.names import Identity, Namespace, OwnNamespace, 
 
 T = TypeVar("T")
 
-#: Bindings a setting that is read only when the process starts, so that a change takes a restart.
+#: Marks a setting that is read only when the process starts, so that a change takes a restart.
 AT_START = "read at the start"
 AtStart = Annotated[T, AT_START]
 

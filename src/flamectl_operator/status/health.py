@@ -225,12 +225,15 @@ def _ends(observed: ObservedCluster, effective: EffectiveSpec) -> list[tuple[dat
     """
     if not observed.terminating and not observed.claims:
         return []
-    awaited = [observed.session_manager, *observed.object_caches.first(effective.cache_replicas)]
-    names = set() if effective.desired.spec.paused else {each.name for each in awaited if each is not None}
+    # No step waits while the cluster is paused.
+    paused = effective.desired.spec.paused
+    awaited = () if paused else (observed.session_manager, *observed.object_caches.first(effective.cache_replicas))
+    names = {each.name for each in awaited if each is not None}
     left: list[tuple[str, KubernetesObject]] = [
         (each.name, each.pod) for each in observed.terminating if each.name not in names
     ]
-    needed = {*(each.name for each in effective.desired.claims), *observed.claim_users}
+    claims = () if paused else effective.desired.claims
+    needed = {*(each.name for each in claims), *observed.claim_users}
     left += [
         (f'PersistentVolumeClaim "{each.name}"', each)
         for each in observed.claims.values()

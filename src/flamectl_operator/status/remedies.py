@@ -67,11 +67,13 @@ def explained(
     """Return the subject and the cause of a problem, and its remedy.
 
     Args:
-        known: Messages, of which the first counts that is the same but for numbers in the cause.
+        known: Messages, of which the first counts that has the same subject, and the same cause but for numbers.
     """
     tail = _tail(component, problem, template)
     message = f"{problem.message}{tail}".strip()
-    return next((each for each in known if each.endswith(tail) and gist(each) == gist(message)), message)
+    subject = f"{problem.subject}: " if problem.subject else ""
+    same = (each for each in known if f"{each}: ".startswith(subject) and each.endswith(tail))
+    return next((each for each in same if gist(each) == gist(message)), message)
 
 
 def _tail(component: Component, problem: PodProblem, template: ComponentTemplate | None) -> str:

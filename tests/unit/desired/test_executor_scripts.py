@@ -1,4 +1,4 @@
-"""The executors' init container: its image, and its command in images with different tools."""
+"""The scripts of executors: the wait of the init container, and the hook at the end."""
 
 from __future__ import annotations
 
@@ -17,6 +17,8 @@ from flamectl_operator.api.fields.update_strategy import OnTermination
 from flamectl_operator.desired.executor_scripts import termination_hook, wait_command
 from flamectl_operator.settings.model import FlameSettings
 from tests.unit.builders import desired, merged
+
+REAL_TIME = True  # the shells are processes
 
 _NC_THAT_CHECKS = f"#!/bin/sh\nexec {sys.executable} -c \"import socket; socket.create_connection(('$4', $5), 2)\"\n"
 _NC_WITHOUT_Z = "#!/bin/sh\necho 'nc: invalid option -- z\nUsage: nc HOST PORT' >&2\nexit 1\n"
@@ -139,7 +141,6 @@ def test_image_without_a_port_check_logs_it_and_does_not_wait(tmp_path: Path, sc
 
 # --- The hook of executors: which Pods have it, and when it ends. The shell runs, with a /proc and a clock of the test's own
 
-REAL_TIME = True  # the shells are processes, but each of their seconds is counted by the test's own `sleep`
 
 ENABLED: dict[str, Any] = {"executorManager": {"drain": {"onTermination": {"enabled": True, "maxSeconds": 60}}}}
 #: Moves the clock, and lets happen what is due by then: files `at-SECONDS` are scripts.

@@ -263,7 +263,8 @@ def test_no_config_map_outside_a_cluster() -> None:
 @pytest.mark.parametrize("command", ["run", "plan", "config", "crd", "graph", "version"])
 def test_help_at_80_columns_has_every_option_in_full(command: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "80")
-    text = CliRunner().invoke(cli.app, [command, "--help"]).stdout
+    result = CliRunner().invoke(cli.app, [command, "--help"])
+    text = result.stdout
 
     group = get_command(cli.app)
     assert isinstance(group, TyperGroup)
@@ -272,3 +273,4 @@ def test_help_at_80_columns_has_every_option_in_full(command: str, monkeypatch: 
     assert [option for option in options if not re.search(rf"(?<!\S){option}(?![^\s,])", text)] == []
     assert "\u2026" not in text
     assert max(map(len, text.splitlines())) <= 80
+    assert result.exit_code == 0

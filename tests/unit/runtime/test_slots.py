@@ -1,4 +1,4 @@
-""""""
+"""Slots, and the share of one key beside others."""
 
 from __future__ import annotations
 
@@ -118,7 +118,7 @@ def test_random_callers_never_exceed_the_limit_and_all_are_admitted(
         runner.run(scenario())
 
 
-# ---
+# --- Shares
 
 
 async def test_key_that_works_alone_has_the_whole() -> None:

@@ -440,6 +440,16 @@ def test_node_that_stops_reporting_is_named_with_the_time(pods: list[PodView], s
     assert status.unhealthy_pods[0].reason == "NodeNotReporting"
 
 
+@pytest.mark.parametrize("stored", [False, True])
+def test_each_of_several_silent_nodes_is_named(stored: bool) -> None:  # noqa: FBT001
+    silent = [executor_pod(each, node=f"node-{each}", conditions=SILENT) for each in range(2)]
+    before = _status(SM, *silent, count=2)
+    status = _status(SM, *silent, count=2, before=before) if stored else before
+
+    said = {each.name: each.message or "" for each in status.unhealthy_pods}
+    assert [f'"node-{each}"' in said[f"my-flame-executor-manager-{each}"] for each in range(2)] == [True, True]
+
+
 def test_cluster_with_one_executor_on_a_silent_node_is_running() -> None:
     status = _status(SM, executor_pod(0), executor_pod(1, conditions=SILENT), count=2)
 

@@ -1,4 +1,4 @@
-"""Bindings of the operator on its objects that somebody edits or takes off, while it runs and while it does not."""
+"""Annotations of the operator on its objects that somebody edits or takes off, while it runs and while it does not."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ EDITS: dict[str, Callable[[str], str | None]] = {
 }
 
 
-#: Bindings of which another value may be as good: another container, because a kubelet may lose its count of restarts, or claim.
+#: Annotations of which another value may be as good: another container, because a kubelet may lose its count, or claim.
 READABLE = frozenset({("another", FIRST_CONTAINER_ANNOTATION), ("another", SESSION_MANAGER_ANNOTATION)})
 
 

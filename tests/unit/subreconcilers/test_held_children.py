@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from flamectl_operator.desired import names
+from flamectl_operator.status.health import LATE_SECONDS
 from tests.unit.builders import OWNER, cached, merged, replicas, text
 from tests.unit.subreconcilers.harness import LOCK_NAME, SM_NAME, cache_name, converged, executor_name
 
@@ -126,6 +127,19 @@ async def test_finalizer_that_holds_a_claim_without_a_pod_is_named() -> None:
     await world.run_passes(2)
 
     assert f"held by finalizer {FINALIZER}" in str(world.status.message)
+
+
+async def test_finalizer_that_holds_a_needed_claim_is_named_while_the_cluster_is_paused() -> None:
+    world = await converged(_STORED)
+    world.edit({"paused": True})
+    world.api.remove("pods", cache_name(0))
+    going = {**HELD, "deletionTimestamp": world.clock.now().isoformat()}
+    world.change("persistentvolumeclaims", cache_name(0), {"metadata": going})
+    world.clock.elapsed += LATE_SECONDS
+
+    await world.run_passes(2)
+
+    assert f"(held by finalizer {FINALIZER})" in str(world.status.message)
 
 
 async def test_finalizer_that_holds_the_lease_is_named() -> None:

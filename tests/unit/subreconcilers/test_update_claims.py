@@ -333,6 +333,23 @@ async def _converged_on_existing(changes: dict[str, Any]) -> StepHarness:
     return world
 
 
+async def test_refused_read_of_a_claim_is_told_although_the_creation_of_another_one_fails() -> None:
+    world = await _converged_on_existing(merged(EXISTING_SESSION, _cache()))
+    world.clock.elapsed += 60
+    world.api.fail(
+        "get",
+        CLAIMS,
+        ForbiddenError(403, "Forbidden", 'User "operator" cannot get resource "persistentvolumeclaims"'),
+        times=99,
+    )
+    world.api.fail("create", CLAIMS, lost(), times=99)
+    world.edit(_cache(2))
+
+    await world.run_passes(2)
+
+    assert world.condition("Degraded")[1] == "PermissionDenied"
+
+
 async def test_an_existing_claim_is_mounted_and_not_touched() -> None:
     world = await _converged_on_existing(EXISTING_SESSION)
     await world.run_pass()

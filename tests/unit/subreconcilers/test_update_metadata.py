@@ -124,6 +124,22 @@ async def test_common_metadata_that_moves_to_a_pod_template_stays_on_pods_that_w
     assert _with(world, None, None) == set()
 
 
+@pytest.mark.parametrize(("common", "specific"), [("annotations", "labels"), ("labels", "annotations")])
+async def test_common_metadata_is_removed_although_a_pod_template_has_its_key_in_the_other_kind(
+    common: str, specific: str
+) -> None:
+    template = {"executorManager": {"podTemplate": {"metadata": {specific: {"owner": "mine"}}}}}
+    field = f"common{common.capitalize()}"
+    world = await converged({field: {"owner": "team-a"}, **template})
+    assert _children(world)[f"pods {executor_name(0)}"][common]["owner"] == "team-a"
+
+    world.edit({field: None})
+    await world.converge()
+
+    assert "owner" not in _children(world)[f"pods {executor_name(0)}"][common]
+    assert _children(world)[f"pods {executor_name(0)}"][specific]["owner"] == "mine"
+
+
 async def test_removed_common_label_comes_back() -> None:
     world = await converged(COMMON)
     service = world.api.present("services", SM_NAME)

@@ -66,7 +66,7 @@ class ClusterReads:
         self.clock = context.clock
         #: The inputs of the present pass.
         self.inputs = PassInputs()
-        #: Names of Pods whose last create or delete has an unknown outcome.
+        #: Names of Pods whose last write has an unknown outcome, or that a list lacked.
         self.unknown_writes: set[str] = set()
         self._key = owner.key
         self._observed: ObservedCluster | None = None

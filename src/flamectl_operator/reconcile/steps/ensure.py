@@ -159,7 +159,7 @@ async def restore(
 async def find_taken(
     io: ClusterIO, resource: Resource[T], name: str, is_ours: Callable[[T, Identity], bool]
 ) -> T | Outcome:
-    """Read the object whose name was taken; return it if it is ours and only lacks its label, else the wait for a foreign one."""
+    """Read the object whose name was taken; return it if it is ours and only lacks its label, else the wait for its end."""
     found = await io.reads.refresh(resource, name)
     if found is None:
         return changed()

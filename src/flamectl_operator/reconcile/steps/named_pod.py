@@ -94,7 +94,7 @@ class NamedPod:
         io, changes = self.pass_.io, self.repair(pod)
         if changes is None:
             return outcomes.changed()
-        outcome, is_news = await restore(io, PODS, pod, changes, self.repair, {})
+        outcome, is_news = await restore(io, PODS, pod, changes, self.repair, {"uid": pod.uid})
         if is_news and "labels" in changes["metadata"]:
             io.events.record_normal(f"{self.event}Repaired", f'Restored labels of Pod "{pod.name}"')
         return outcome
