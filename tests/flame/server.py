@@ -226,9 +226,10 @@ class FlameServer:
             session.status.state = 0 if each.is_open else 1
             session.status.pending, session.status.running = each.pending, each.running
             session.status.failed = each.failed
-            session.status.creation_time = session.status.completion_time = int(
-                self.model.sessions[each.name].used_at * 1000
-            )
+            used_at = int(self.model.sessions[each.name].used_at * 1000)
+            session.status.creation_time = used_at
+            if not each.is_open:
+                session.status.completion_time = used_at
             for event in self.model.sessions[each.name].events:
                 session.status.events.add(code=event.code, message=event.message, creation_time=int(event.at * 1000))
 

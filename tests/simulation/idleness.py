@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from tests.simulation.demand import SERVES
 from tests.simulation.loop import START
 from tests.simulation.objects import FLAME_CLUSTERS, condition, name_of, terminating, uid_of
 from tests.simulation.passes import pass_begun
@@ -55,7 +56,8 @@ class Idleness:
             if since <= answer.said < pass_begun() and _in_use(answer.content):
                 self._blame(f"{what}, though a session was open {self._loop.now - answer.said:.0f} s ago")
         model = self._work.model_of(cluster)
-        used = 0.0 if model is None else _used_until(model, heard.answers[-1].asked)
+        known = [each.asked for each in heard.answers if each.said < pass_begun()]
+        used = _used_until(model, known[-1]) if model is not None and known else 0.0
         # The session manager's clock is the true one, by which the operator reckons from when a session was used last.
         apart = abs((client.clock.now() - START).total_seconds() - self._loop.now)
         if used > self._loop.now - spec.idle.timeout_seconds + CLOCKS + apart:
@@ -76,7 +78,9 @@ class Idleness:
                 continue
             before, since = self._idle.get(uid_of(cluster), (generation, now))
             since = present[uid_of(cluster)] = (generation, since if before == generation else now)
-            begun = max(since[1], _used_until(model, now), self._disturbed_until())
+            # A session ends later by an API server's clock that is behind.
+            used = _used_until(model, now) + max(0.0, -self._server.ahead)
+            begun = max(since[1], used, self._disturbed_until())
             if now > begun + want.spec.idle.timeout_seconds + HEARS + self._patience():
                 self._blame(f"{name_of(cluster)} has not been in use for {now - begun:.0f} s and goes on")
                 present.pop(uid_of(cluster))
@@ -86,7 +90,7 @@ class Idleness:
 
 def _in_use(answer: SessionManagerAnswer) -> bool:
     """A paused session without an executor that works for it does not count; see `Demand`."""
-    serving = {each.session for each in answer.executors if each.session}
+    serving = {each.session for each in answer.executors if each.state in SERVES}
     return any(each.is_open and (not each.paused or each.name in serving) for each in answer.sessions)
 
 

@@ -27,6 +27,7 @@ def _told(*sessions: Session) -> str:
 def test_message_names_the_first_session_and_the_cause(sessions: tuple[Session, ...], begin: str) -> None:
     said = _told(*sessions)
     assert said.startswith(begin)
+    assert "(see the log of an executor for the cause, correct it, close" in said
     assert said.endswith("and open another)")
 
 
