@@ -43,6 +43,6 @@ def work_left(needs: Needs, observed: ObservedCluster) -> Work | None:
     for need, reason in _WORK.items():
         if getattr(needs, need):
             first = need == "needs_session_manager" and observed.session_manager is None
-            work = Work("CreatingSessionManager" if first else reason, "")
-            return work._replace(message=_MESSAGES[work.reason])
+            known = "CreatingSessionManager" if first else reason
+            return Work(known, _MESSAGES[known])
     return None

@@ -176,7 +176,7 @@ def _following(desired: int) -> Scaling:
 
 
 def _current(autoscaling: Autoscaling, before: AutoscalingStatus) -> int:
-    return _within(autoscaling, autoscaling.min_replicas if before.desired is None else before.desired)
+    return _within(autoscaling, before.desired or 0)
 
 
 def _within(autoscaling: Autoscaling, number: int) -> int:
