@@ -21,8 +21,8 @@ from flamectl_operator.kube.resources import Resource
 from flamectl_operator.kube.views import KubernetesObject
 from flamectl_operator.settings.model import OperatorConfig
 from tools.controlplane import Plane
-from tools.controlplane.errors import PATIENCE, wait_until
 from tools.controlplane.supervisor import bound_to_this_process
+from tools.controlplane.waiting import PATIENCE, wait_until
 
 _IMAGE = "rayproject/ray:2.46.0"
 _MOST_WORKERS = 10_000

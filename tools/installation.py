@@ -19,8 +19,8 @@ from typing import IO, Any, Self
 import yaml
 
 from tools.controlplane import Plane
-from tools.controlplane.errors import PATIENCE, wait_until
 from tools.controlplane.supervisor import bound_to_this_process
+from tools.controlplane.waiting import PATIENCE, wait_until
 
 ROOT = Path(__file__).resolve().parent.parent
 CRD = ROOT / "config" / "crd"

@@ -6,7 +6,7 @@ import uuid
 
 from tests.e2e.namespace import E2ENamespace, Object, flame_cluster
 from tools.controlplane import Plane
-from tools.controlplane.errors import wait_until
+from tools.controlplane.waiting import wait_until
 from tools.installation import ROOT
 
 ADMISSION = ROOT / "config" / "admission"

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from tests.e2e.namespace import E2ENamespace, flame_cluster, supervised
-from tools.controlplane.errors import PATIENCE
+from tools.controlplane.waiting import PATIENCE
 from tools.installation import WITH_FREE_PORTS, OperatorProcess
 
 

@@ -23,7 +23,7 @@ from random import Random
 from tests.e2e.namespace import E2ENamespace, condition, flame_cluster, operator_with, uids
 from tests.e2e.proxy import Proxy, kubeconfig_through
 from tools.controlplane import ControlPlane, Plane
-from tools.controlplane.errors import wait_until
+from tools.controlplane.waiting import wait_until
 from tools.installation import OperatorProcess, allow_in, install
 
 NAMESPACE = "endurance"

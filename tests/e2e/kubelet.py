@@ -21,8 +21,8 @@ from typing import Any, Self
 from tests.image.replay import Image
 from tests.image.sandbox import Container, Mount, Running, lay_out
 from tools.controlplane import Plane
-from tools.controlplane.errors import PATIENCE, wait_until
 from tools.controlplane.ports import LOOPBACK
+from tools.controlplane.waiting import PATIENCE, wait_until
 
 Object = dict[str, Any]
 

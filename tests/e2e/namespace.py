@@ -24,8 +24,9 @@ import yaml
 
 from tests.e2e.forked import ForkedOperator
 from tools.controlplane import Plane
-from tools.controlplane.errors import PATIENCE, KubectlError, wait_until
+from tools.controlplane.errors import KubectlError
 from tools.controlplane.ports import LOOPBACK
+from tools.controlplane.waiting import PATIENCE, wait_until
 from tools.installation import SERVICE_ACCOUNT, WITH_FREE_PORTS, OperatorProcess, allow_in
 
 Object = dict[str, Any]

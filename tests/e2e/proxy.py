@@ -21,8 +21,8 @@ from typing import Any, Self, TypeVar
 import yaml
 
 from tools.controlplane import Plane
-from tools.controlplane.errors import PATIENCE
 from tools.controlplane.ports import LOOPBACK
+from tools.controlplane.waiting import PATIENCE
 
 T = TypeVar("T")
 

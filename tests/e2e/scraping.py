@@ -8,7 +8,7 @@ import urllib.request
 from prometheus_client.parser import text_string_to_metric_families
 from prometheus_client.samples import Sample
 
-from tools.controlplane.errors import PATIENCE
+from tools.controlplane.waiting import PATIENCE
 from tools.installation import OperatorProcess
 
 

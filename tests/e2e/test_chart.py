@@ -22,7 +22,7 @@ from tests.image.replay import Image
 from tests.unit.api.rejections import changed
 from tools.chart import CHART
 from tools.controlplane import ControlPlane, Plane
-from tools.controlplane.errors import wait_until
+from tools.controlplane.waiting import wait_until
 from tools.installation import CRD_NAME, NAMESPACE, ROOT, wait_for_crd
 
 Object = dict[str, Any]

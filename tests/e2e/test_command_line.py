@@ -16,7 +16,7 @@ import yaml
 
 from tests.e2e.namespace import E2ENamespace, flame_cluster, supervised
 from tools.controlplane import Plane
-from tools.controlplane.errors import PATIENCE, wait_until
+from tools.controlplane.waiting import PATIENCE, wait_until
 from tools.installation import WITHOUT_PORTS, OperatorProcess
 
 

@@ -18,8 +18,8 @@ import pytest
 from tests.e2e.namespace import HOLD, NEVER_READY
 from tools.controlplane import ComponentError, ControlPlane, KubectlError, NotRunningError, Plane
 from tools.controlplane.components import NAMES
-from tools.controlplane.errors import PATIENCE, wait_until
 from tools.controlplane.ports import Ports
+from tools.controlplane.waiting import PATIENCE, wait_until
 
 READY_AFTER = "flamectl.test/ready-after"
 

@@ -18,7 +18,7 @@ from pathlib import Path
 import pytest
 
 from tools.controlplane.binaries import ensure_binaries
-from tools.controlplane.errors import wait_until
+from tools.controlplane.waiting import wait_until
 from tools.demo.story import chapters
 from tools.installation import ROOT
 

@@ -23,7 +23,7 @@ from tests.e2e.flood import flooded
 from tests.e2e.hostile import hostile_overrides, in_state, largest_objects, unwelcome_objects
 from tests.e2e.namespace import E2ENamespace, flame_cluster, supervised
 from tests.e2e.scraping import get, scrape, value
-from tools.controlplane.errors import PATIENCE
+from tools.controlplane.waiting import PATIENCE
 from tools.installation import WITH_FREE_PORTS, OperatorProcess, allow_in
 
 #: Bytes of memory that the operator may use; its container has 512 MiB.

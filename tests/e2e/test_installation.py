@@ -18,7 +18,8 @@ from tests.e2e.kubelet import PodProcess
 from tests.e2e.namespace import E2ENamespace, flame_cluster, operator_with, uids
 from tests.image.replay import Image
 from tools.controlplane import ControlPlane, Plane
-from tools.controlplane.errors import KubectlError, wait_until
+from tools.controlplane.errors import KubectlError
+from tools.controlplane.waiting import wait_until
 from tools.installation import CRD_NAME, NAMESPACE, ROOT, SERVICE_ACCOUNT, wait_for_crd
 
 Object = dict[str, Any]

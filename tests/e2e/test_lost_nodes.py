@@ -10,7 +10,7 @@ import pytest
 
 from tests.e2e.namespace import E2ENamespace, Object, Recording, flame_cluster, is_ready, operator_with, uids
 from tools.controlplane import ControlPlane, Plane
-from tools.controlplane.errors import PATIENCE
+from tools.controlplane.waiting import PATIENCE
 from tools.installation import install
 
 MANAGER = "my-flame-session-manager"

@@ -16,7 +16,7 @@ from tests.e2e.namespace import E2ENamespace, flame_cluster, supervised
 from tests.e2e.scraping import get, scrape, value
 from tests.unit.process.monitoring.everything import everything
 from tools.controlplane import Plane
-from tools.controlplane.errors import PATIENCE, wait_until
+from tools.controlplane.waiting import PATIENCE, wait_until
 from tools.installation import NAMESPACE, ROOT, WITH_FREE_PORTS, OperatorProcess, allow_in
 
 CLUSTER = {"cluster": "my-flame"}

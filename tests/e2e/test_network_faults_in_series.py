@@ -26,8 +26,8 @@ from flamectl_operator.runtime.clock import SystemClock
 from tests.e2e.endurance import Rounds, endure
 from tests.e2e.namespace import E2ENamespace
 from tools.controlplane import ControlPlane, Plane
-from tools.controlplane.errors import PATIENCE
 from tools.controlplane.ports import LOOPBACK
+from tools.controlplane.waiting import PATIENCE
 
 
 @pytest.fixture(scope="module")

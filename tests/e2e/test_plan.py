@@ -13,7 +13,7 @@ import yaml
 
 from flamectl_operator.reconcile.stores.stores import CHILDREN
 from tests.e2e.namespace import E2ENamespace, annotated, flame_cluster
-from tools.controlplane.errors import PATIENCE
+from tools.controlplane.waiting import PATIENCE
 from tools.installation import OperatorProcess
 
 #: The kinds of children, by resource. No plan shows other writes.

@@ -15,7 +15,7 @@ import yaml
 
 from tests.e2e.namespace import E2ENamespace, Request, executor_id, flame_cluster, supervised, uids
 from tools.controlplane import Plane
-from tools.controlplane.errors import PATIENCE
+from tools.controlplane.waiting import PATIENCE
 from tools.installation import RBAC, OperatorProcess, allow_in
 
 CONFIG_MAP = "flamectl-operator-config"

@@ -16,7 +16,7 @@ from tests.e2e.early import early, wait_for_word, warnings
 from tests.e2e.namespace import E2ENamespace, annotated, flame_cluster, operator_with, uids
 from tests.e2e.proxy import Proxy, in_files, kubeconfig_through, put_in_place
 from tests.e2e.scraping import scrape, value
-from tools.controlplane.errors import PATIENCE
+from tools.controlplane.waiting import PATIENCE
 from tools.installation import SERVICE_ACCOUNT, OperatorProcess, allow_in
 
 #: Seconds that the kubelet gives a Pod to end.

@@ -14,7 +14,7 @@ import yaml
 from tests.e2e.early import early, wait_for_word, warnings
 from tests.e2e.namespace import E2ENamespace, condition, executor_id, flame_cluster, operator_with, uids
 from tools.controlplane import ControlPlane, Plane
-from tools.controlplane.errors import wait_until
+from tools.controlplane.waiting import wait_until
 from tools.installation import CRD, CRD_NAME, allow_in, install, wait_for_crd
 
 Schema = dict[str, Any]

@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 from tools.controlplane import Plane
-from tools.controlplane.errors import wait_until
+from tools.controlplane.waiting import wait_until
 from tools.installation import NAMESPACE, ROOT, wait_for_crd
 
 DEPLOYMENT = "flamectl-operator"

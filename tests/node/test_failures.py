@@ -11,7 +11,7 @@ import pytest
 from tests.e2e.namespace import condition, flame_cluster, is_ready, uids
 from tests.node.namespace import TOOLS_IMAGE, NodeNamespace, container_state, kill_container
 from tools.controlplane import Plane
-from tools.controlplane.errors import wait_until
+from tools.controlplane.waiting import wait_until
 
 
 def test_killed_executor_is_replaced_under_a_new_name(world: NodeNamespace) -> None:

@@ -21,7 +21,7 @@ from tests.processes.network import Network
 from tests.processes.pod import Files, PodProcesses
 from tests.unit.builders import OWNER, desired, merged
 from tests.unit.kube.certificates import AUTHORITY as OTHER_AUTHORITY
-from tools.controlplane.errors import wait_until
+from tools.controlplane.waiting import wait_until
 
 pytestmark = pytest.mark.skipif(
     network_module.why_not() is not None, reason=f"processes of Pods: {network_module.why_not()}"

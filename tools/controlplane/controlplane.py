@@ -12,12 +12,13 @@ from typing import Self
 from tools.controlplane import components
 from tools.controlplane.binaries import ensure_binaries
 from tools.controlplane.components import is_schedulable, node
-from tools.controlplane.errors import ComponentError, NotRunningError, StartError, wait_until
+from tools.controlplane.errors import ComponentError, NotRunningError, StartError
 from tools.controlplane.plane import Connection, Plane
 from tools.controlplane.ports import pick_ports
 from tools.controlplane.progress import STDERR, Reporter
 from tools.controlplane.state import ADMIN, CONTROLLER_MANAGER, KWOK, SCHEDULER, StateFiles, prepare, write_kubeconfig
 from tools.controlplane.supervisor import Supervisor
+from tools.controlplane.waiting import wait_until
 
 # A free port may be taken by somebody else before its component binds it. Twice in a row is unlikely enough.
 _ATTEMPTS = 3

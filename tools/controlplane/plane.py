@@ -15,17 +15,11 @@ from pathlib import Path
 from typing import Any, Self
 
 from tools.controlplane import components, http_api
-from tools.controlplane.errors import (
-    ControlPlaneError,
-    KubectlError,
-    NotRunningError,
-    StartError,
-    UnavailableError,
-    wait_until,
-)
+from tools.controlplane.errors import ControlPlaneError, KubectlError, NotRunningError, StartError, UnavailableError
 from tools.controlplane.ports import LOOPBACK, Ports
 from tools.controlplane.state import StateFiles, write_kubeconfig
 from tools.controlplane.supervisor import Address, Orders
+from tools.controlplane.waiting import wait_until
 
 # Seconds. A component is ready in one or two; a loaded machine may take much longer.
 _READY_TIMEOUT = 120.0

@@ -21,8 +21,9 @@ from pathlib import Path
 
 from tools.controlplane.binaries import ensure_binaries as ensure_plane_binaries
 from tools.controlplane.command_line import call, exit_code
-from tools.controlplane.errors import WaitTimeoutError, wait_until
+from tools.controlplane.errors import WaitTimeoutError
 from tools.controlplane.progress import STDERR
+from tools.controlplane.waiting import wait_until
 from tools.helm import ensure_helm
 from tools.node import cgroups, leftovers
 from tools.node.binaries import ensure_binaries

@@ -11,11 +11,12 @@ from typing import Self
 from tools.controlplane import components as plane_components
 from tools.controlplane import http_api
 from tools.controlplane.components import is_schedulable
-from tools.controlplane.errors import StartError, wait_until
+from tools.controlplane.errors import StartError
 from tools.controlplane.plane import Connection, Plane
 from tools.controlplane.ports import pick_ports
 from tools.controlplane.state import ADMIN, CONTROLLER_MANAGER, SCHEDULER, StateFiles, prepare, write_kubeconfig
 from tools.controlplane.supervisor import Supervisor
+from tools.controlplane.waiting import wait_until
 from tools.node import components
 from tools.node.files import ADDRESS, CLUSTER_DOMAIN, CONTAINERD_NAMESPACE, SOCKET, CommandError, NodeFiles
 

@@ -13,11 +13,12 @@ from pathlib import Path
 import pytest
 
 from tools.controlplane.controlplane import ControlPlane
-from tools.controlplane.errors import NotRunningError, StartError, WaitTimeoutError, wait_until
+from tools.controlplane.errors import NotRunningError, StartError, WaitTimeoutError
 from tools.controlplane.plane import Plane
 from tools.controlplane.progress import Reporter
 from tools.controlplane.state import StateFiles, prepare
 from tools.controlplane.supervisor import Address, Orders, Supervisor, bound_to_this_process
+from tools.controlplane.waiting import wait_until
 
 # Writes its name at the end, so that the order of the ends can be seen.
 SCRIPT = "trap 'echo {name} >> ended; exit' TERM; echo started; while :; do sleep 0.01; done"

@@ -6,7 +6,8 @@ import subprocess
 
 import pytest
 
-from tools.controlplane.errors import ControlPlaneError, KubectlError, UnavailableError, WaitTimeoutError, wait_until
+from tools.controlplane.errors import ControlPlaneError, KubectlError, UnavailableError, WaitTimeoutError
+from tools.controlplane.waiting import wait_until
 
 
 def kubectl_error(said: str) -> KubectlError:
