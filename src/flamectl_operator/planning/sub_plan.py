@@ -50,14 +50,14 @@ class SubPlan:
         """Iterate over what the step does, in the words of the events."""
         yield from ()
 
-    def words(self, why: RemovalReason) -> str:
-        """Return the reason for a removal in the words of the events."""
+    def words(self, why: RemovalReason, executors: Sequence[Executor]) -> str:  # noqa: ARG002 - the contract of subclasses
+        """Return why executors are removed, in the words of the events."""
         return why.value
 
     def removing(self, verb: str, removals: Removals) -> Iterator[str]:
         """Iterate over what the step removes: a line for each reason."""
         for reason, executors in by_reason(removals, {executor.name for executor, _ in removals}).items():
-            yield f"{verb} {listed(executors)}: {self.words(reason)}"
+            yield f"{verb} {listed(executors)}: {self.words(reason, executors)}"
 
 
 def by_reason(removals: Removals, removed: Collection[str]) -> dict[RemovalReason, list[Executor]]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from enum import Enum
@@ -164,9 +164,12 @@ class ScalePlan(SubPlan):
         if self.create:
             yield f"create {self.create} executor{'s' * (self.create != 1)}"
 
-    def words(self, why: RemovalReason) -> str:
-        """See `SubPlan`."""
-        return f"{self.target} wanted" if why is RemovalReason.SURPLUS else super().words(why)
+    def words(self, why: RemovalReason, executors: Sequence[Executor]) -> str:
+        """Return why executors are removed: with the wanted number, or with the failure that they have in common."""
+        if why is RemovalReason.SURPLUS:
+            return f"{self.target} wanted"
+        failures = {each.failure.reason for each in executors if each.failure is not None}
+        return f"ended ({failures.pop()})" if why is RemovalReason.TERMINAL and len(failures) == 1 else why.value
 
 
 @dataclass(frozen=True)
@@ -270,7 +273,7 @@ class RolloutPlan(SubPlan):
     @property
     def why(self) -> str:
         """The reason for replacing the session manager, as text for an event."""
-        stale = self.words(RemovalReason.STALE)
+        stale = RemovalReason.STALE.value
         return f"{stale}, and updateStrategy.maxWaitSeconds are over" if self.overdue else stale
 
     @property
@@ -284,7 +287,7 @@ class RolloutPlan(SubPlan):
         if self.session_manager is not None:
             yield f'delete session manager Pod "{self.session_manager.name}": {self.why}'
         yield from (
-            f'delete object cache Pod "{each.name}": {self.words(RemovalReason.STALE)}' for each in self.object_caches
+            f'delete object cache Pod "{each.name}": {RemovalReason.STALE.value}' for each in self.object_caches
         )
         yield from self.removing("replace", self.delete)
         yield from self.removing("drain", [(executor, RemovalReason.STALE) for executor in self.drain])

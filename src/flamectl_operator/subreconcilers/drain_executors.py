@@ -60,7 +60,7 @@ class DrainExecutors(PlannedStep[DrainPlan]):
 
         result = await run_batch(pass_.io, plan.delete, delete)
         for reason, executors in by_reason(plan.delete, gone).items():
-            text = f"Removed {listed(executors)}: {plan.words(reason)}"
+            text = f"Removed {listed(executors)}: {reason.value}"
             if reason is RemovalReason.DRAIN_TIMED_OUT:
                 pass_.io.events.record_warning("DrainTimedOut", text)
             else:

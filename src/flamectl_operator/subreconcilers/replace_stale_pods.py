@@ -50,7 +50,7 @@ class ReplaceStalePods(PlannedStep[RolloutPlan]):
             still_due = partial(_replaceable, pass_, cache)
             pod = named_object_cache(pass_, cache.name)
             template = pass_.effective.desired.object_cache
-            why = plan.words(RemovalReason.STALE) if template is None else why_replaced([cache], template.revision, ())
+            why = RemovalReason.STALE.value if template is None else why_replaced([cache], template.revision, ())
             deleted = await pod.delete(cache.pod, why, unchanged=not cache.ready, still_due=still_due)
             if deleted is not DONE:
                 return deleted
@@ -67,7 +67,7 @@ class ReplaceStalePods(PlannedStep[RolloutPlan]):
         result = await removal.delete(stale, unchanged)
         revision, changes = pass_.effective.desired.group.template.revision, pass_.spec_changes.executors
         for reason, chosen in by_reason(plan.delete, result.deleted).items():
-            why = why_replaced(chosen, revision, changes) if reason is RemovalReason.STALE else plan.words(reason)
+            why = why_replaced(chosen, revision, changes) if reason is RemovalReason.STALE else reason.value
             pass_.io.events.record_normal("ExecutorsReplaced", f"Deleted {listed(chosen)} for replacement: {why}")
         why = why_replaced(plan.drain, revision, changes)
         return combine([result.outcome(), await removal.mark(plan.drain, DrainReason.STALE, why)])

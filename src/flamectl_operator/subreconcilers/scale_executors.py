@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from flamectl_operator.desired import names
@@ -10,7 +9,6 @@ from flamectl_operator.desired.executor_annotations import DrainReason, executor
 from flamectl_operator.desired.pod_template import ComponentTemplate
 from flamectl_operator.kube.errors import AlreadyExistsError, KubernetesError
 from flamectl_operator.kube.resources import PODS
-from flamectl_operator.observed.executor import Executor
 from flamectl_operator.planning.cluster_plan import ClusterPlan
 from flamectl_operator.planning.sub_plan import RemovalReason, by_reason, listed
 from flamectl_operator.planning.sub_plans import ScalePlan
@@ -44,10 +42,10 @@ class ScaleExecutors(PlannedStep[ScalePlan]):
         result = await removal.delete([executor for executor, _ in plan.deletes])
         for reason, removed in by_reason(plan.deletes, result.deleted).items():
             count = f" ({before} -> {before - len(removed)})" if reason is RemovalReason.SURPLUS else ""
-            pass_.io.events.record_normal(
-                "ExecutorsRemoved", f"Removed {listed(removed)}: {_why(plan, reason, removed)}{count}"
-            )
-        drained = await removal.mark(plan.drain, DrainReason.SURPLUS, plan.words(RemovalReason.SURPLUS))
+            why = plan.words(reason, removed)
+            pass_.io.events.record_normal("ExecutorsRemoved", f"Removed {listed(removed)}: {why}{count}")
+        why = plan.words(RemovalReason.SURPLUS, plan.drain)
+        drained = await removal.mark(plan.drain, DrainReason.SURPLUS, why)
         return combine([result.outcome(), drained])
 
     async def apply(self, pass_: Pass, plan: ScalePlan, /) -> Outcome:
@@ -88,12 +86,6 @@ class ScaleExecutors(PlannedStep[ScalePlan]):
             return wait("Creating", "", outcomes.CHANGED_RECHECK_SECONDS)
         # The next pass follows at once and creates the rest, because no event would trigger it.
         return wait("Creating", "", 0) if len(creation.created) < plan.missing else DONE
-
-
-def _why(plan: ScalePlan, why: RemovalReason, removed: Sequence[Executor]) -> str:
-    """Return why executors are removed, with the failure that they have in common."""
-    failures = {each.failure.reason for each in removed if each.failure is not None}
-    return f"ended ({failures.pop()})" if why is RemovalReason.TERMINAL and len(failures) == 1 else plan.words(why)
 
 
 @dataclass

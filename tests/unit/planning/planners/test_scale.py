@@ -180,6 +180,21 @@ def test_a_terminal_executor_is_kept_for_thirty_seconds(state: Any) -> None:
     assert due.waits == ()
 
 
+@pytest.mark.parametrize(
+    ("states", "why"),
+    [
+        pytest.param(["failed", "failed"], "ended (Error)", id="all alike"),
+        pytest.param(["failed", "succeeded"], "failed or completed", id="each in its way"),
+    ],
+)
+def test_plan_says_how_executors_ended_in_the_words_of_their_event(states: list[Any], why: str) -> None:
+    pods = [executor_pod(number, state, since=ago(60)) for number, state in enumerate(states)]
+
+    lines = list(_plan(effective(replicas(0)), *pods).lines())
+
+    assert lines == [f'remove "{pods[0].name}", "{pods[1].name}": {why}']
+
+
 def test_executor_with_uncounted_failure_is_neither_deleted_nor_replaced() -> None:
     wanted = effective(replicas(1), settings=FlameSettings(terminal_pod_retention_seconds=0))
     plan = _plan(wanted, executor_pod(0, "failed", since=NOW, created=ago(5)))
