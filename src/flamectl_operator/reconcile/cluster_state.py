@@ -73,13 +73,13 @@ class ClusterState:
             KubernetesError: The outcome of an earlier request is still unknown.
             RefusedError: RBAC forbids a read.
         """
-        generation, begun = cluster.metadata.generation, self._clock.monotonic()
+        generation, begun_monotonic = cluster.metadata.generation, self._clock.monotonic()
         self._debounce = self._debounce.ended()
         self.status.begin(cluster)
         spec = await self._desired(cluster, config.flame)
         wanted = WantedSessionManager.of(spec.desired, self.status.stored)
         common = CommonMetadata() if spec.desired is None else CommonMetadata.of(spec.desired.spec)
-        observed = await self._io.begin(PassInputs(generation, begun, writes_in_flight, wanted, common))
+        observed = await self._io.begin(PassInputs(generation, begun_monotonic, writes_in_flight, wanted, common))
         now = self._clock.reading()
         await self._record_losses(observed)
         effective = self._resolve(spec.desired, observed, config, generation, now)

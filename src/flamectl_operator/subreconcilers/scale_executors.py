@@ -69,7 +69,7 @@ class ScaleExecutors(PlannedStep[ScalePlan]):
             pass_.slow_start.expect_success()
         result = await pass_.slow_start.run(
             len(ids),
-            io.reads.inputs.writes_in_flight,
+            io.writes_in_flight,
             lambda index: creation.create(ids[index]),
             time_limit(pass_.clock),
         )

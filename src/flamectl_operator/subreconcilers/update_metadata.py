@@ -71,17 +71,13 @@ class UpdateMetadata(Subreconciler):
 
     async def _update_lease(self, pass_: Pass) -> None:
         lease = await pass_.io.reads.read(LEASES, names.lock(pass_.io.owner.name))
-        if (
-            lease is not None
-            and lease.controlled_by(pass_.io.owner.uid)
-            and (patch := pass_.io.reads.inputs.common.patch(lease))
-        ):
+        if lease is not None and lease.controlled_by(pass_.io.owner.uid) and (patch := pass_.io.common.patch(lease)):
             await pass_.lock.lease.patch(lease, patch)
 
 
 def _due(pass_: Pass) -> Iterator[Change]:
     """Iterate over the children that differ, without those that terminate."""
-    common, observed = pass_.io.reads.inputs.common, pass_.observe()
+    common, observed = pass_.io.common, pass_.observe()
     if not common.labels and not common.annotations and not observed.sources.lists_common_keys:
         return
     for resource, child in _children(observed):

@@ -129,7 +129,7 @@ class DryRuns:
     async def _send(self, manifest: Mapping[str, Any]) -> PodView:
         try:
             return await self._io.client.dry_run_create(
-                PODS, self._io.owner.namespace, self._io.reads.inputs.common.added_to(manifest)
+                PODS, self._io.owner.namespace, self._io.common.added_to(manifest)
             )
         except RenamedError as error:
             raise renaming.refusal(PODS, manifest, error) from error

@@ -180,13 +180,9 @@ class LockLease:
         WRITES.get().sent += 1
         try:
             if lease is None:
-                return bounded(
-                    await self.io.client.create(LEASES, namespace, self.io.reads.inputs.common.added_to(body))
-                )
+                return bounded(await self.io.client.create(LEASES, namespace, self.io.common.added_to(body)))
             return bounded(
-                await self.io.client.merge_patch(
-                    LEASES, namespace, lease.name, self.io.reads.inputs.common.joined_to(body, lease)
-                )
+                await self.io.client.merge_patch(LEASES, namespace, lease.name, self.io.common.joined_to(body, lease))
             )
         except (AlreadyExistsError, ConflictError, NotFoundError):
             WRITES.get().conflicts += 1

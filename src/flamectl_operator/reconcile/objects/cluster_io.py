@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 
 from flamectl_operator.api.constants import CLUSTER_LABEL
 from flamectl_operator.desired import names
+from flamectl_operator.desired.common_metadata import CommonMetadata
 from flamectl_operator.desired.metadata import Identity
 from flamectl_operator.desired.pod_template import ComponentTemplate
 from flamectl_operator.kube.errors import (
@@ -74,10 +75,20 @@ class ClusterIO:
         self._creations = 0
         return await self.reads.begin(inputs, self.deleted)
 
+    @property
+    def common(self) -> CommonMetadata:
+        """The labels and annotations that all children have in common, by the spec of the present pass."""
+        return self.reads.inputs.common
+
+    @property
+    def writes_in_flight(self) -> Callable[[], int]:
+        """A function that returns the most concurrent requests of a batch at the moment."""
+        return self.reads.inputs.writes_in_flight
+
     def creation_seconds(self) -> float:
         """Return the seconds that this pass, or the last one that created objects, took for each object that it created."""
         if self._creations:
-            self._creation_seconds = (self.clock.monotonic() - self.reads.inputs.begun) / self._creations
+            self._creation_seconds = (self.clock.monotonic() - self.reads.inputs.begun_monotonic) / self._creations
         return self._creation_seconds
 
     async def create(
@@ -93,7 +104,7 @@ class ClusterIO:
             RefusedError: RBAC, admission, a quota or the schema rejects it.
             KubernetesError: The child was not created, or the outcome is unknown.
         """
-        manifest = self.reads.inputs.common.added_to(manifest)
+        manifest = self.common.added_to(manifest)
         name = manifest["metadata"]["name"]
         await self._renaming.check(resource, manifest)
         WRITES.get().sent += 1

@@ -39,14 +39,14 @@ class PassInputs:
 
     Args:
         generation: `metadata.generation` that the pass is about.
-        begun: When it began, by the monotonic clock.
+        begun_monotonic: When it began, in seconds of the monotonic clock.
         writes_in_flight: Returns the most concurrent requests of a batch at the moment.
         session_manager: The session manager that the spec asks for.
         common: The labels and annotations that all children have in common.
     """
 
     generation: int = 0
-    begun: float = 0.0
+    begun_monotonic: float = 0.0
     writes_in_flight: Callable[[], int] = lambda: 1
     session_manager: WantedSessionManager = UNKNOWN_SESSION_MANAGER
     common: CommonMetadata = field(default_factory=CommonMetadata)

@@ -63,7 +63,7 @@ class PlannedStep(Subreconciler, Generic[P]):
         plan, confirmed = self.sub_plan(pass_.plan), set[str]()  # the confirmation may have updated the view
         # The plan chooses other Pods in place of those whose claims turn out to be in danger.
         while chosen := [each.pod for each in plan.removes if each.pod.uid not in confirmed]:
-            await pass_.io.reads.claims.confirm(chosen, pass_.io.reads.inputs.writes_in_flight)
+            await pass_.io.reads.claims.confirm(chosen, pass_.io.writes_in_flight)
             confirmed |= {pod.uid for pod in chosen}
             plan = self.sub_plan(pass_.plan)
         # Taking the lock may have lasted so long that the plan now waits for another answer of the session manager.

@@ -45,7 +45,7 @@ def time_limit(clock: Clock) -> Callable[[], bool]:
 
 async def run_batch(io: ClusterIO, items: Sequence[T], request: Callable[[T], Awaitable[None]]) -> SlowStartResult:
     """Send a request about each item, in parallel, for as long as the batch has time. An error does not stop the others."""
-    return await in_parallel(items, io.reads.inputs.writes_in_flight, request, time_limit(io.clock))
+    return await in_parallel(items, io.writes_in_flight, request, time_limit(io.clock))
 
 
 def raise_failure(result: SlowStartResult) -> None:
@@ -109,9 +109,7 @@ class ExecutorRemoval:
             if await self._io.delete(PODS, executor.pod, unchanged=executor.name in unchanged, still_due=still_due):
                 deleted.add(executor.name)
 
-        return RemovalResult(
-            deleted, await in_parallel(executors, self._io.reads.inputs.writes_in_flight, delete, self._in_time)
-        )
+        return RemovalResult(deleted, await in_parallel(executors, self._io.writes_in_flight, delete, self._in_time))
 
     async def mark(self, executors: Sequence[Executor], reason: DrainReason, why: str) -> Outcome:
         """Mark executors that are deleted when their work is done; return how the step ends."""
@@ -123,7 +121,7 @@ class ExecutorRemoval:
             if due and await self._io.annotate(executor.pod, annotations):
                 marked.append(executor)
 
-        result = await in_parallel(executors, self._io.reads.inputs.writes_in_flight, mark, self._in_time)
+        result = await in_parallel(executors, self._io.writes_in_flight, mark, self._in_time)
         if marked:
             self._io.events.record_normal("ExecutorsDraining", f"Draining {listed(marked)}: {why}")
         return batch_end(result, len(marked))
