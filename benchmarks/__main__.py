@@ -135,7 +135,7 @@ def _write_peers(folder: Path, comparisons: list[Comparison]) -> None:
 
 
 def _write_tables(folder: Path, rows: list[Row], comparisons: list[Comparison]) -> None:
-    """Write the tables that docs/dev/benchmarks.md has to files of their own."""
+    """Write each table of docs/dev/benchmarks.md to a file of its own in the folder, and leave the page as it is."""
     if rows:
         (folder / "results.md").write_text(f"{table(rows)}\n", encoding="utf-8")
     if comparisons:

@@ -122,8 +122,8 @@ def _bench(world: NodeNamespace) -> Bench:
 
 
 def _working(bench: Bench) -> set[str]:
-    snapshot = asyncio.run(bench.answer())
-    return {node for node in snapshot.by_node if snapshot.load(node)[0] is Load.BUSY}
+    answer = asyncio.run(bench.answer())
+    return {node for node in answer.by_node if answer.load(node)[0] is Load.BUSY}
 
 
 def _each_task_runs_once(world: NodeNamespace) -> None:

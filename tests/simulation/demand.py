@@ -76,16 +76,16 @@ class Demand:
         return found
 
 
-def needed(snapshot: SessionManagerAnswer, drained: AbstractSet[str] = frozenset()) -> int:
+def needed(answer: SessionManagerAnswer, drained: AbstractSet[str] = frozenset()) -> int:
     """How many executors of one slot each the open sessions can use, or work for one; drained ones have been replaced."""
     demand = 0
-    for session in snapshot.sessions:
+    for session in answer.sessions:
         if session.is_open and session.paused:
-            demand += sum(each.session == session.name and each.state in SERVES for each in snapshot.executors)
+            demand += sum(each.session == session.name and each.state in SERVES for each in answer.executors)
         elif session.is_open:
             most = session.max_instances if session.max_instances is not None else session.pending + session.running
             demand += max(session.min_instances, min(session.pending + session.running, most))
-    return max(demand, sum(snapshot.load(node)[0] is Load.BUSY for node in snapshot.by_node if node not in drained))
+    return max(demand, sum(answer.load(node)[0] is Load.BUSY for node in answer.by_node if node not in drained))
 
 
 def _scaling(client: ModelClient, cluster: Obj) -> Autoscaling | None:

@@ -284,11 +284,11 @@ class Knowledge:
         """From now on another session manager of a FlameCluster is asked."""
         self.heard[name] = Heard(now)
 
-    def answered(self, name: str, asked: float, now: float, snapshot: SessionManagerAnswer) -> None:
+    def answered(self, name: str, asked: float, now: float, answer: SessionManagerAnswer) -> None:
         """A session manager has answered."""
         pods = self._objects.get(PODS, {}).values()
         counted = {name_of(pod) for pod in pods if live(pod)}
-        self.heard[name].take(Answer(asked, now, snapshot, frozenset(snapshot.by_node.keys() - counted)))
+        self.heard[name].take(Answer(asked, now, answer, frozenset(answer.by_node.keys() - counted)))
 
     def unanswered(self, name: str, now: float) -> None:
         """It has not."""

@@ -1095,8 +1095,8 @@ def pods_that_may_write_to_a_claim_are_deleted_by_force() -> None:
 @_needing("flame")
 def drains_end_by_an_answer_from_before_the_release() -> None:
     def drained(executor: Any, group: Any, *_args: Any) -> Any:
-        snapshot = group.cluster.flame.answer
-        idle = snapshot is not None and snapshot.load(executor.name)[0] is Load.NONE
+        answer = group.cluster.flame.answer
+        idle = answer is not None and answer.load(executor.name)[0] is Load.NONE
         return RemovalReason.DRAINED if idle else None
 
     _set(drain, "_deletion", drained)
@@ -1134,15 +1134,15 @@ def executors_with_the_most_work_go_first() -> None:
     original = deletion_order.deletion_order
 
     class Contrary:
-        def __init__(self, snapshot: Any) -> None:
-            self._snapshot = snapshot
+        def __init__(self, answer: Any) -> None:
+            self._answer = answer
 
         def load(self, node: str) -> tuple[int, int]:
-            load, priority = self._snapshot.load(node)
+            load, priority = self._answer.load(node)
             return -load, -priority
 
-    def order(executors: Any, group: Any, snapshot: Any = None, of_no_use: Any = ()) -> Any:
-        contrary: Any = None if snapshot is None else Contrary(snapshot)
+    def order(executors: Any, group: Any, answer: Any = None, of_no_use: Any = ()) -> Any:
+        contrary: Any = None if answer is None else Contrary(answer)
         return original(executors, group, contrary, of_no_use)
 
     for planner in (scale, rollout):
@@ -1327,9 +1327,9 @@ def a_session_manager_that_did_not_answer_is_not_asked_again() -> None:
 
 @_needing("flame")
 def an_executor_that_left_the_table_has_no_time_to_come_back() -> None:
-    def answered(known: Any, snapshot: Any, asked: float, now: float) -> Any:
-        found = knowledge.answered(known, snapshot, asked, now)
-        since = {name: since for name, since in found.not_ready_since.items() if name in snapshot.nodes}
+    def answered(known: Any, answer: Any, asked: float, now: float) -> Any:
+        found = knowledge.answered(known, answer, asked, now)
+        since = {name: since for name, since in found.not_ready_since.items() if name in answer.nodes}
         return replace(found, not_ready_since=since)
 
     _set(watcher, "answered", answered)
@@ -1566,7 +1566,7 @@ _REPLACEMENTS: dict[str, tuple[str, Any, str, Any]] = {
         "pauses_sessions",
         SessionManagerAnswer,
         "instances",
-        lambda _snapshot, session: session.instances,
+        lambda _answer, session: session.instances,
     ),
     "paused sessions are not told": ("pauses_sessions", compute, "paused_sessions", lambda _observed: None),
     "work is forgotten while the session manager is not ready": (

@@ -490,8 +490,8 @@ def _useful(model: FlameModel) -> int:
     )
 
 
-def _tasks_run(snapshot: SessionManagerAnswer) -> bool:
-    return any(session.running for session in snapshot.sessions)
+def _tasks_run(answer: SessionManagerAnswer) -> bool:
+    return any(session.running for session in answer.sessions)
 
 
 def _is_ours(cluster: Obj, pod: Obj) -> bool:

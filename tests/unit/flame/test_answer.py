@@ -1,4 +1,4 @@
-"""The demand that a snapshot shows."""
+"""The demand that an answer shows."""
 
 from __future__ import annotations
 
@@ -73,11 +73,11 @@ def test_paused_session_counts_for_the_executors_that_it_has(
     executors: tuple[FlameExecutor, ...], instances: int
 ) -> None:
     session = Session("s", pending=9, running=1, min_instances=4, paused="paused after 5/5")
-    snapshot = SessionManagerAnswer({}, executors=executors, sessions=(session,))
+    answer = SessionManagerAnswer({}, executors=executors, sessions=(session,))
 
-    assert snapshot.demand == ({None: instances} if instances else {})
-    assert snapshot.in_use == bool(instances)
-    assert snapshot.counts.paused == 1
+    assert answer.demand == ({None: instances} if instances else {})
+    assert answer.in_use == bool(instances)
+    assert answer.counts.paused == 1
 
 
 def test_closed_session_is_not_paused() -> None:

@@ -45,12 +45,12 @@ def _honest(nodes: int, executors: int, sessions: int) -> tuple[bytes, bytes, by
 
 async def test_honest_answer_of_the_largest_cluster_is_read() -> None:
     encoded = _honest(5_000, 50_000, 10_000)
-    snapshot = await read(*encoded)
+    answer = await read(*encoded)
 
     assert sum(map(len, encoded)) < MAX_MESSAGE_SIZE
-    assert (len(snapshot.nodes), len(snapshot.executors), len(snapshot.sessions)) == (5_000, 50_000, 10_000)
-    assert snapshot.load("my-flame-executor-manager-4999")[0] is Load.BUSY
-    assert snapshot.size < MAX_ANSWER_SIZE
+    assert (len(answer.nodes), len(answer.executors), len(answer.sessions)) == (5_000, 50_000, 10_000)
+    assert answer.load("my-flame-executor-manager-4999")[0] is Load.BUSY
+    assert answer.size < MAX_ANSWER_SIZE
 
 
 @pytest.mark.parametrize(("completed", "used_at"), [(None, 200), (250_000, 250)])
@@ -89,20 +89,20 @@ def _with_events(*events: tuple[int, str, float], padding: int = 0) -> bytes:
     ],
 )  # fmt: skip
 async def test_session_is_paused_by_an_event_of_this_session_manager(sessions: bytes, paused: str) -> None:
-    snapshot = await read(b"", b"", sessions, began=100.0)
+    answer = await read(b"", b"", sessions, began=100.0)
 
-    assert [session.paused for session in snapshot.sessions] == [paused]
-    assert snapshot.counts.failed == 3
-    assert snapshot.counts.paused == bool(paused)
+    assert [session.paused for session in answer.sessions] == [paused]
+    assert answer.counts.failed == 3
+    assert answer.counts.paused == bool(paused)
 
 
 async def test_events_of_one_answer_are_read_up_to_a_number(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(answer_reader, "MAX_EVENTS", 5)
     sessions = _with_events(*[(1001, "x", 200)] * 5) + _with_events((1002, "paused", 200))
 
-    snapshot = await read(b"", b"", sessions)
+    answer = await read(b"", b"", sessions)
 
-    assert [session.paused for session in snapshot.sessions] == ["", ""]
+    assert [session.paused for session in answer.sessions] == ["", ""]
 
 
 async def test_sessions_beyond_the_number_of_events_are_not_searched_for_events(mocker: MockerFixture) -> None:
@@ -183,11 +183,11 @@ async def test_long_texts_are_not_kept(text: str) -> None:
         executors.executors.add().spec.node = long
         sessions.sessions.add().metadata.id = long
     encoded = [each.SerializeToString() for each in (nodes, executors, sessions)]
-    snapshot = await read(*encoded)
+    answer = await read(*encoded)
 
-    assert (snapshot.nodes, snapshot.executors) == ({}, ())
-    assert max(len(session.name) for session in snapshot.sessions) == MAX_NAME_LENGTH
-    assert snapshot.size < MIB
+    assert (answer.nodes, answer.executors) == ({}, ())
+    assert max(len(session.name) for session in answer.sessions) == MAX_NAME_LENGTH
+    assert answer.size < MIB
 
 
 async def test_names_that_all_differ_are_refused_when_they_take_too_much(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -40,21 +40,21 @@ async def client(server: FlameServer) -> AsyncIterator[GrpcSessionManager]:
         client.close()
 
 
-async def test_snapshot_has_nodes_executors_and_sessions(server: FlameServer, client: GrpcSessionManager) -> None:
+async def test_answer_has_nodes_executors_and_sessions(server: FlameServer, client: GrpcSessionManager) -> None:
     server.model.start_executor_manager("a")
     server.model.open_session("s", tasks=3, seconds=1000, priority=7)
-    snapshot = await client.ask()
-    while not snapshot.sessions[0].running or snapshot.executors[0].state is not ExecutorState.BOUND:
-        snapshot = await client.ask()
+    answer = await client.ask()
+    while not answer.sessions[0].running or answer.executors[0].state is not ExecutorState.BOUND:
+        answer = await client.ask()
 
-    assert snapshot.nodes == {"a": NodeState.READY}
-    assert snapshot.executors == (FlameExecutor("a", ExecutorState.BOUND, "s"),)
-    assert snapshot.sessions == (Session("s", priority=7, pending=2, running=1),)
-    assert snapshot.used_at == pytest.approx(server.model.sessions["s"].used_at, abs=0.001)
+    assert answer.nodes == {"a": NodeState.READY}
+    assert answer.executors == (FlameExecutor("a", ExecutorState.BOUND, "s"),)
+    assert answer.sessions == (Session("s", priority=7, pending=2, running=1),)
+    assert answer.used_at == pytest.approx(server.model.sessions["s"].used_at, abs=0.001)
 
 
 @pytest.mark.parametrize("resources", [None, Resources(2, 4 << 30, 1)])
-async def test_snapshot_has_the_resources_of_a_session(
+async def test_answer_has_the_resources_of_a_session(
     server: FlameServer, client: GrpcSessionManager, resources: Resources | None
 ) -> None:
     server.model.open_session("s", tasks=9, min_instances=2, max_instances=5, resources=resources)
@@ -178,7 +178,7 @@ async def test_many_entries_are_read_outside_the_event_loop(
     assert (threads == [threading.main_thread()]) == (limit == 1000)
 
 
-async def test_second_snapshot_uses_the_names_that_the_first_one_found(
+async def test_second_answer_uses_the_names_that_the_first_one_found(
     server: FlameServer, client: GrpcSessionManager
 ) -> None:
     await client.ask()

@@ -76,7 +76,7 @@ async def _session_manager(
 
 
 _CALLS: dict[str, Callable[[GrpcSessionManager], Awaitable[object]]] = {
-    "snapshot": lambda client: client.ask(),
+    "ask": lambda client: client.ask(),
     "release": lambda client: client.release_node("n"),
     "report": lambda client: client.report_lost("n"),
 }
@@ -303,12 +303,12 @@ def _refused_result(text: str) -> bytes:
 @pytest.mark.parametrize(
     ("call", "answer"),
     [
-        ("snapshot", lambda text: _whole(end=_refusal(text))),
+        ("ask", lambda text: _whole(end=_refusal(text))),
         ("release", lambda text: _whole(end=_refusal(text))),
         ("release", lambda text: _whole(message=_refused_result(text))),
         ("report", lambda text: _whole(message=_refused_result(text))),
     ],
-    ids=["snapshot", "release", "result of release", "result of report"],
+    ids=["ask", "release", "result of release", "result of report"],
 )
 async def test_text_of_a_session_manager_is_one_line_without_control_characters(
     call: str, answer: Callable[[str], Callable[[int], bytes]], text: str

@@ -192,7 +192,7 @@ CALM = FlameClusterStatus(generations=Generations(reconciled=1))
 def _awaited(*pods: PodView, wanted: int = 3, status: FlameClusterStatus = CALM, **given: Any) -> Awaited:
     spec = effective(replicas(wanted), suspended=given.get("suspended", False))
     found = observed(given.get("manager", session_manager()), *pods, wanted=spec)
-    flame = answer(given.get("snapshot"))
+    flame = answer(given.get("content"))
     found = told(found, flame)
     return awaited_executors(status, found, spec.group, given.get("result", Result()))
 
@@ -225,7 +225,7 @@ def test_executor_that_leaves_a_node_in_flames_table_allows_no_debounce_interval
     def awaited(node: str) -> list[Awaited]:
         nodes = SessionManagerAnswer({node: NodeState.READY})
         busy = SessionManagerAnswer({}, (FlameExecutor(node, ExecutorState.BOUND, "s"),))
-        return [_awaited(*_executors(3, 0), ending, snapshot=snapshot) for snapshot in (nodes, busy)]
+        return [_awaited(*_executors(3, 0), ending, content=content) for content in (nodes, busy)]
 
     assert awaited(ending.name) == [NOTHING_AWAITED, NOTHING_AWAITED]
     assert awaited("another") == [Awaited(ends=1), Awaited(ends=1)]

@@ -36,11 +36,11 @@ def test_pods_that_exist_win_over_a_status_that_was_lowered_by_hand(stored: int 
 
 
 def test_first_answer_of_a_session_manager_raises_the_next_id_above_every_node_that_it_lists() -> None:
-    snapshot = SessionManagerAnswer(
+    content = SessionManagerAnswer(
         {executor_name(41): NodeState.NOT_READY}, (FlameExecutor(executor_name(52), ExecutorState.BOUND),)
     )
     found = _answer()
-    flame = replace(found.sources.flame, first_nodes=snapshot.names)
+    flame = replace(found.sources.flame, first_nodes=content.names)
     ids = ExecutorIds()
     assert ids.advance(_status(3), told(found, flame)) == 53
     assert ids.incredible == ()

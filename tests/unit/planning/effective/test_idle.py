@@ -20,9 +20,9 @@ EMPTY = SessionManagerAnswer({})
 
 
 def _seen(
-    snapshot: SessionManagerAnswer | None, *, phase: Phase = Phase.KNOWN, age: float = 0, state: Any = "ready"
+    content: SessionManagerAnswer | None, *, phase: Phase = Phase.KNOWN, age: float = 0, state: Any = "ready"
 ) -> ObservedCluster:
-    flame = answer(snapshot, BOOTTIME - age, phase=phase)
+    flame = answer(content, BOOTTIME - age, phase=phase)
     found = observed(session_manager(state))
     return told(found, flame)
 

@@ -47,10 +47,10 @@ def _plan(seen: ObservedCluster, wanted: EffectiveSpec, released_at: dict[str, f
     return cluster_plan(seen, wanted, now, released_at=released_at).drain
 
 
-def _draining(snapshot: SessionManagerAnswer, asked: float) -> ObservedCluster:
+def _draining(content: SessionManagerAnswer, asked: float) -> ObservedCluster:
     marks = drain_annotations(DrainReason.SURPLUS, NOW)
     found = observed(session_manager(), executor_pod(0, annotations=marks))
-    flame = answer(snapshot, asked)
+    flame = answer(content, asked)
     return told(found, flame)
 
 
@@ -131,8 +131,8 @@ def test_executor_whose_mark_tells_nothing_is_drained_where_flame_lists_work_on_
 ) -> None:
     older = executor_pod(0, incarnation=incarnation, containers=[running(EXECUTOR_MANAGER, since=ago(2000))])
     found = observed(session_manager(), older)
-    snapshot = SessionManagerAnswer({NODE: NodeState.READY}, executors)
-    flame = answer(snapshot)
+    content = SessionManagerAnswer({NODE: NodeState.READY}, executors)
+    flame = answer(content)
     seen = told(found, flame)
     assert drainable(seen.executors[0], seen, effective().group) == drains
 
@@ -140,8 +140,8 @@ def test_executor_whose_mark_tells_nothing_is_drained_where_flame_lists_work_on_
 def test_drain_under_on_delete_ends_in_time_although_none_may_be_unavailable() -> None:
     marks = drain_annotations(DrainReason.STALE, NOW - timedelta(seconds=700))
     older = executor_pod(0, incarnation="", annotations=marks, containers=[running(EXECUTOR_MANAGER, since=ago(2000))])
-    snapshot = SessionManagerAnswer({executor_name(each): NodeState.READY for each in range(3)}, (_BUSY,))
-    flame = answer(snapshot)
+    content = SessionManagerAnswer({executor_name(each): NodeState.READY for each in range(3)}, (_BUSY,))
+    flame = answer(content)
     found = observed(session_manager(), older, executor_pod(1), executor_pod(2))
     seen = told(found, flame)
     none_missing = {"rollingUpdate": {"maxUnavailable": 0, "maxSurge": 1}}

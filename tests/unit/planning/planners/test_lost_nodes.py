@@ -35,11 +35,11 @@ GIVEN_UP = SETTINGS.termination_grace_period_seconds + SETTINGS.force_delete_aft
 def _plan(
     *pods: PodView, nodes: tuple[int, ...], busy: tuple[int, ...] = (), first_seen_ago: float = 0.0, **facts: Any
 ) -> ClusterPlan:
-    snapshot = SessionManagerAnswer(
+    content = SessionManagerAnswer(
         {executor_name(each): NodeState.READY for each in nodes},
         tuple(FlameExecutor(executor_name(each), ExecutorState.BOUND, "s") for each in busy),
     )
-    known = answer(snapshot)
+    known = answer(content)
     found = observed(session_manager(), *pods, wanted=WANTED, first_seen_ago=first_seen_ago)
     seen = told(found, known)
     return cluster_plan(seen, WANTED, **{"next_id": 5, **facts})

@@ -52,11 +52,11 @@ def _plan(
     failing: bool = False,
     suspended: bool = False,
 ) -> ProtectionPlan:
-    snapshot = SessionManagerAnswer(
+    content = SessionManagerAnswer(
         {executor_name(each): NodeState.READY for each in range(3)},
         tuple(FlameExecutor(executor_name(each), ExecutorState.BOUND, "s") for each in busy),
     )
-    known = answer(snapshot, failing=failing)
+    known = answer(content, failing=failing)
     wanted = effective(merged(replicas(1), spec), suspended=suspended)
     found = observed(session_manager(), *pods, wanted=wanted)
     seen = told(found, known)
