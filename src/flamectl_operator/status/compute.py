@@ -211,7 +211,7 @@ def _session_manager(given: StatusInput) -> SessionManagerStatus:
     }
     if effective is not None:
         found |= {
-            **dict(remembered_fields(effective.session_manager_backoff, SessionManagerStatus)),
+            **remembered_fields(effective.session_manager_backoff, SessionManagerStatus),
             "stale_pod": _stale_pod(given.before.session_manager, observed, effective),
             "update_pending_since": effective.update_pending_since,
         }
@@ -263,7 +263,7 @@ def _executor_manager(given: StatusInput) -> ExecutorManagerStatus:
         template = effective.desired.group.template
         updated = len(GroupComparison(observed.group, effective.group).up_to_date)
         found |= {
-            **dict(remembered_fields(effective.group.backoff, ExecutorManagerStatus)),
+            **remembered_fields(effective.group.backoff, ExecutorManagerStatus),
             "replicas": effective.group.wanted_replicas,
             "autoscaling": autoscaling_status(effective.group),
             "registered": registered(observed, effective, given.before),

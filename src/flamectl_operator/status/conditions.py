@@ -38,7 +38,7 @@ from flamectl_operator.status.reason import (
     UPDATING,
 )
 from flamectl_operator.status.recent_failures import FailureSummary
-from flamectl_operator.status.work import work_left
+from flamectl_operator.status.work import WAITING_FOR_PODS, work_left
 
 #: Reasons for `Degraded` that follow from the spec, the Pods and the answers of Flame; all others were reported by a pass.
 COMPUTED = (
@@ -179,13 +179,12 @@ class ValidSpecConditions:
             left = bool(self.observed.components)
             message = _left(self.observed) if left else _NO_PODS
             return self.writer.make(kind, _suspension(self.observed, self.effective), message, status=left)
-        if (work := work_left(self.needs, self.observed)) is not None:
+        work = work_left(self.needs, self.observed) or (None if self.health.healthy else WAITING_FOR_PODS)
+        if work is not None:
             deferral = next((each for each in self.outcomes if each.reason in LOCKED and each.attention), None)
             if deferral is not None and work.reason in _DELETES:
                 return self.writer.make(kind, deferral.reason, _NOTHING_DELETED, status=False)
             return self.writer.make(kind, work.reason, work.message, status=True)
-        if not self.health.healthy:
-            return self.writer.make(kind, "WaitingForPods", "The operator waits for Pods to become ready", status=True)
         return self.writer.make(kind, "Complete", "Nothing is left to do", status=False)
 
     def _degraded(self) -> Condition:

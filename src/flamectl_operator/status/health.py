@@ -1,7 +1,7 @@
 """`state` and `message`: the health of a FlameCluster in one word and in one line.
 
-The message names Pods that should have ended although no step waits for their end, because they keep their CPU, memory and
-devices.
+The message names Pods and claims that should have ended although no step waits for their end, because they keep their CPU,
+memory, devices and storage.
 
 Precedence: invalid spec, suspended, the rest; that it is paused is added to the message. The operator writes no status
 for a FlameCluster that is being deleted.
@@ -34,7 +34,7 @@ from flamectl_operator.status.notices import Notice
 from flamectl_operator.status.object_cache import object_cache_line
 from flamectl_operator.status.pod_problems import FAILING, MAX_GROUPS, ProblemGroup
 from flamectl_operator.status.recent_failures import FailureSummary
-from flamectl_operator.status.work import work_left
+from flamectl_operator.status.work import WAITING_FOR_PODS, work_left
 
 ALL_HEALTHY = "All components healthy"
 #: Seconds of a grace period, Kubernetes' default, beyond which a suspension names the Pod.
@@ -64,7 +64,7 @@ class ValidSpecHealth:
     """The facts from which the health of a FlameCluster with a valid spec follows.
 
     Args:
-        late: The Pods that should have ended. The status names them whatever the health is.
+        late: The Pods and claims that should have ended. The status names them whatever the health is.
     """
 
     observed: ObservedCluster
@@ -122,8 +122,7 @@ class ValidSpecHealth:
         """Return what is left to do; also while it is paused, when nobody does it."""
         if self.effective.desired.spec.paused:
             return "changes are due"
-        work = work_left(self.needs, self.observed)
-        return "The operator waits for Pods to become ready" if work is None else work.message
+        return (work_left(self.needs, self.observed) or WAITING_FOR_PODS).message
 
     def _healthy_message(self, reported: Sequence[FailureSummary | Notice]) -> str:
         said = list(map(str, reported)) or [ALL_HEALTHY]

@@ -39,7 +39,7 @@ def object_cache_status(
         replicas=desired.cache_replicas,
         updated=len(updated),
         outdated=sum(cache.rendered != template.rendered for cache in updated),
-        **dict(remembered_fields(effective.object_cache_backoff, ObjectCacheStatus)),
+        **remembered_fields(effective.object_cache_backoff, ObjectCacheStatus),
         **found,
     )
 

@@ -239,7 +239,7 @@ def _devices(template: ComponentTemplate, spec: dict[str, Any], place: str) -> s
         f"{template.container_field(str(each.get('name')))}.resources.limits.{resource}"
         for each in (*entries(spec, "containers"), *entries(spec, "initContainers"))
         for resource, count in as_object(as_object(each.get("resources")).get("limits")).items()
-        if "/" in resource and amount(str(count))
+        if "/" in resource and amount(count)
     )
     lower = next(limits, "")
     return f"{f'lower {lower}' if lower else 'a webhook adds the devices: change it there'}, or add a node"

@@ -38,6 +38,10 @@ class Work(NamedTuple):
     message: str
 
 
+#: What the operator does when it has no work and the cluster is not healthy yet.
+WAITING_FOR_PODS = Work("WaitingForPods", "The operator waits for Pods to become ready")
+
+
 def work_left(needs: Needs, observed: ObservedCluster) -> Work | None:
     """Return the work of the first need; None when there is none."""
     for need, reason in _WORK.items():

@@ -7,7 +7,6 @@ count as failures, and when Pods that work reset them.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from operator import attrgetter
@@ -46,7 +45,7 @@ class ReplacementBackoff:
     @classmethod
     def of(cls, part: Remembers) -> ReplacementBackoff:
         """Read the failures from a part of the status."""
-        return cls(**{name: value for name, value in remembered_fields(part, type(part)) if value is not None})
+        return cls(**{name: value for name, value in remembered_fields(part, type(part)).items() if value is not None})
 
     @property
     def repeated(self) -> bool:
@@ -99,9 +98,9 @@ _NAMES = {
 of_session_manager, of_executors, of_object_cache = (attrgetter(*names) for names in _NAMES.values())
 
 
-def remembered_fields(of: Remembers | ReplacementBackoff, part: type[Remembers]) -> Iterable[tuple[str, Any]]:
+def remembered_fields(of: Remembers | ReplacementBackoff, part: type[Remembers]) -> dict[str, Any]:
     """Return the fields of a part of the status that remember failures, with their values."""
-    return zip(_NAMES[part], attrgetter(*_NAMES[part])(of), strict=True)
+    return {name: getattr(of, name) for name in _NAMES[part]}
 
 
 def _whole_seconds(time: datetime) -> datetime:
