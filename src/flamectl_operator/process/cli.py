@@ -92,16 +92,22 @@ def run(  # noqa: PLR0913 - one parameter per option
         asyncio.run(process.run(config_locations(os.environ, **options), log))
 
 
-def _with_options_of_run(command: Callable[..., None]) -> Callable[..., None]:
-    """Give a command the options of `run` in place of its `**options`."""
-    own, shared = (inspect.signature(each, eval_str=True) for each in (command, run))
-    parameters = [each for each in own.parameters.values() if each.kind is not each.VAR_KEYWORD]
-    vars(command)["__signature__"] = own.replace(parameters=[*parameters, *shared.parameters.values()])
-    return command
+def _with_options_of_run(*names: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Return a decorator that gives a command options of `run` in place of its `**options`; all of them by default."""
+    of_run = inspect.signature(run, eval_str=True).parameters
+
+    def decorate(command: Callable[..., None]) -> Callable[..., None]:
+        own = inspect.signature(command, eval_str=True)
+        parameters = [each for each in own.parameters.values() if each.kind is not each.VAR_KEYWORD]
+        parameters += [of_run[name] for name in names or of_run]
+        vars(command)["__signature__"] = own.replace(parameters=parameters)
+        return command
+
+    return decorate
 
 
 @app.command(name="config")
-@_with_options_of_run
+@_with_options_of_run()
 def show_config(
     *,
     output_format: Annotated[
@@ -116,6 +122,7 @@ def show_config(
 
 
 @app.command(cls=PlanCommand)
+@_with_options_of_run("kubeconfig", "context", "config", "config_map")
 def plan(
     name: FlameClusterArgument = None,
     *,
@@ -124,10 +131,7 @@ def plan(
     output: Annotated[
         Literal["text", "json", "yaml"], typer.Option("--output", "-o", help="Output for people or for machines.")
     ] = "text",
-    kubeconfig: KubeconfigOption = None,
-    context: ContextOption = None,
-    config: ConfigOption = None,
-    config_map: ConfigMapOption = None,
+    **options: Any,
 ) -> None:
     """Print what the operator would do next for a FlameCluster, and send nothing.
 
@@ -136,10 +140,7 @@ def plan(
     from flamectl_operator.process.plan import plan as planned  # noqa: PLC0415 - `run` plans without it
 
     with _complaining():
-        where = config_locations(
-            os.environ, kubeconfig=kubeconfig, context=context, config=config, config_map=config_map
-        )
-        result = asyncio.run(planned(where, name, file, namespace))
+        result = asyncio.run(planned(config_locations(os.environ, **options), name, file, namespace))
         sys.stdout.write(result.rendered(output))
     raise typer.Exit(result.exit_code)
 

@@ -136,9 +136,9 @@ async def _serve(where: ConfigLocations, stop: asyncio.Event, output: LogWriter)
                 await monitor.serve(first, provisional=True)
             # The Lease and the settings use their own connections, which the work cannot exhaust, without rate limit and without
             # retries, because both repeat their requests anyway.
-            lease_transport = await connected()
-            stack.push_async_callback(lease_transport.close)
-            live = LiveConfig(where.source(ApiServerClient(lease_transport)), where.overrides, clock)
+            unlimited = await connected()
+            stack.push_async_callback(unlimited.close)
+            live = LiveConfig(where.source(ApiServerClient(unlimited)), where.overrides, clock)
             await _unless_stopped(startup.run(live.load), stop)
             settings = live.config
             configure_logging(settings.logging.format, settings.logging.level, output)
@@ -148,7 +148,7 @@ async def _serve(where: ConfigLocations, stop: asyncio.Event, output: LogWriter)
             limited = LimitedTransport(await connected(), clock, **limits, telemetry=monitor.metrics)
             stack.push_async_callback(limited.close)
             retrying = RetryingTransport(limited, clock, entropy)
-            replica = _replica(settings, lease_transport, retrying, clock, monitor.metrics)
+            replica = _replica(settings, unlimited, retrying, clock, monitor.metrics)
             monitor.watch(replica)
             clock.subscribe(replica.clock_jumped)
             namespaces = list(settings.controller.namespaces)
@@ -163,12 +163,12 @@ async def _serve(where: ConfigLocations, stop: asyncio.Event, output: LogWriter)
 
 
 def _replica(
-    settings: OperatorConfig, lease_transport: Transport, transport: Transport, clock: Clock, telemetry: Telemetry
+    settings: OperatorConfig, unlimited: Transport, limited: Transport, clock: Clock, telemetry: Telemetry
 ) -> Replica:
-    """Return the replica of this process; the first transport leads to the Lease, the other transport to all else."""
+    """Return the replica of this process; its Lease goes by the unlimited transport, all else by the limited one."""
     return Replica(
-        lambda guard: ApiServerClient(transport, guard=guard),
-        ApiServerClient(lease_transport, timeout=settings.leader_election.renew_deadline_seconds / 2),
+        lambda guard: ApiServerClient(limited, guard=guard),
+        ApiServerClient(unlimited, timeout=settings.leader_election.renew_deadline_seconds / 2),
         settings,
         Environment(clock, random.SystemRandom(), telemetry, _session_manager),
         Host(socket.gethostname(), restarted_pod_uid(os.environ, os.getpid())),

@@ -97,8 +97,8 @@ class Parts:
 
     def __init__(self, settings: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         self._settings = settings
-        self.lease_transport, self.transport = Silent(), Silent()
-        connections = iter((self.lease_transport, self.transport))
+        self.unlimited, self.transport = Silent(), Silent()
+        connections = iter((self.unlimited, self.transport))
 
         async def connect(*_arguments: object, **_options: object) -> Silent:
             return next(connections)
@@ -167,7 +167,7 @@ def test_requests_for_the_lease_have_half_of_the_renew_deadline_and_a_connection
     async def script() -> None:
         request = asyncio.create_task(parts.lease_client.get(LEASES, "default", "x"))
         await asyncio.sleep(1)
-        assert (parts.lease_transport.timeouts, parts.transport.timeouts) == ([6], [])
+        assert (parts.unlimited.timeouts, parts.transport.timeouts) == ([6], [])
         request.cancel()
 
     parts.write(leaderElection={"leaseDurationSeconds": 20, "renewDeadlineSeconds": 12, "retryPeriodSeconds": 2})
