@@ -38,7 +38,7 @@ from flamectl_operator.status.reason import (
     UPDATING,
 )
 from flamectl_operator.status.recent_failures import FailureSummary
-from flamectl_operator.status.work import WAITING_FOR_PODS, work_left
+from flamectl_operator.status.work import work_left, work_or_wait
 
 #: Reasons for `Degraded` that follow from the spec, the Pods and the answers of Flame; all others were reported by a pass.
 COMPUTED = (
@@ -179,7 +179,7 @@ class ValidSpecConditions:
             left = bool(self.observed.components)
             message = _left(self.observed) if left else _NO_PODS
             return self.writer.make(kind, _suspension(self.observed, self.effective), message, status=left)
-        work = work_left(self.needs, self.observed) or (None if self.health.healthy else WAITING_FOR_PODS)
+        work = (work_left if self.health.healthy else work_or_wait)(self.needs, self.observed)
         if work is not None:
             deferral = next((each for each in self.outcomes if each.reason in LOCKED and each.attention), None)
             if deferral is not None and work.reason in _DELETES:

@@ -34,7 +34,7 @@ from flamectl_operator.status.notices import Notice
 from flamectl_operator.status.object_cache import object_cache_line
 from flamectl_operator.status.pod_problems import FAILING, MAX_GROUPS, ProblemGroup
 from flamectl_operator.status.recent_failures import FailureSummary
-from flamectl_operator.status.work import WAITING_FOR_PODS, work_left
+from flamectl_operator.status.work import work_or_wait
 
 ALL_HEALTHY = "All components healthy"
 #: Seconds of a grace period, Kubernetes' default, beyond which a suspension names the Pod.
@@ -122,7 +122,7 @@ class ValidSpecHealth:
         """Return what is left to do; also while it is paused, when nobody does it."""
         if self.effective.desired.spec.paused:
             return "changes are due"
-        return (work_left(self.needs, self.observed) or WAITING_FOR_PODS).message
+        return work_or_wait(self.needs, self.observed).message
 
     def _healthy_message(self, reported: Sequence[FailureSummary | Notice]) -> str:
         said = list(map(str, reported)) or [ALL_HEALTHY]

@@ -38,10 +38,6 @@ class Work(NamedTuple):
     message: str
 
 
-#: What the operator does when it has no work and the cluster is not healthy yet.
-WAITING_FOR_PODS = Work("WaitingForPods", "The operator waits for Pods to become ready")
-
-
 def work_left(needs: Needs, observed: ObservedCluster) -> Work | None:
     """Return the work of the first need; None when there is none."""
     for need, reason in _WORK.items():
@@ -50,3 +46,8 @@ def work_left(needs: Needs, observed: ObservedCluster) -> Work | None:
             known = "CreatingSessionManager" if first else reason
             return Work(known, _MESSAGES[known])
     return None
+
+
+def work_or_wait(needs: Needs, observed: ObservedCluster) -> Work:
+    """Return what is left until the cluster is healthy: the work of the first need, or else the wait for its Pods."""
+    return work_left(needs, observed) or Work("WaitingForPods", "The operator waits for Pods to become ready")
