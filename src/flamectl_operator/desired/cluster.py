@@ -66,6 +66,13 @@ class DesiredCluster:
         caches = (object_cache_claim(self.owner, self.spec, ordinal) for ordinal in range(self.cache_replicas))
         return tuple(claim for claim in (self.session_manager_claim, *caches) if claim is not None)
 
+    @cached_property
+    def claims_of_users(self) -> set[str]:
+        """The names of the claims that `existingClaim` names: they belong to users, and outlive the FlameCluster."""
+        fields = (self.spec.session_manager.persistence, self.spec.object_cache.persistence)
+        named = {each.existing_claim for each in fields if each is not None and each.existing_claim is not None}
+        return named - {claim.name for claim in self.claims}
+
     @property
     def session_store(self) -> str:
         """The identity of the storage that keeps the sessions; empty when they do not persist.

@@ -86,6 +86,32 @@ async def test_claim_of_somebody_with_the_name_of_the_operators_is_used_when_exi
     assert "labels" not in _claim(world, SM_NAME)["metadata"]
 
 
+@pytest.mark.parametrize(
+    ("spec", "edit"),
+    [
+        (
+            _session(deletionPolicy="Retain"),
+            {"sessionManager": {"persistence": {"size": None, "existingClaim": SM_NAME}}},
+        ),
+        (_cache(1), {"objectCache": {"persistence": {"size": None, "existingClaim": cache_name(0)}}}),
+    ],
+    ids=["session manager", "object cache"],
+)
+async def test_claim_that_existing_claim_names_is_not_written_to_when_common_labels_change(
+    spec: dict[str, Any], edit: dict[str, Any]
+) -> None:
+    world = await converged(spec)
+    world.edit(edit)
+    await world.converge()
+    before = world.api.all(CLAIMS)
+
+    world.edit({"commonLabels": {"owner": "team-a"}, "commonAnnotations": {"cost": "17"}})
+    await world.converge()
+
+    assert world.api.all(CLAIMS) == before
+    assert world.status.reason == "Healthy"
+
+
 @pytest.mark.parametrize("terminating", [True, False])
 async def test_claims_get_no_owner_when_the_flame_cluster_is_deleted_without_its_children(*, terminating: bool) -> None:
     world = await converged(_cache())

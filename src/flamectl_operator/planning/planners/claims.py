@@ -176,11 +176,8 @@ def _policy(effective: EffectiveSpec) -> str | None:
 
 
 def _given_to_users(observed: ObservedCluster, effective: EffectiveSpec) -> list[PersistentVolumeClaimView]:
-    """Return claims that the operator made and that `existingClaim` names now: they belong to users, and outlive the cluster."""
-    spec, wanted = effective.desired.spec, {each.name for each in effective.desired.claims}
-    fields = (spec.session_manager.persistence, spec.object_cache.persistence)
-    named = {each.existing_claim for each in fields if each is not None} - wanted
-    claims = (claim for name, claim in observed.claims.items() if name in named)
+    """Return claims that the operator made and that `existingClaim` names now, which still have the FlameCluster as owner."""
+    claims = (claim for name, claim in observed.claims.items() if name in effective.desired.claims_of_users)
     return [each for each in claims if each.controlled_by(observed.owner.uid) and not each.terminating]
 
 
