@@ -775,6 +775,7 @@ ACCEPTANCES: tuple[Acceptance, ...] = (
             {"name": "B", "value": "", "valueFrom": {"resourceFieldRef": {"resource": "limits.cpu", "divisor": "1m"}}},
             {"name": "C", "valueFrom": {"configMapKeyRef": {"name": "c", "key": "k", "optional": True}}},
             {"name": "D", "valueFrom": {"secretKeyRef": {"name": "s", "key": "k"}}},
+            {"name": "E", "valueFrom": {"fileKeyRef": {"volumeName": "v", "path": "a.env", "key": "k"}}},
         ),
     ),
     *(

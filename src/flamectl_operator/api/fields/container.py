@@ -115,15 +115,24 @@ class KeySelector(Model):
     optional: Flag = Field(default=False, description="Whether the container starts without the object or the key.")
 
 
+class FileKeySelector(Model):
+    """A key of a file with environment variables in a volume of the Pod."""
+
+    volume_name: Text = Field(description="Name of the volume, which an init container has written to.")
+    path: Text = Field(description="Path of the file within the volume.")
+    key: Text = Field(description="Key within the file.")
+    optional: Flag = Field(default=False, description="Whether the container starts without the file or the key.")
+
+
 class EnvVarSource(Model):
     """The source of an environment variable's value."""
 
     rules: ClassVar = (
         Rule(
-            "[has(self.fieldRef), has(self.resourceFieldRef), has(self.configMapKeyRef), has(self.secretKeyRef)]"
-            ".filter(one, one).size() == 1",
+            "[has(self.fieldRef), has(self.resourceFieldRef), has(self.configMapKeyRef), has(self.secretKeyRef),"
+            " has(self.fileKeyRef)].filter(one, one).size() == 1",
             lambda source: len(source.model_fields_set) == 1,
-            "must have exactly one of fieldRef, resourceFieldRef, configMapKeyRef and secretKeyRef",
+            "must have exactly one of fieldRef, resourceFieldRef, configMapKeyRef, secretKeyRef and fileKeyRef",
         ),
     )
 
@@ -133,6 +142,9 @@ class EnvVarSource(Model):
     )
     config_map_key_ref: KeySelector | None = Field(None, description="A key of a ConfigMap in the same namespace.")
     secret_key_ref: KeySelector | None = Field(None, description="A key of a Secret in the same namespace.")
+    file_key_ref: FileKeySelector | None = Field(
+        None, description="A key of a file in a volume of the Pod; Kubernetes 1.35 or newer."
+    )
 
 
 class EnvVar(Model):
