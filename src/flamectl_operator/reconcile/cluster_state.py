@@ -10,6 +10,7 @@ from flamectl_operator.desired.cluster import DesiredCluster
 from flamectl_operator.desired.common_metadata import CommonMetadata
 from flamectl_operator.desired.metadata import Identity
 from flamectl_operator.kube.cache.changes import Change
+from flamectl_operator.kube.errors import ConflictError
 from flamectl_operator.kube.pod_views import PodView
 from flamectl_operator.observed.cluster import ObservedCluster
 from flamectl_operator.observed.flame_cluster import FlameClusterView
@@ -148,11 +149,25 @@ class ClusterState:
         if self._seen is not None and self._seen is not observed:
             losses = list(loss_events(self._seen, observed, self._io.deleted))
             if (losses or observed.must_stay - self._seen.must_stay) and not self._io.events.namespace_going:
+                await self._check_cluster()
                 await self._io.events.check_namespace()
             for loss in losses:
                 self._io.events.record_warning(loss.reason, loss.message)
         self._seen = observed
         self._io.forget_deleted(observed)
+
+    async def _check_cluster(self) -> None:
+        """Read the FlameCluster, because the watch may show later that it is deleted than that its Pods are.
+
+        Raises:
+            ConflictError: It is being deleted or gone, so that children that vanish need no warning; the store has the change.
+        """
+        try:
+            cluster = await self._io.reads.refresh_cluster()
+        except RefusedError:
+            return  # the deletion lock tells that the permission is missing
+        if cluster is None or cluster.terminating:
+            raise ConflictError(409, "Conflict", "the FlameCluster is being deleted")
 
     async def _desired(self, cluster: FlameClusterView, settings: FlameSettings) -> RenderedSpec:
         spec = self._renderer.known(self.owner.uid, cluster, settings)
