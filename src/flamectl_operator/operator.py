@@ -98,7 +98,9 @@ class Operator:
         self.passes: UnderWay[Key] = UnderWay()
         #: Asks the session managers.
         changed = partial(self._enqueue, trigger="SessionManager", priority=Priority.NORMAL)
-        self.watcher = environment.connect and Watcher(environment.connect, clock, random, changed)
+        self.watcher = environment.connect and Watcher(
+            environment.connect, clock, random, changed, telemetry.pass_crashed
+        )
         self.stores = Stores.empty(self.watcher)
         self._by_namespace = {
             namespace: tuple(self._reflectors(namespace)) for namespace in config.controller.namespaces or (None,)

@@ -34,7 +34,7 @@ def _most_memory() -> int:
 
 async def _ask(port: int, addresses: list[str], begun: int) -> None:
     clock, answers = SystemClock(), 0
-    watcher = Watcher(_connect, clock, Random(0), lambda _key: None)
+    watcher = Watcher(_connect, clock, Random(0), lambda _key: None, lambda: None)
     running = asyncio.create_task(watcher.run())
     await asyncio.sleep(0)
     keys = [("tenant", address) for address in addresses]

@@ -1,9 +1,16 @@
-"""The pauses before a session manager is asked again that did not answer, or whose answers cost too much."""
+"""The pauses between questions to a session manager, longer where it did not answer or its answers cost too much."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
+#: Seconds between two questions while something is going on, where executors follow the demand of sessions or are protected
+#: while they work, and at rest.
+BUSY_PERIOD = 2.0
+DEMAND_PERIOD = 5.0
+IDLE_PERIOD = 30.0
+#: Seconds between two questions at the least, however often somebody asks for an answer at once.
+SHORTEST_PERIOD = 0.2
 #: Seconds after the first failure, and the most after many.
 FIRST_PAUSE, LONGEST_PAUSE = 2.0, 30.0
 #: The most seconds between two questions to a session manager that sends more than any answer of Flame takes.

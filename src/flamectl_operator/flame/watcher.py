@@ -30,20 +30,21 @@ from flamectl_operator.flame.knowledge import (
     forgotten,
     unanswered,
 )
-from flamectl_operator.flame.pace import JITTER, KEPT_OFFENCES, Record
+from flamectl_operator.flame.pace import (
+    BUSY_PERIOD,
+    DEMAND_PERIOD,
+    IDLE_PERIOD,
+    JITTER,
+    KEPT_OFFENCES,
+    SHORTEST_PERIOD,
+    Record,
+)
 from flamectl_operator.flame.session_manager import TOO_LARGE, FlameError, SessionManager
 from flamectl_operator.runtime.backoff import ExponentialBackoff
 from flamectl_operator.runtime.clock import Clock
 from flamectl_operator.runtime.slots import Slots
 from flamectl_operator.runtime.tasks import racing
 
-#: Seconds between two questions while something is going on, where executors follow the demand of sessions or are protected
-#: while they work, and at rest.
-BUSY_PERIOD = 2.0
-DEMAND_PERIOD = 5.0
-IDLE_PERIOD = 30.0
-#: Seconds between two questions at the least, however often somebody asks for an answer at once.
-SHORTEST_PERIOD = 0.2
 #: Seconds for an answer, which ends sooner by the clock of the event loop. That clock stands still while the machine sleeps.
 LONGEST_ANSWER = 30.0
 #: Session managers that are asked at the same time, and those of a namespace among them. Namespaces take turns.
@@ -123,12 +124,18 @@ class Watcher(Flame):
     """Asks session managers in the background, one poller each, and calls `changed` when one says something new."""
 
     def __init__(
-        self, connect: Callable[[Target], SessionManager], clock: Clock, random: Random, changed: Callable[[Key], None]
+        self,
+        connect: Callable[[Target], SessionManager],
+        clock: Clock,
+        random: Random,
+        changed: Callable[[Key], None],
+        crashed: Callable[[], None],
     ) -> None:
         self._connect = connect
         self._clock = clock
         self._random = random
         self._changed = changed
+        self._crashed = crashed
         self._followed: dict[Key, _Followed] = {}
         #: How many session managers are asked at each address. Answers from an address that two share could be of either.
         self._addresses: Counter[tuple[str, int]] = Counter()
@@ -266,6 +273,7 @@ class Watcher(Flame):
             return self._failed(followed.knowledge, error)
         except Exception as error:  # noqa: BLE001 - a bug here must not end the poller, without which drains would wait
             self._log.exception("poll failed", namespace=key[0], cluster=key[1])
+            self._crashed()
             followed.record.failed()
             return self._failed(followed.knowledge, FlameError("InternalError", repr(error)))
         if followed.record.failures:

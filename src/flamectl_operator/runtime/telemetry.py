@@ -30,7 +30,7 @@ class Telemetry:
         """Note that a pass over a key ended."""
 
     def pass_crashed(self) -> None:
-        """Note that a step, or a whole pass, raised an unexpected exception."""
+        """Note that a step, a whole pass, or a question to a session manager raised an unexpected exception."""
 
     def step_ended(self, place: Place, outcome: str, seconds: float, conflicts: int) -> None:
         """Note that a step of a pass ended; the outcome is `done`, `wait`, `stop` or `error`."""

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from flamectl_operator.api.constants import SESSION_MANAGER
-from flamectl_operator.flame.watcher import DEMAND_PERIOD, IDLE_PERIOD, Target
+from flamectl_operator.flame.pace import DEMAND_PERIOD, IDLE_PERIOD
+from flamectl_operator.flame.watcher import Target
 from flamectl_operator.observed.cluster import ObservedCluster
 from flamectl_operator.observed.pods import running_since
 from flamectl_operator.planning.effective.effective_spec import EffectiveSpec, address_to_ask, certified_name

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from dataclasses import replace
+from functools import partial
 from random import Random
 
 import pytest
@@ -13,9 +14,9 @@ from pytest_mock import MockerFixture
 from flamectl_operator.flame.answer import ExecutorState, FlameExecutor, NodeState, Session, SessionManagerAnswer
 from flamectl_operator.flame.answer_memory import Key
 from flamectl_operator.flame.knowledge import ANSWER_VALID_SECONDS, OFF, START_LIMIT_SECONDS, Phase
-from flamectl_operator.flame.pace import LONGEST_PAUSE
+from flamectl_operator.flame.pace import BUSY_PERIOD, LONGEST_PAUSE
 from flamectl_operator.flame.session_manager import TOO_LARGE, FlameError
-from flamectl_operator.flame.watcher import BUSY_PERIOD, MAX_KEPT_SIZE, Flame, Target, Watcher
+from flamectl_operator.flame.watcher import MAX_KEPT_SIZE, Flame, Target, Watcher
 from tests.unit.runtime.virtual_time import VirtualClock
 
 pytestmark = pytest.mark.usefixtures("quiet")
@@ -70,7 +71,10 @@ class Setting:
         self.manager = Manager()
         self.changes: list[Key] = []
         self.targets: list[Target] = []
-        self.watcher = Watcher(self._connect, VirtualClock(), Random(0), self.changes.append)
+        self.bugs: list[str] = []
+        self.watcher = Watcher(
+            self._connect, VirtualClock(), Random(0), self.changes.append, partial(self.bugs.append, "a bug")
+        )
         self._keys: set[Key] = set()
 
     def _connect(self, target: Target) -> Manager:
@@ -286,7 +290,7 @@ async def test_number_of_concurrent_questions_is_limited(setting: Setting, names
 async def test_session_manager_is_asked_in_time_beside_hundreds_of_another_namespace_that_answer_slowly() -> None:
     managers = {"slow": Manager(), "quick": Manager()}
     managers["slow"].takes = 4.8
-    watcher = Watcher(lambda target: managers[target.host], VirtualClock(), Random(0), list[Key]().append)
+    watcher = Watcher(lambda target: managers[target.host], VirtualClock(), Random(0), list[Key]().append, lambda: None)
     for number in range(200):
         watcher.follow(("tenant", str(number)), replace(TARGET, host="slow"), busy=True)
     await asyncio.sleep(60)
@@ -340,7 +344,7 @@ async def test_large_answers_of_one_namespace_leave_another_one_its_share() -> N
         replace(EMPTY, size=3 * 2**20),
     )
     changes = list[Key]()
-    watcher = Watcher(lambda target: managers[target.host], VirtualClock(), Random(0), changes.append)
+    watcher = Watcher(lambda target: managers[target.host], VirtualClock(), Random(0), changes.append, lambda: None)
     keys = [("tenant", "1"), ("tenant", "2"), KEY]
     for key in keys:
         watcher.follow(key, replace(TARGET, host=key[0]), busy=True)
@@ -412,6 +416,7 @@ async def test_unexpected_error_of_a_client_keeps_its_poller(setting: Setting) -
     setting.manager.answer = KeyError("a bug")
     await setting.known()
     assert setting.watcher.knowledge(KEY).cause == "InternalError"
+    assert setting.bugs
     setting.manager.answer = EMPTY
     await asyncio.sleep(10)
     assert setting.watcher.knowledge(KEY).phase is Phase.KNOWN

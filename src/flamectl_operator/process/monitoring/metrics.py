@@ -102,7 +102,7 @@ class Metrics(Telemetry):
         ).labels(self.controller)
         self._crashes = self._counter(
             "controller_runtime_reconcile_panics_total",
-            "Unexpected exceptions in passes, which are bugs of the operator.",
+            "Unexpected exceptions in passes and questions to session managers, which are bugs of the operator.",
             label,
         ).labels(self.controller)
         self._pass_seconds = self._histogram(
