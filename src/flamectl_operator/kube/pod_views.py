@@ -95,17 +95,33 @@ class PodCondition(View, frozen=True):
         return parse_time(self.since)
 
 
-class PodContainer(View, frozen=True):
+class ResizePolicy(View, frozen=True):
+    """An entry of a container's `resizePolicy`: what a change of a resource does to the container."""
+
+    restart_policy: str = ""
+
+
+class Resizable(View, frozen=True, kw_only=True):
+    """What all containers of a Pod have."""
+
+    name: str = ""
+    resize_policy: tuple[ResizePolicy, ...] = ()
+
+    @property
+    def restarts_on_resize(self) -> bool:
+        """Whether the kubelet restarts it when one of its resources is resized."""
+        return any(each.restart_policy == "RestartContainer" for each in self.resize_policy)
+
+
+class PodContainer(Resizable, frozen=True):
     """An entry of a Pod's `spec.containers`."""
 
     resources: ContainerResources | None = None
-    name: str = ""
 
 
-class InitContainer(View, frozen=True):
+class InitContainer(Resizable, frozen=True):
     """An entry of a Pod's `spec.initContainers`; with restartPolicy Always it is a sidecar."""
 
-    name: str = ""
     restart_policy: str = ""
 
 
@@ -156,7 +172,8 @@ class Volume(View, frozen=True):
 class PodSpec(View, frozen=True):
     """The fields of a Pod's spec that decisions use.
 
-    Its demands on a node, `containers`, `resources`, `overhead` and `node_selector`, are kept while it has no node.
+    Its demands on a node, `containers`, `resources`, `overhead` and `node_selector`, are kept while it has no node,
+    and the containers that restart with a resize in a Pod that was changed.
     """
 
     node_name: str = ""

@@ -13,6 +13,7 @@ from flamectl_operator.desired.metadata import Identity
 from flamectl_operator.kube.pod_views import PodView
 from flamectl_operator.observed import pods, scheduling
 from flamectl_operator.observed.pod_problem import PodProblem
+from flamectl_operator.observed.restarts import last_restart
 from flamectl_operator.observed.waiting import (
     INIT_CONTAINER_WAITING,
     POD_NOT_READY,
@@ -84,7 +85,7 @@ class Component:
         if self.terminating or pods.disrupted(self.pod):
             return None
         if not self.terminal:
-            return pods.last_restart(self.pod)
+            return last_restart(self.pod)
         at = pods.failed_at(self.pod)
         return None if self.failure is None or at is None else (self.failure, at)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from dataclasses import replace
 from datetime import datetime
 from functools import lru_cache
 from ipaddress import IPv6Address, ip_address
@@ -11,10 +10,8 @@ from ipaddress import IPv6Address, ip_address
 from flamectl_operator.api.constants import EXECUTOR_MANAGER, GRACE_ANNOTATION, OBJECT_CACHE, SESSION_MANAGER
 from flamectl_operator.kube.pod_views import ContainerStatus, PodCondition, PodView
 from flamectl_operator.observed.pod_problem import (
-    CONTAINER_LOST,
     OOM_KILLED,
     PodProblem,
-    crash_loop,
     ended_problem,
     phase_problem,
     waiting_problem,
@@ -258,22 +255,6 @@ def not_reporting(pod: PodView) -> PodProblem | None:
         f'node "{pod.spec.node_name}"',
         remedy="if it is gone for good, delete its Node object",
     )
-
-
-def last_restart(pod: PodView) -> tuple[PodProblem, datetime] | None:
-    """Return how the container ended that the kubelet restarted last, and when; None when it restarted none."""
-    restarted = [
-        (status, ended, ended.finished_at)
-        for status in (*pod.status.init_container_statuses, *pod.status.container_statuses)
-        for ended in (status.last_state.terminated,)
-        if status.restart_count > 0 and ended is not None
-    ]
-    known = [(at, status, ended) for status, ended, at in restarted if at is not None]
-    if not known:
-        return None
-    at, status, ended = max(known, key=lambda each: each[0])
-    problem = crash_loop(status.name, ended)
-    return (problem if problem.reason == CONTAINER_LOST else replace(problem, reason=ended.reason or "Error")), at
 
 
 def failed_at(pod: PodView) -> datetime | None:

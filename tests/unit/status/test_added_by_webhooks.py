@@ -38,7 +38,7 @@ ADDED = "(a webhook added this container, so change it there)"
 
 
 def _container(name: str, cpu: str = "") -> PodContainer:
-    return PodContainer(ContainerResources(requests={"cpu": cpu}) if cpu else None, name)
+    return PodContainer(name=name, resources=ContainerResources(requests={"cpu": cpu}) if cpu else None)
 
 
 @pytest.mark.parametrize(

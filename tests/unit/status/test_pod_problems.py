@@ -908,8 +908,8 @@ def test_pod_of_an_earlier_spec_without_a_node_tells_what_it_asks_for(
     words: str, whole: ContainerResources | None, asks: str
 ) -> None:
     pod = executor_pod(0, "unschedulable", revision="old")
-    first = PodContainer(ContainerResources(requests={"cpu": "400m"}))
-    second = PodContainer(ContainerResources(limits={"cpu": "2", "nvidia.com/gpu": "8"}))
+    first = PodContainer(resources=ContainerResources(requests={"cpu": "400m"}))
+    second = PodContainer(resources=ContainerResources(limits={"cpu": "2", "nvidia.com/gpu": "8"}))
     asking = msgspec.structs.replace(
         pod.spec, containers=(first, second), resources=whole, node_selector={"disk": "ssd"}
     )

@@ -12,7 +12,16 @@ import pytest
 from flamectl_operator.api.constants import EXECUTOR_MANAGER, OBJECT_CACHE, SESSION_MANAGER
 from flamectl_operator.api.model import INT32_MAX
 from flamectl_operator.api.status import FlameClusterStatus, Generations, find
-from flamectl_operator.kube.pod_views import ContainerState, ContainerStateTerminated, ContainerStatus, PodView
+from flamectl_operator.kube.pod_views import (
+    ContainerState,
+    ContainerStateTerminated,
+    ContainerStatus,
+    InitContainer,
+    PodContainer,
+    PodView,
+    ResizePolicy,
+)
+from flamectl_operator.reconcile.stores.transform import bounded_pod
 from flamectl_operator.status.compute import StatusInput, compute_status
 from tests.unit.builders import (
     NOW,
@@ -93,6 +102,32 @@ def test_session_manager_that_has_ended_and_cannot_be_deleted_is_not_said_to_sta
     status = _status(session_manager("failed", since=NOW), executor_pod(0))
 
     assert str(status.message).startswith("Session manager has ended; Session manager failed at ")
+
+
+@pytest.mark.parametrize(
+    ("restarts", "reason", "generation", "policy", "failed"),
+    [
+        (1, "Error", 2, "RestartContainer", False),
+        (2, "Completed", 3, "RestartContainer", False),
+        (2, "Error", 2, "RestartContainer", True),
+        (1, "OOMKilled", 2, "RestartContainer", True),
+        (1, "Error", 2, "NotRequired", True),
+        (1, "Error", 1, "RestartContainer", True),
+    ],
+    ids=["resize", "two resizes", "restart after a resize", "killed", "no restart is asked for", "no resize"],
+)
+@pytest.mark.parametrize("container", [SESSION_MANAGER, "sidecar"])
+def test_restart_that_a_resize_asks_for_is_no_failure(
+    container: str, restarts: int, reason: str, generation: int, policy: str, *, failed: bool
+) -> None:
+    pod, policies = session_manager(containers=[_restarted(container, NOW, restarts, reason)]), (ResizePolicy(policy),)
+    main = PodContainer(name=SESSION_MANAGER, resize_policy=policies if container == SESSION_MANAGER else ())
+    sidecar = InitContainer(name="sidecar", resize_policy=policies if container != SESSION_MANAGER else ())
+    spec = msgspec.structs.replace(pod.spec, containers=(main,), init_containers=(sidecar,))
+    metadata = msgspec.structs.replace(pod.metadata, generation=generation)
+    pod = bounded_pod(msgspec.structs.replace(pod, spec=spec, metadata=metadata))
+
+    assert bool(_status(pod, executor_pod(0)).recent_failures) == failed
 
 
 def test_failures_are_over_after_ten_minutes_and_the_cluster_is_healthy() -> None:

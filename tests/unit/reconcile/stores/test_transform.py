@@ -456,7 +456,7 @@ def _twin(name: str, annotation: str) -> PodView:
 def test_pod_keeps_what_it_asks_of_a_node_while_it_has_none_and_asks_in_few_words(
     node: str, asked: str, *, kept: bool
 ) -> None:
-    container = PodContainer(ContainerResources(requests={"cpu": asked}))
+    container = PodContainer(resources=ContainerResources(requests={"cpu": asked}))
     whole = container.resources
     spec = PodSpec(node_name=node, node_selector={"disk": "ssd"}, containers=(container,), resources=whole)
 
