@@ -30,15 +30,7 @@ from flamectl_operator.flame.knowledge import (
     forgotten,
     unanswered,
 )
-from flamectl_operator.flame.pace import (
-    BUSY_PERIOD,
-    DEMAND_PERIOD,
-    IDLE_PERIOD,
-    JITTER,
-    KEPT_OFFENCES,
-    SHORTEST_PERIOD,
-    Record,
-)
+from flamectl_operator.flame.pace import JITTER, KEPT_OFFENCES, Record
 from flamectl_operator.flame.session_manager import TOO_LARGE, FlameError, SessionManager
 from flamectl_operator.runtime.backoff import ExponentialBackoff
 from flamectl_operator.runtime.clock import Clock
@@ -73,7 +65,7 @@ class Target:
     host: str
     port: int
     incarnation: str
-    period: float = field(default=IDLE_PERIOD, compare=False)
+    period: float = field(default=pace.IDLE_PERIOD, compare=False)
     authority: str = ""
     server: str = ""
     certified_name: str = ""
@@ -331,11 +323,13 @@ class Watcher(Flame):
         if followed.record.failures:
             period = self._after_failures.delay(followed.record.failures)
         else:
-            period = (BUSY_PERIOD if followed.busy else followed.target.period) * (1 + JITTER * self._random.random())
+            period = (pace.BUSY_PERIOD if followed.busy else followed.target.period) * (
+                1 + JITTER * self._random.random()
+            )
         # A partial answer that did not end in time stays in memory for as long as its connection.
-        if followed.record.failures or period > DEMAND_PERIOD * (1 + JITTER):
+        if followed.record.failures or period > pace.DEMAND_PERIOD * (1 + JITTER):
             followed.manager.close()
-        await self._clock.sleep(SHORTEST_PERIOD)
+        await self._clock.sleep(pace.SHORTEST_PERIOD)
         woken = asyncio.create_task(followed.wake.wait())
-        async with racing(woken, asyncio.create_task(self._clock.sleep(period - SHORTEST_PERIOD))):
+        async with racing(woken, asyncio.create_task(self._clock.sleep(period - pace.SHORTEST_PERIOD))):
             pass

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
+from operator import itemgetter
 from typing import ClassVar
 
 from flamectl_operator.api.constants import OBJECT_CACHE, RENDERED_ANNOTATION, REVISION_ANNOTATION, SESSION_MANAGER
 from flamectl_operator.desired import names
 from flamectl_operator.desired.metadata import Identity
-from flamectl_operator.kube.pod_views import PodView
+from flamectl_operator.kube.pod_views import ContainerStateTerminated, ContainerStatus, PodView
 from flamectl_operator.observed import pods, scheduling
-from flamectl_operator.observed.pod_problem import PodProblem
-from flamectl_operator.observed.restarts import last_restart
+from flamectl_operator.observed.pod_problem import CONTAINER_LOST, PodProblem, crash_loop
 from flamectl_operator.observed.waiting import (
     INIT_CONTAINER_WAITING,
     POD_NOT_READY,
@@ -85,7 +85,7 @@ class Component:
         if self.terminating or pods.disrupted(self.pod):
             return None
         if not self.terminal:
-            return last_restart(self.pod)
+            return _last_restart(self.pod)
         at = pods.failed_at(self.pod)
         return None if self.failure is None or at is None else (self.failure, at)
 
@@ -189,3 +189,28 @@ class ObjectCaches:
             else:
                 foreign[ordinal] = pod
         return cls(dict(sorted(ours.items())), foreign)
+
+
+def _last_restart(pod: PodView) -> tuple[PodProblem, datetime] | None:
+    """Return how the container ended that the kubelet restarted last, and when; None when it restarted none.
+
+    A restart by a resize, for which a container's resizePolicy asks, is no failure.
+    """
+    restarted = [
+        (at, status, ended)
+        for status in (*pod.status.init_container_statuses, *pod.status.container_statuses)
+        if (ended := status.last_state.terminated) is not None and (at := ended.finished_at) is not None
+        if status.restart_count > 0 and not _resized(pod, status, ended)
+    ]
+    if not restarted:
+        return None
+    at, status, ended = max(restarted, key=itemgetter(0))
+    problem = crash_loop(status.name, ended)
+    return (problem if problem.reason == CONTAINER_LOST else replace(problem, reason=ended.reason or "Error")), at
+
+
+def _resized(pod: PodView, status: ContainerStatus, ended: ContainerStateTerminated) -> bool:
+    """Return whether resizes explain all restarts of a container: each one adds one to the generation of the Pod."""
+    names = (each.name for each in (*pod.spec.init_containers, *pod.spec.containers) if each.restarts_on_resize)
+    killed = ended.reason in {"Error", "Completed"} and status.restart_count < pod.metadata.generation
+    return killed and status.name in names

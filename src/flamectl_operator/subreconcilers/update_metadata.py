@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -80,11 +80,12 @@ def _due(pass_: Pass) -> Iterator[Change]:
     common, observed = pass_.io.common, pass_.observe()
     if not common.labels and not common.annotations and not observed.sources.lists_common_keys:
         return
-    for resource, child in _children(observed, pass_.effective.desired.claims_of_users):
-        if not child.terminating and (patch := common.patch(child)) is not None:
+    desired = pass_.effective.desired
+    for resource, child in _children(observed):
+        of_users = resource is CLAIMS and child.name in desired.claims_of_users
+        if not child.terminating and not of_users and (patch := common.patch(child)) is not None:
             yield resource, child, common, patch
     manager, caches = observed.session_manager, observed.object_caches.ours.values()
-    desired = pass_.effective.desired
     groups: tuple[tuple[ComponentTemplate | None, Any], ...] = (
         (desired.session_manager, () if manager is None else (manager,)),
         (desired.object_cache, caches),
@@ -97,11 +98,8 @@ def _due(pass_: Pass) -> Iterator[Change]:
                 yield PODS, component.pod, ours, patch
 
 
-def _children(
-    observed: ObservedCluster, claims_of_users: Collection[str]
-) -> Iterator[tuple[Resource[Any], KubernetesObject]]:
+def _children(observed: ObservedCluster) -> Iterator[tuple[Resource[Any], KubernetesObject]]:
     """Iterate over the children that are not Pods."""
     kept = ((row.resource, row.find(observed)) for row in CHILDREN)
     yield from ((resource, child) for resource, child in kept if child is not None and observed.owns(child))
-    claims = (claim for claim in observed.sources.claims if is_ours(claim, observed.owner))
-    yield from ((CLAIMS, claim) for claim in claims if claim.name not in claims_of_users)
+    yield from ((CLAIMS, claim) for claim in observed.sources.claims if is_ours(claim, observed.owner))
