@@ -37,7 +37,7 @@ class _Lazily(MetaPathFinder):
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        """See `importlib.abc.MetaPathFinder`."""
+        """Return the spec of an unused module with a lazy loader; None for every other module."""
         if fullname not in _UNUSED:
             return None
         spec = PathFinder.find_spec(fullname, path, target)

@@ -91,7 +91,7 @@ class GrpcSessionManager:
         self._plural = False
 
     async def ask(self) -> SessionManagerAnswer:
-        """See `SessionManager`."""
+        """Ask for the nodes, the executors and the sessions."""
         async with self._failures() as share:
             nodes = await self._call(share, FRONTEND, "ListNodes", _EMPTY(), Encoded)
             executors = await self._list(share, "ListExecutor")
@@ -99,7 +99,7 @@ class GrpcSessionManager:
             return await answer_reader.read(nodes, executors, sessions, self._began)
 
     async def release_node(self, name: str) -> None:
-        """See `SessionManager`."""
+        """Take a node out of Flame's table."""
         async with self._failures() as share:
             try:
                 await self._backend(share, "ReleaseNode", _RELEASE(node_name=name))
@@ -109,7 +109,7 @@ class GrpcSessionManager:
                     raise
 
     async def report_lost(self, name: str) -> None:
-        """See `SessionManager`."""
+        """Tell the session manager that a node is gone, so that its tasks run elsewhere."""
         request = _REGISTER()
         request.node.metadata.name = request.node.spec.hostname = name
         request.node.status.state = NodeState.READY
@@ -131,13 +131,13 @@ class GrpcSessionManager:
         raise FlameError("Refused", "WatchNode: the heartbeat has no answer")
 
     def close(self) -> None:
-        """See `SessionManager`."""
+        """Close the connection; the next call opens another one."""
         for channel in self._channels.values():
             channel.close()
         self._channels.clear()
 
     def end(self) -> None:
-        """See `SessionManager`."""
+        """Close the connection for good."""
         self._ended = True
         self.close()
 

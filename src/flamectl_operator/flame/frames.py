@@ -88,7 +88,7 @@ class _LimitedProtocol(H2Protocol):
     _transport: Transport
 
     def connection_made(self, transport: BaseTransport) -> None:
-        """See `asyncio.Protocol`."""
+        """Add the limit of the TLS records to those of the connection, and begin."""
         assert isinstance(transport, Transport)
         self._transport = transport
         if (tls := transport.get_extra_info("ssl_object")) is not None:
@@ -96,7 +96,7 @@ class _LimitedProtocol(H2Protocol):
         super().connection_made(transport)
 
     def data_received(self, data: bytes) -> None:
-        """See `asyncio.Protocol`."""
+        """Take in bytes, or end the connection when they exceed the limit or cannot be read."""
         if not self.limits[0].admits(data):
             self._transport.abort()
             return
@@ -193,7 +193,7 @@ class LimitedTLS(ssl.SSLObject):
         self.limit, self._incoming, self._admitted, self._spent = RecordLimit(), incoming, admitted, 0.0
 
     def do_handshake(self) -> None:
-        """See `ssl.SSLObject`."""
+        """Go on with the handshake, for as long as its certificates do not take too much of the processor."""
         self._admit()
         begun = thread_time()
         try:
@@ -205,14 +205,14 @@ class LimitedTLS(ssl.SSLObject):
                 raise TooMuchError("its certificates take long to verify")
 
     def read(self, size: int = 1024, buffer: Any = None) -> Any:
-        """See `ssl.SSLObject`."""
+        """Read from the bytes that are admitted."""
         self._admit()
         found: Any = super().read(size, buffer)
         self.limit.read(found if buffer is not None else len(found))
         return found
 
     def unwrap(self) -> None:
-        """See `ssl.SSLObject`."""
+        """End TLS with the bytes that are admitted."""
         self._admit()
         super().unwrap()
 
@@ -236,7 +236,7 @@ class LimitedContext(ssl.SSLContext):
         server_hostname: str | bytes | None = None,
         session: ssl.SSLSession | None = None,
     ) -> ssl.SSLObject:
-        """See `ssl.SSLContext`."""
+        """Return a TLS connection that reads what arrives only where it is admitted."""
         admitted = ssl.MemoryBIO()
         connection = super().wrap_bio(admitted, outgoing, server_side, server_hostname, session)
         assert isinstance(connection, LimitedTLS)

@@ -150,7 +150,7 @@ class Watcher(Flame):
             await asyncio.gather(*pollers, return_exceptions=True)
 
     def knowledge(self, key: Key) -> Knowledge:
-        """See `Flame`."""
+        """Return what is known of a FlameCluster's session manager."""
         followed = self._followed.get(key)
         if followed is None:
             known = self._off.get(key, OFF)
@@ -164,7 +164,7 @@ class Watcher(Flame):
         return known
 
     def follow(self, key: Key, target: Target | None, *, busy: bool) -> None:
-        """See `Flame`."""
+        """Ask this session manager from now on, or stop asking."""
         followed = self._followed.get(key)
         if followed is not None and followed.target == target:
             if (busy and not followed.busy) or target.period < followed.target.period:
@@ -194,17 +194,17 @@ class Watcher(Flame):
         followed.poller = asyncio.create_task(poll, name=f"poller {key[0]}/{key[1]}", context=Context())
 
     def ask_now(self, key: Key) -> None:
-        """See `Flame`."""
+        """Ask at once, because something was changed."""
         if (followed := self._followed.get(key)) is not None:
             followed.wake.set()
 
     def session_manager(self, key: Key) -> SessionManager | None:
-        """See `Flame`."""
+        """Return the session manager that is asked, for calls that change something."""
         followed = self._followed.get(key)
         return None if followed is None or self._shared(followed.target) else followed.manager
 
     def forget(self, key: Key) -> None:
-        """See `Flame`."""
+        """Forget a FlameCluster that is gone."""
         self._stop(key)
         self._off.pop(key, None)
         self._offences.pop(key, None)

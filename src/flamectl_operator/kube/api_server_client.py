@@ -48,41 +48,41 @@ class ApiServerClient:
         self._guard = guard
 
     async def get(self, resource: Resource[T], namespace: str, name: str) -> T:
-        """See `Client.get`."""
+        """Read an object by a GET."""
         answer = await self._transport.send(Request("GET", resource.path(namespace, name), timeout=self._timeout))
         return _object(resource, answer, name)
 
     async def create(self, resource: Resource[T], namespace: str, body: JsonObject, *, strict: bool = False) -> T:
-        """See `Client.create`."""
+        """Create an object by a POST."""
         query = {"fieldValidation": "Strict"} if strict else {}
         answer = await self._create(resource, namespace, body, query)
         return _object(resource, answer, _metadata(body, "name"))
 
     async def dry_run_create(self, resource: Resource[T], namespace: str, body: JsonObject) -> T:
-        """See `Client.dry_run_create`."""
+        """Return the object that a create would store, by a strict dry run."""
         query = {"fieldValidation": "Strict", "dryRun": "All"}
         answer = await self._create(resource, namespace, body, query)
         return _object(resource, answer, _metadata(body, "name"), stored=False)
 
     async def replace_status(self, resource: Resource[T], namespace: str, name: str, body: JsonObject) -> T:
-        """See `Client.replace_status`."""
+        """Replace the status by a PUT of its subresource."""
         answer = await self._write("PUT", resource.path(namespace, name, "status"), body)
         return _object(resource, answer, name, _metadata(body, "uid"))
 
     async def dry_run_replace_status(self, resource: Resource[T], namespace: str, name: str, body: JsonObject) -> T:
-        """See `Client.dry_run_replace_status`."""
+        """Return the object that a new status would store, by a dry run."""
         answer = await self._write("PUT", resource.path(namespace, name, "status"), body, {"dryRun": "All"})
         return _object(resource, answer, name, _metadata(body, "uid"))
 
     async def merge_patch(self, resource: Resource[T], namespace: str, name: str, body: JsonObject) -> T:
-        """See `Client.merge_patch`."""
+        """Change fields by a PATCH."""
         answer = await self._write("PATCH", resource.path(namespace, name), body, content_type=wire.MERGE_PATCH)
         return _object(resource, answer, name)
 
     async def delete(
         self, resource: Resource[T], namespace: str, name: str, **options: Unpack[DeleteOptions]
     ) -> T | None:
-        """See `Client.delete`."""
+        """Delete the object with this uid by a DELETE."""
         uid = options["uid"]
         if not uid:
             raise ValueError("a delete without a uid could hit a foreign object")
@@ -96,7 +96,7 @@ class ApiServerClient:
         return None if wire.is_success(answer, uid) else _object(resource, answer, name, uid)
 
     async def list_page(self, resource: Resource[T], namespace: str | None, **options: Unpack[ListOptions]) -> Page[T]:
-        """See `Client.list_page`."""
+        """Read a page of a list by a GET."""
         limit = options.get("limit", PAGE_LENGTH)
         query = {"limit": str(limit)}
         if label_selector := options.get("label_selector"):
@@ -120,7 +120,7 @@ class ApiServerClient:
     async def watch(
         self, resource: Resource[T], namespace: str | None, **options: Unpack[WatchOptions]
     ) -> AsyncGenerator[WatchEvent[T], None]:
-        """See `Client.watch`."""
+        """Iterate over the changes after a resourceVersion, from a stream."""
         query = {
             "watch": "true",
             "allowWatchBookmarks": "true",

@@ -83,7 +83,7 @@ class RecordingClient:
     # --- The verbs of `Client`
 
     async def get(self, resource: Resource[T], namespace: str, name: str) -> T:
-        """See `Client.get`."""
+        """Return the object as it would be after the recorded writes, or else read it."""
         found = self._find(resource, namespace, name)
         if found is not None:
             return found
@@ -94,7 +94,7 @@ class RecordingClient:
         return found
 
     async def create(self, resource: Resource[T], namespace: str, body: JsonObject, *, strict: bool = False) -> T:  # noqa: ARG002 - nothing is sent
-        """See `Client.create`."""
+        """Record a create, after a dry run if it is a Pod, and hold the object."""
         name = str(body["metadata"]["name"])
         if self._find(resource, namespace, name) is not None or await self._exists(resource, namespace, name):
             raise AlreadyExistsError(409, "AlreadyExists", f'{resource.plural} "{name}" already exists')
@@ -108,7 +108,7 @@ class RecordingClient:
         return self.changed(resource, wire.decode(resource.view, wire.encode(made)), {})
 
     async def dry_run_create(self, resource: Resource[T], namespace: str, body: JsonObject) -> T:
-        """See `Client.dry_run_create`. Somebody who may not create is not the operator, so their refusal says nothing."""
+        """Send the dry run. A refusal for lack of RBAC counts as success, because the reader is not the operator."""
         try:
             return await self._client.dry_run_create(resource, namespace, body)
         except ForbiddenError as error:
@@ -117,7 +117,7 @@ class RecordingClient:
             return wire.decode(resource.view, wire.encode(body))
 
     async def replace_status(self, resource: Resource[T], namespace: str, name: str, body: JsonObject) -> T:
-        """See `Client.replace_status`."""
+        """Record a new status, and hold the object."""
         found = await self.get(resource, namespace, name)
         _check(found, "", str(body["metadata"].get("resourceVersion", "")))
         self._record(Write("status", resource, name))
@@ -125,12 +125,12 @@ class RecordingClient:
         return self.changed(resource, wire.decode(type(found), wire.encode(kept)), {})
 
     async def dry_run_replace_status(self, resource: Resource[T], namespace: str, name: str, body: JsonObject) -> T:
-        """See `Client.dry_run_replace_status`."""
+        """Return the object with the new status, as if the CRD kept every field."""
         found = await self.get(resource, namespace, name)
         return wire.decode(resource.view, wire.encode({**wire.to_json(found), "status": body["status"]}))
 
     async def merge_patch(self, resource: Resource[T], namespace: str, name: str, body: JsonObject) -> T:
-        """See `Client.merge_patch`."""
+        """Record a patch, and hold the object."""
         found = await self.get(resource, namespace, name)
         _check(found, "", str(body.get("metadata", {}).get("resourceVersion", "")))
         self._record(Write("patch", resource, name))
@@ -139,7 +139,7 @@ class RecordingClient:
     async def delete(
         self, resource: Resource[T], namespace: str, name: str, **options: Unpack[DeleteOptions]
     ) -> T | None:
-        """See `Client.delete`."""
+        """Record a deletion, and hold the object for as long as it would terminate."""
         found = await self.get(resource, namespace, name)
         _check(found, options["uid"], options.get("resource_version") or "")
         if (guard := options.get("guard")) is not None:
@@ -155,7 +155,7 @@ class RecordingClient:
         return None
 
     async def list_page(self, resource: Resource[T], namespace: str | None, **options: Unpack[ListOptions]) -> Page[T]:
-        """See `Client.list_page`. There is one page. A selector is a label, or a label with its value.
+        """Return all held objects of a list in one page. A selector is a label, or a label with its value.
 
         Events are not held, because nothing of a plan writes one.
         """

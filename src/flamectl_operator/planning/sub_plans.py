@@ -39,7 +39,7 @@ class ClaimPlan(SubPlan):
         return bool(self.delete)
 
     def lines(self) -> Iterator[str]:
-        """See `SubPlan`."""
+        """Iterate over the claims to create, to update and to delete."""
         yield from (f'create PersistentVolumeClaim "{each.name}"' for each in self.create)
         yield from (f'update PersistentVolumeClaim "{each.name}"' for each, _ in self.patch)
         yield from (f'delete PersistentVolumeClaim "{each.name}": no object cache needs it' for each in self.delete)
@@ -73,11 +73,11 @@ class SessionManagerPlan(SubPlan):
 
     @property
     def removes(self) -> tuple[Component, ...]:
-        """See `SubPlan`."""
+        """The session manager's Pod, if the action is about one."""
         return () if self.pod is None else (self.pod,)
 
     def lines(self) -> Iterator[str]:
-        """See `SubPlan`."""
+        """Say what happens to the session manager; nothing for a wait or a read."""
         match self.action:
             case SessionManagerAction.CREATE:
                 yield "create session manager Pod"
@@ -114,11 +114,11 @@ class ObjectCachePlan(SubPlan):
 
     @property
     def removes(self) -> tuple[Component, ...]:
-        """See `SubPlan`."""
+        """The object caches to delete."""
         return tuple(each.cache for each in self.delete)
 
     def lines(self) -> Iterator[str]:
-        """See `SubPlan`."""
+        """Iterate over the object caches to delete, to repair and to create."""
         yield from (f'delete object cache Pod "{each.cache.name}": {each.why}' for each in self.delete)
         yield from (f'restore labels of Pod "{each.name}"' for each in self.repair)
         yield from (f"create object cache Pod {ordinal}" for ordinal in self.create)
@@ -154,11 +154,11 @@ class ScalePlan(SubPlan):
 
     @property
     def removes(self) -> tuple[Executor, ...]:
-        """See `SubPlan`."""
+        """The executors to delete, and those to drain."""
         return (*self.delete_terminal, *self.delete_unregistered, *self.delete, *self.drain)
 
     def lines(self) -> Iterator[str]:
-        """See `SubPlan`."""
+        """Iterate over the executors to remove and to drain, and say how many are created."""
         yield from self.removing("remove", self.deletes)
         yield from self.removing("drain", [(executor, RemovalReason.SURPLUS) for executor in self.drain])
         if self.create:
@@ -187,11 +187,11 @@ class DrainPlan(SubPlan):
 
     @property
     def removes(self) -> tuple[Component, ...]:
-        """See `SubPlan`."""
+        """The drained executors to delete."""
         return tuple(executor for executor, _ in self.delete)
 
     def lines(self) -> Iterator[str]:
-        """See `SubPlan`."""
+        """Iterate over the executors to remove, and the nodes to release."""
         yield from self.removing("remove", self.delete)
         yield from (f"release node {name}" for name in self.release)
 
@@ -215,7 +215,7 @@ class LostNodesPlan(SubPlan):
     report_again: float | None = None
 
     def lines(self) -> Iterator[str]:
-        """See `SubPlan`."""
+        """Iterate over the nodes to release and to report."""
         yield from (f"release node {name}" for name in (*self.cordon, *self.release))
         yield from (f"report node {name} as lost" for name in self.report)
 
@@ -233,7 +233,7 @@ class ProtectionPlan(SubPlan):
     again: float | None = None
 
     def lines(self) -> Iterator[str]:
-        """See `SubPlan`."""
+        """Iterate over the executors whose protection begins or ends."""
         for executor, changes in self.patch:
             protects = any(changes.get(key) == value for key, value in PROTECTION.items())
             verb = "protect" if protects else "no longer protect"
@@ -278,12 +278,12 @@ class RolloutPlan(SubPlan):
 
     @property
     def removes(self) -> tuple[Component, ...]:
-        """See `SubPlan`."""
+        """The stale Pods to delete, and the executors to drain."""
         manager = () if self.session_manager is None else (self.session_manager,)
         return (*manager, *self.object_caches, *(executor for executor, _ in self.delete), *self.drain)
 
     def lines(self) -> Iterator[str]:
-        """See `SubPlan`."""
+        """Iterate over the Pods to delete, the executors to drain, and those to bind."""
         if self.session_manager is not None:
             yield f'delete session manager Pod "{self.session_manager.name}": {self.why}'
         yield from (

@@ -104,7 +104,7 @@ class Replica:
             self.operator.reconfigure(config)
 
     def clock_jumped(self) -> None:
-        """See `Operator.clock_jumped`."""
+        """Plan every wait again, because its end is a time of a clock that has jumped."""
         if self.operator is not None:
             self.operator.clock_jumped()
 

@@ -75,14 +75,14 @@ class FileSource:
 
     @property
     def name(self) -> str:
-        """See `Source.name`."""
+        """The path of the file."""
         return str(self._path)
 
     async def prepare(self) -> None:
         """Do nothing, because a file that was named must exist."""
 
     async def read(self) -> str:
-        """See `Source.read`."""
+        """Return the content of the file."""
         try:
             # The file has a few kilobytes, so a thread is not worth it.
             return self._content().decode("utf-8")
@@ -114,12 +114,12 @@ class ConfigMapSource:
 
     @property
     def name(self) -> str:
-        """See `Source.name`."""
+        """The namespace and the name of the ConfigMap."""
         return f"ConfigMap {self._namespace}/{self._name}"
 
     @property
     def about(self) -> ObjectReference | None:
-        """See `Source.about`."""
+        """The ConfigMap; None before the first read."""
         return ObjectReference("v1", "ConfigMap", self._namespace, self._name, self._uid) if self._uid else None
 
     async def prepare(self) -> None:
@@ -141,7 +141,7 @@ class ConfigMapSource:
                 self._log.warning("settings cannot be created", source=self.name, error=str(error))
 
     async def read(self) -> str:
-        """See `Source.read`."""
+        """Return the document that the ConfigMap holds."""
         try:
             found = await self._client.get(CONFIG_MAPS, self._namespace, self._name)
         except NotFoundError as error:

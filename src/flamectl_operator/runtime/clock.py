@@ -49,7 +49,7 @@ class SystemClock:
         return time.clock_gettime(_BOOTTIME)
 
     def reading(self) -> ClockReading:
-        """See `Clock.reading`."""
+        """Return the time and the boottime of this moment."""
         return ClockReading(self.now(), self.boottime())
 
     async def sleep(self, seconds: float) -> None:

@@ -65,7 +65,7 @@ class ServerClock:
         return self._clock.now() if self._origin is None else _moment(self._origin + self.boottime())
 
     def reading(self) -> ClockReading:
-        """See `Clock.reading`."""
+        """Return the server's time and the boottime of this moment."""
         return ClockReading(self.now(), self.boottime(), self._steady_since)
 
     def heard(self, time: datetime, sent: float) -> None:

@@ -24,7 +24,7 @@ class AddSessionManager(PlannedStep[SessionManagerPlan]):
     """
 
     def sub_plan(self, plan: ClusterPlan, /) -> SessionManagerPlan:
-        """See `PlannedStep`."""
+        """Return the plan of the session manager."""
         return plan.session_manager
 
     async def delete(self, pass_: Pass, plan: SessionManagerPlan, /) -> Outcome:

@@ -28,7 +28,7 @@ class DrainExecutors(PlannedStep[DrainPlan]):
     """
 
     def sub_plan(self, plan: ClusterPlan, /) -> DrainPlan:
-        """See `PlannedStep`."""
+        """Return the plan of the drains."""
         return plan.drain
 
     async def apply(self, pass_: Pass, plan: DrainPlan, /) -> Outcome:

@@ -28,7 +28,7 @@ class ReplaceStalePods(PlannedStep[RolloutPlan]):
     """
 
     def sub_plan(self, plan: ClusterPlan, /) -> RolloutPlan:
-        """See `PlannedStep`."""
+        """Return the plan of the rollout."""
         return plan.rollout
 
     async def delete(self, pass_: Pass, plan: RolloutPlan, /) -> Outcome:

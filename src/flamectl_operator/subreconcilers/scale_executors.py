@@ -33,7 +33,7 @@ class ScaleExecutors(PlannedStep[ScalePlan]):
     """
 
     def sub_plan(self, plan: ClusterPlan, /) -> ScalePlan:
-        """See `PlannedStep`."""
+        """Return the plan of the number of executors."""
         return plan.scale
 
     async def delete(self, pass_: Pass, plan: ScalePlan, /) -> Outcome:

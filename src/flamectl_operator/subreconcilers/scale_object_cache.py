@@ -27,7 +27,7 @@ class ScaleObjectCache(PlannedStep[ObjectCachePlan]):
     """
 
     def sub_plan(self, plan: ClusterPlan, /) -> ObjectCachePlan:
-        """See `PlannedStep`."""
+        """Return the plan of the number of object caches."""
         return plan.object_caches
 
     async def delete(self, pass_: Pass, plan: ObjectCachePlan, /) -> Outcome:

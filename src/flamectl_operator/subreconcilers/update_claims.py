@@ -33,7 +33,7 @@ class UpdateClaims(PlannedStep[ClaimPlan]):
     """
 
     def sub_plan(self, plan: ClusterPlan, /) -> ClaimPlan:
-        """See `PlannedStep`."""
+        """Return the plan of the claims."""
         return plan.claims
 
     async def apply(self, pass_: Pass, plan: ClaimPlan, /) -> Outcome:

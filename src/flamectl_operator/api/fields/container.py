@@ -77,7 +77,7 @@ class ResourceRequirements(Model):
     )
 
     def authored(self) -> dict[str, Any]:
-        """See `Model.authored`; equal quantities look equal."""
+        """Return the fields that the author set, with equal quantities alike, for a revision hash."""
         result = super().authored()
         for part in ("limits", "requests"):
             if part in result:
@@ -100,7 +100,7 @@ class ResourceFieldSelector(Model):
     divisor: ListedQuantity | None = Field(None, description="Unit of the value, as a quantity; 1 when left out.")
 
     def authored(self) -> dict[str, Any]:
-        """See `Model.authored`; equal quantities look equal."""
+        """Return the fields that the author set, with equal quantities alike, for a revision hash."""
         result = super().authored()
         if "divisor" in result:
             result["divisor"] = canonical(result["divisor"])

@@ -44,7 +44,7 @@ class RuntimeStorage(Model):
     )
 
     def authored(self) -> dict[str, Any]:
-        """See `Model.authored`; equal quantities look equal."""
+        """Return the fields that the author set, with equal quantities alike, for a revision hash."""
         result = super().authored()
         if "sizeLimit" in result:
             result["sizeLimit"] = canonical(result["sizeLimit"])

@@ -102,5 +102,5 @@ class Persistence(Model):
     )
 
     def authored(self) -> dict[str, Any]:
-        """See `Model.authored`: only which claim is mounted is in the Pod; a claim that grows restarts nothing."""
+        """Return which claim is mounted: only that is in the Pod, and a claim that grows restarts nothing."""
         return {"existingClaim": self.existing_claim} if self.existing_claim is not None else {"claim": True}

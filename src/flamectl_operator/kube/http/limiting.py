@@ -30,7 +30,7 @@ class LimitedTransport(WrappedTransport):
         self._slots.resize(max_in_flight)
 
     async def send(self, request: Request) -> bytes:
-        """See `Transport.send`; the timeout begins after the wait, and the guard is called after the wait."""
+        """Send a request when its turn comes; then its timeout begins, and its guard is called."""
         asked = self._clock.monotonic()
         await self._slots.take(group=request.namespace)
         try:

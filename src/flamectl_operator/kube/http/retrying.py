@@ -48,7 +48,7 @@ class RetryingTransport(WrappedTransport):
         self._random = random
 
     async def send(self, request: Request) -> bytes:
-        """See `Transport.send`."""
+        """Send a request, and again after failures that leave it safe to repeat."""
         repeatable = _SAFE_TO_READ_AGAIN if request.changes_nothing else _SAFE_TO_REPEAT
         try:
             return await self._transport.send(request)

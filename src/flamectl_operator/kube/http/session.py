@@ -169,7 +169,7 @@ class RenewedConnection:
 
     @property
     def host(self) -> str:
-        """See `Connection.host`."""
+        """Host and port of the API server."""
         return self._connection.host
 
     async def current(self) -> Connection:

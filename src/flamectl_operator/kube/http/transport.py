@@ -81,17 +81,17 @@ class WrappedTransport:
 
     @property
     def host(self) -> str:
-        """See `Transport.host`."""
+        """Host and port of the API server."""
         return self._transport.host
 
     def stream(
         self, path: str, query: Mapping[str, str] | None = None, *, read_timeout: float
     ) -> AbstractAsyncContextManager[AsyncIterator[bytes]]:
-        """See `Transport.stream`."""
+        """Open the stream of the wrapped transport."""
         return self._transport.stream(path, query, read_timeout=read_timeout)
 
     async def close(self) -> None:
-        """See `Transport.close`."""
+        """Close the wrapped transport."""
         await self._transport.close()
 
 
@@ -112,11 +112,11 @@ class AiohttpTransport:
 
     @property
     def host(self) -> str:
-        """See `Transport.host`."""
+        """Host and port of the API server."""
         return self._connections.host
 
     async def send(self, request: Request) -> bytes:
-        """See `Transport.send`. If the credentials do not work, a second attempt uses new ones, if there are any."""
+        """Send a request. If the credentials do not work, a second attempt uses new ones, if there are any."""
         limits = aiohttp.ClientTimeout(total=request.timeout, connect=CONNECT_TIMEOUT)
         started = self._clock.monotonic()
         try:
@@ -130,7 +130,7 @@ class AiohttpTransport:
     async def stream(
         self, path: str, query: Mapping[str, str] | None = None, *, read_timeout: float
     ) -> AsyncIterator[AsyncIterator[bytes]]:
-        """See `Transport.stream`."""
+        """Send a GET for a stream, and iterate over its lines."""
         limits = aiohttp.ClientTimeout(total=None, connect=CONNECT_TIMEOUT, sock_read=read_timeout)
         request = Request("GET", path, query or {})
         async with (

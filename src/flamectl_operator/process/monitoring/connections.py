@@ -207,7 +207,7 @@ class _Connection(asyncio.Protocol):
         self._connections.renew(self)
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """See `asyncio.Protocol`."""
+        """Begin to wait for the first request."""
         assert isinstance(transport, asyncio.Transport)
         self._transport = transport
         self._handler.connection_made(transport)
@@ -216,7 +216,7 @@ class _Connection(asyncio.Protocol):
             transport.abort()
 
     def data_received(self, data: bytes) -> None:
-        """See `asyncio.Protocol`."""
+        """Pass bytes of a request on, or drop the connection if the request is too large."""
         self._received += len(data)
         if self._received > MAX_REQUEST_SIZE:
             self._connections.drop(self)
@@ -226,21 +226,21 @@ class _Connection(asyncio.Protocol):
         self._handler.data_received(data)
 
     def eof_received(self) -> bool | None:
-        """See `asyncio.Protocol`."""
+        """Pass on that the client sends no more."""
         return self._handler.eof_received()
 
     def pause_writing(self) -> None:
-        """See `asyncio.Protocol`."""
+        """Stop writing, and note that the client does not read."""
         self._handler.pause_writing()
         self._connections.note_unread(self)
 
     def resume_writing(self) -> None:
-        """See `asyncio.Protocol`."""
+        """Write again, because the client reads."""
         self._handler.resume_writing()
         self._connections.note_read(self)
 
     def connection_lost(self, error: Exception | None) -> None:
-        """See `asyncio.Protocol`."""
+        """Forget the connection."""
         self._stop_waiting()
         self._connections.remove(self)
         self._handler.connection_lost(error)

@@ -187,34 +187,34 @@ class Metrics(Telemetry):
         self._restart_needed.set_function(lambda: bool(restart_needed()))
 
     def key_added(self) -> None:
-        """See `Telemetry`."""
+        """Count a key that was added to the queue."""
         self._adds.inc()
 
     def key_retried(self) -> None:
-        """See `Telemetry`."""
+        """Count a key that was added to the queue with a delay."""
         self._retries.inc()
 
     def key_taken(self, waited: float) -> None:
-        """See `Telemetry`."""
+        """Record how long a key waited for a worker."""
         self._waited.observe(waited)
 
     def key_done(self, worked: float) -> None:
-        """See `Telemetry`."""
+        """Record how long the work on a key took."""
         self._worked.observe(worked)
 
     def pass_ended(self, result: Ended, seconds: float) -> None:
-        """See `Telemetry`."""
+        """Count a pass by its result, and record how long it took."""
         self._passes[result].inc()
         self._pass_seconds.observe(seconds)
         if result == "error":
             self._errors.inc()
 
     def pass_crashed(self) -> None:
-        """See `Telemetry`."""
+        """Count an unexpected exception."""
         self._crashes.inc()
 
     def step_ended(self, place: Place, outcome: str, seconds: float, conflicts: int) -> None:
-        """See `Telemetry`."""
+        """Count an outcome and the conflicts of a step, and record how long it took."""
         names = (place.subreconciler, place.part, place.phase)
         self._step_seconds(*names).observe(seconds)
         self._step_outcomes(*names, outcome).inc()
@@ -223,21 +223,21 @@ class Metrics(Telemetry):
             all_conflicts.inc(conflicts)
 
     def cache_doubted(self) -> None:
-        """See `Telemetry`."""
+        """Count an answer that contradicted the cache."""
         self._doubts.inc()
 
     def first_ready(self, seconds: float) -> None:
-        """See `Telemetry`."""
+        """Record how long an object took to become ready for the first time."""
         self._ready_seconds.observe(seconds)
 
     def request_answered(self, method: str, host: str, code: int | None) -> None:
-        """See `Telemetry`."""
+        """Count an attempt at a request by its status code."""
         self._requests(NO_ANSWER if code is None else code, method, host).inc()
 
     def request_held_back(self, method: str, host: str, seconds: float) -> None:
-        """See `Telemetry`."""
+        """Record how long a request waited for the operator's own limits."""
         self._held_back_seconds(method, host).observe(seconds)
 
     def request_ended(self, method: str, host: str, seconds: float) -> None:
-        """See `Telemetry`."""
+        """Record how long an attempt at a request took."""
         self._request_seconds(method, host).observe(seconds)
