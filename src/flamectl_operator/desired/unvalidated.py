@@ -1,4 +1,4 @@
-"""Readers for unvalidated parts of a spec, which leave values of the wrong type for the API server to reject."""
+"""Readers for unvalidated JSON, such as a podTemplate or a status that somebody edited: a wrong type reads as nothing."""
 
 from __future__ import annotations
 

@@ -17,6 +17,7 @@ import msgspec
 from flamectl_operator.api.constants import SOURCE_RANGES_ANNOTATION
 from flamectl_operator.desired import network_policy
 from flamectl_operator.desired.digests import digested_data, digested_policy, key_of
+from flamectl_operator.desired.unvalidated import as_object
 from flamectl_operator.kube.views import ConfigMapView, KubernetesObject, NetworkPolicyView, ServiceSpec, ServiceView
 from flamectl_operator.runtime.text import listing
 
@@ -67,8 +68,7 @@ def service_patch(observed: ServiceView, desired: dict[str, Any]) -> dict[str, A
 
 def network_policy_patch(observed: NetworkPolicyView, desired: dict[str, Any]) -> dict[str, Any] | None:
     """Return the patch for a NetworkPolicy: its Pods and the peers that it lets in. It keeps the rule of other operators."""
-    wanted, found = desired["spec"], observed.spec
-    found = found if isinstance(found, dict) else {}
+    wanted, found = desired["spec"], as_object(observed.spec)
     ingress = _with_operators(wanted["ingress"], network_policy.operators(found))
     changes: dict[str, Any] = {}
     # The store has only a digest of a large policy.

@@ -50,7 +50,7 @@ _WORK = attrgetter(*[each.name for each in fields(Needs) if each.name.startswith
 NO_NEEDS = Needs()
 
 
-def compute_needs(compared: Comparison, claims: ClaimPlan, scale: ScalePlan, contended: Collection[str] = ()) -> Needs:
+def compute_needs(compared: Comparison, claims: ClaimPlan, scale: ScalePlan, contended: Collection[str]) -> Needs:
     """Compare the observed cluster with the effective spec.
 
     Args:
@@ -89,6 +89,5 @@ def _of_children(compared: Comparison, contended: Collection[str]) -> dict[str, 
     """Return the flags of children that are kept as their manifests say."""
     flags = dict.fromkeys([child.need for child in CHILDREN], False)
     flags.update((child.need, True) for child in compared.outdated_children)
-    if contended:
-        flags.update((child.need, True) for child in CHILDREN if child.resource.kind in contended)
+    flags.update((child.need, True) for child in CHILDREN if child.resource.kind in contended)
     return flags

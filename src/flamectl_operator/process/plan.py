@@ -10,6 +10,7 @@ import yaml
 from flamectl_operator.api.constants import API_VERSION, KIND
 from flamectl_operator.api.status import ConditionType, FlameClusterStatus, find
 from flamectl_operator.controller import Controller
+from flamectl_operator.desired.unvalidated import as_object
 from flamectl_operator.kube.api_server_client import ApiServerClient
 from flamectl_operator.kube.client import Client
 from flamectl_operator.kube.errors import KubernetesError, NotFoundError, UnauthorizedError, UntrustedServerError
@@ -118,13 +119,9 @@ def _manifest(file: Path, namespace: str | None) -> dict[str, Any]:
     if len(found) != 1:
         raise PlanError(f"{file}: must have one {KIND}, and has {len(found)}")
     [manifest] = found
-    metadata = manifest.get("metadata")
-    name = metadata.get("name") if isinstance(metadata, dict) else None
-    if (
-        manifest.get("apiVersion") != API_VERSION
-        or not isinstance(metadata, dict)
-        or not (name and isinstance(name, str))
-    ):
+    metadata = as_object(manifest.get("metadata"))
+    name = metadata.get("name")
+    if manifest.get("apiVersion") != API_VERSION or not (name and isinstance(name, str)):
         raise PlanError(f"{file}: the {KIND} must have apiVersion {API_VERSION} and metadata.name, which is text")
     given = metadata.get("namespace")
     if not isinstance(given, str | None):

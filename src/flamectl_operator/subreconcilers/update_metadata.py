@@ -32,7 +32,7 @@ _ASPECT = "common metadata"
 class UpdateMetadata(Subreconciler):
     """Patch children in place whose labels and annotations differ from `commonLabels` and `commonAnnotations`.
 
-    A new child has them from the beginning. An annotation of each child lists their keys, so that they are taken off when the
+    A new child has them from the beginning. An annotation of each child lists their keys, so that they are removed when the
     spec no longer asks for them. The Lease is not watched, so it is looked at only when another child differs, and whenever the
     operator takes the lock.
     """

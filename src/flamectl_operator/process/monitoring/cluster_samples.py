@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from flamectl_operator.api.status import ConditionType, State
+from flamectl_operator.desired.unvalidated import as_object, entries
 from flamectl_operator.observed.flame_cluster import FlameClusterView, SpecSummary
 
 #: The state of a FlameCluster without a status.
@@ -80,8 +81,7 @@ def sample(cluster: FlameClusterView) -> Entry:
     """Read a FlameCluster; never raises."""
     spec, status = cluster.spec_summary, cluster.status
     state = status.get("state")
-    entries = status.get("conditions")
-    conditions = [entry for entry in entries if isinstance(entry, dict)] if isinstance(entries, list) else []
+    conditions = entries(status, "conditions")
     suspended = spec.suspend or _count(status.get("idle"), "suspendedGeneration") == cluster.metadata.generation
     executors, caches, sessions = status.get("executorManager"), spec.object_cache, status.get("sessions")
     open_sessions = _count(sessions, "open")
@@ -110,7 +110,7 @@ def _desired(spec: SpecSummary, executors: Any) -> int:
     """Return the number of wanted executors, which the status has where it follows the demand."""
     if not bytes(spec.executor_manager.autoscaling):
         return spec.executor_manager.replicas
-    return _number(executors.get("autoscaling") if isinstance(executors, dict) else None, "desired")
+    return _number(as_object(executors).get("autoscaling"), "desired")
 
 
 def _reachable(conditions: Sequence[dict[str, Any]]) -> bool | None:
@@ -125,5 +125,5 @@ def _number(section: Any, field: str) -> int:
 
 
 def _count(section: Any, field: str) -> int | None:
-    value = section.get(field) if isinstance(section, dict) else None
+    value = as_object(section).get(field)
     return value if isinstance(value, int) else None
