@@ -127,6 +127,12 @@ class Promises:
         replicas = {"sessionManager": 1, "objectCache": want.caches}.get(component, want.replicas)
         if not replicas:
             return
+        # A pass that forgets failures has not seen a Pod end since it began.
+        ended = client.knowledge.left(uid_of(cluster), pass_begun())
+
+        def works_since(pod: Obj) -> float:
+            return moment(pod["metadata"]["creationTimestamp"]) if uid_of(pod) in ended else _ready_since(pod)
+
         concerned, least = pods, replicas
         if component != "sessionManager":
             before = cluster["status"][component]
@@ -142,10 +148,10 @@ class Promises:
             ]
             if tried := [pod for pod in newer if pod in concerned]:
                 # One Pod that was made after the last failure, and works, is enough.
-                concerned, least = [min(tried, key=_ready_since)], 1
+                concerned, least = [min(tried, key=works_since)], 1
             elif newer and min(moment(pod["metadata"]["creationTimestamp"]) for pod in newer) > long_ago:
                 self._blame(f"{client.name} forgets failures of {name_of(cluster)} before they can have come again")
-        stable = [pod for pod in concerned if _ready_since(pod) <= long_ago]
+        stable = [pod for pod in concerned if works_since(pod) <= long_ago]
         if len(stable) < max(1, least, len(concerned)):
             self._blame(f"{client.name} forgets failures of {name_of(cluster)} too early")
 
