@@ -470,9 +470,10 @@ class Work(Check):
         Of a session manager that is not ready, what it said last counts for a while.
         """
         heard = client.knowledge.heard.get(name_of(owner))
-        if heard is None or heard.failing:
+        if heard is None:
             return []
-        if not client.knowledge.served(manager_key(owner), pass_begun()) and heard.last_said < pass_begun() - LEFT:
+        asked = client.knowledge.served(manager_key(owner), pass_begun())
+        if heard.failing if asked else heard.last_said < pass_begun() - LEFT:
             return []
         since = [each for each in heard.answers if each.said >= pass_begun()]
         before = [each for each in heard.answers if each.said < pass_begun()]
