@@ -6,8 +6,8 @@ import argparse
 import logging
 import sys
 
+from tests.simulation import written
 from tests.simulation.runner import run_many
-from tests.simulation.scenario import Scenario
 from tests.simulation.shrink import shrink
 from tests.simulation.story import tell
 from tests.simulation.world import World, listen_to_logs
@@ -29,7 +29,7 @@ def main() -> int:
     if arguments.seed is None:
         return run_many(seeds(arguments.seeds), arguments.jobs, 0 if arguments.keep_going else 20)
     listen_to_logs(logging.DEBUG if arguments.logs else logging.ERROR, chatty=arguments.logs)
-    scenario = Scenario.of(arguments.seed)
+    scenario = written.scenario(arguments.seed)
     if arguments.shrink:
         scenario = shrink(scenario)
         for action in scenario.actions:

@@ -114,6 +114,7 @@ from tests.simulation.judge import Judge
 from tests.simulation.runner import prepare, run_seed
 from tests.simulation.scenario import Scenario
 from tests.simulation.seeds import FAILED_ONCE, FIXED
+from tests.simulation.written import WRITTEN, scenario
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -1589,13 +1590,13 @@ def _promising(name: str) -> Iterator[int]:
     needs, caught = _NEEDS.get(name), _recorded().get(name)
     if caught is not None:
         yield caught
-    seeds = (seed for seed in (*FAILED_ONCE, *FIXED) if seed != caught)
-    yield from (seed for seed in seeds if needs is None or needs(Scenario.of(seed)))
+    seeds = (seed for seed in (*WRITTEN, *FAILED_ONCE, *FIXED) if seed != caught)
+    yield from (seed for seed in seeds if needs is None or needs(scenario(seed)))
 
 
 def _recorded() -> dict[str, int]:
     """The world that caught each mutation last time."""
-    return {name: int(row.group(1)) for name, line in _rows().items() if (row := re.search(r" \| (\d+) \| ", line))}
+    return {name: int(row.group(1)) for name, line in _rows().items() if (row := re.search(r" \| (-?\d+) \| ", line))}
 
 
 def _rows() -> dict[str, str]:
@@ -1624,7 +1625,7 @@ def try_one(task: tuple[str, frozenset[int]]) -> tuple[str, int | None, str, int
             return (
                 (name, None, f"fails by itself: {said}", count) if _fails_by_itself(said) else (name, seed, said, count)
             )
-    return name, None, "", len(FIXED) + len(FAILED_ONCE)
+    return name, None, "", len(WRITTEN) + len(FAILED_ONCE) + len(FIXED)
 
 
 def _fails_by_itself(said: str) -> bool:

@@ -9,9 +9,9 @@ import time
 import traceback
 from typing import TYPE_CHECKING
 
-from tests.simulation.scenario import Scenario
 from tests.simulation.shrink import summary
 from tests.simulation.world import World, listen_to_logs
+from tests.simulation.written import scenario
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -29,7 +29,7 @@ def run_seed(seed: int) -> tuple[int, list[str], float]:
         The seed, what went wrong, and how many seconds of its own time it lasted.
     """
     try:
-        result = World(Scenario.of(seed)).run()
+        result = World(scenario(seed)).run()
     except Exception:  # noqa: BLE001 - the world itself broke
         return seed, [f"the simulation failed: {traceback.format_exc(limit=-6)}"], 0.0
     return seed, result.violations, result.seconds

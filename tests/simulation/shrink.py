@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 
+from tests.simulation import written
 from tests.simulation.scenario import Scenario
 from tests.simulation.world import World
 
@@ -37,7 +38,7 @@ def shrink(scenario: Scenario) -> Scenario:
 
 
 def summary(seed: int) -> str:
-    scenario = Scenario.of(seed)
+    scenario = written.scenario(seed)
     if not failure(scenario):
         return f"seed {seed} does not fail again"
     shorter = shrink(scenario)

@@ -28,6 +28,7 @@ from tests.simulation.seeds import CHOSEN, FAILED_ONCE, FIXED, UNEXPLAINED, comm
 from tests.simulation.shrink import failure, shrink, summary
 from tests.simulation.story import tell
 from tests.simulation.world import World, listen_to_logs
+from tests.simulation.written import WRITTEN
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
     from flamectl_operator.api.flamecluster import FlameClusterSpec
     from tests.simulation.api_server import Change
 
-SEEDS = tuple(seed for seed in (*CHOSEN, *FAILED_ONCE) if seed not in UNEXPLAINED)
+SEEDS = tuple(seed for seed in (*WRITTEN, *CHOSEN, *FAILED_ONCE) if seed not in UNEXPLAINED)
 #: Worlds that nobody has seen, run with each commit.
 FRESH = 300
 #: Worlds of each test item. Several items, so that they spread over processes.
