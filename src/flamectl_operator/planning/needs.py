@@ -89,5 +89,6 @@ def _of_children(compared: Comparison, contended: Collection[str]) -> dict[str, 
     """Return the flags of children that are kept as their manifests say."""
     flags = dict.fromkeys([child.need for child in CHILDREN], False)
     flags.update((child.need, True) for child in compared.outdated_children)
-    flags.update((child.need, True) for child in CHILDREN if child.resource.kind in contended)
+    if contended:
+        flags.update((child.need, True) for child in CHILDREN if child.resource.kind in contended)
     return flags

@@ -100,7 +100,7 @@ of_session_manager, of_executors, of_object_cache = (attrgetter(*names) for name
 
 def remembered_fields(of: Remembers | ReplacementBackoff, part: type[Remembers]) -> dict[str, Any]:
     """Return the fields of a part of the status that remember failures, with their values."""
-    return {name: getattr(of, name) for name in _NAMES[part]}
+    return dict(zip(_NAMES[part], attrgetter(*_NAMES[part])(of), strict=True))
 
 
 def _whole_seconds(time: datetime) -> datetime:
