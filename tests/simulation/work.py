@@ -124,7 +124,13 @@ class Work(Check):
     def updating(self, client: ModelClient, owner: Obj, pod: Obj, specs: list[Wanted]) -> None:
         """A session manager is about to be deleted for a change of the spec that waits until no task runs."""
         longest = min(want.spec.session_manager.update_strategy.max_wait_seconds for want in specs if want.spec)
-        if not ready(pod) or self._loop.now - self._stale.get(uid_of(pod), self._loop.now) >= longest - CLOCKS:
+        waited = self._loop.now - self._stale.get(uid_of(pod), self._loop.now)
+        clock = client.clock.reading()
+        # Another process may record a time by a clock that does not follow a jump yet; then the wait counts from the jump.
+        recorded = owner.get("status", {}).get("sessionManager", {}).get("updatePendingSince")
+        if recorded and datetime.fromisoformat(recorded) < clock.steady_since:
+            waited = max(waited, (clock.wall - clock.steady_since).total_seconds())
+        if not ready(pod) or waited >= longest - CLOCKS:
             return
         heard = client.knowledge.heard.get(name_of(owner))
         # The answer may have come while the pass ran, and a later question may have failed.
