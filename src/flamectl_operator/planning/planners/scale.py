@@ -128,7 +128,7 @@ def _many_detached(group: PlannedGroup) -> Outcome | None:
     return blocked(
         "LabelsChanged",
         f"{len(detached)} executors, such as {detached[-1].name}, run and lack {lost}, so the operator creates no more"
-        " (stop the program that takes it off, then delete these Pods)",
+        " (stop the program that removes it, then delete these Pods)",
         DETACHED_RECHECK_SECONDS if group.cluster.sources.detached_read else None,
     )
 

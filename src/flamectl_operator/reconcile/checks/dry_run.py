@@ -29,7 +29,7 @@ from flamectl_operator.reconcile.refusals.quota import exceeds_without, never_ad
 class DryRuns:
     """Sends dry runs of the Pod templates of one FlameCluster, and keeps the results.
 
-    A check raises RefusedError when the API server would reject a Pod, or when a webhook takes off metadata that identifies it.
+    A check raises RefusedError when the API server would reject a Pod, or when a webhook removes metadata that identifies it.
     """
 
     def __init__(self, io: ClusterIO) -> None:
