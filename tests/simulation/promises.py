@@ -12,6 +12,7 @@ from tests.simulation.objects import (
     cache_ordinal,
     condition,
     executor_number,
+    key_of,
     live,
     moment,
     name_of,
@@ -127,11 +128,13 @@ class Promises:
         replicas = {"sessionManager": 1, "objectCache": want.caches}.get(component, want.replicas)
         if not replicas:
             return
-        # A pass that forgets failures has not seen a Pod end since it began.
         ended = client.knowledge.left(uid_of(cluster), pass_begun())
 
         def works_since(pod: Obj) -> float:
-            return moment(pod["metadata"]["creationTimestamp"]) if uid_of(pod) in ended else _ready_since(pod)
+            # A pass need not know that a Pod has ended which was ready when the pass began.
+            if uid_of(pod) in ended and client.knowledge.served(key_of(pod), pass_begun()):
+                return moment(pod["metadata"]["creationTimestamp"])
+            return _ready_since(pod)
 
         concerned, least = pods, replicas
         if component != "sessionManager":
