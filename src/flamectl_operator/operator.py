@@ -98,9 +98,7 @@ class Operator:
         self.passes: UnderWay[Key] = UnderWay()
         #: Asks the session managers.
         changed = partial(self._enqueue, trigger="SessionManager", priority=Priority.NORMAL)
-        self.watcher = environment.connect and Watcher(
-            environment.connect, clock, random, changed, telemetry.pass_crashed
-        )
+        self.watcher = environment.connect and Watcher(environment.connect, clock, random, changed, telemetry.bug_found)
         self.stores = Stores.empty(self.watcher)
         self._by_namespace = {
             namespace: tuple(self._reflectors(namespace)) for namespace in config.controller.namespaces or (None,)
@@ -255,7 +253,7 @@ class Operator:
             return await self._controller.reconcile(key)
         except Exception as error:  # noqa: BLE001 - the other FlameClusters must not suffer from any error
             self._log.exception("pass failed")
-            self._telemetry.pass_crashed()
+            self._telemetry.bug_found()
             return Result(errors=(error,))
 
     async def _resync(self) -> None:

@@ -34,7 +34,7 @@ class Notes(Telemetry):
     def pass_ended(self, result: Ended, seconds: float) -> None:
         self.passes.append((result, seconds))
 
-    def pass_crashed(self) -> None:
+    def bug_found(self) -> None:
         self.crashes += 1
 
     def step_ended(self, place: Place, outcome: str, seconds: float, conflicts: int) -> None:  # noqa: ARG002 - the contract of Telemetry

@@ -121,13 +121,13 @@ class Watcher(Flame):
         clock: Clock,
         random: Random,
         changed: Callable[[Key], None],
-        crashed: Callable[[], None],
+        bug_found: Callable[[], None],
     ) -> None:
         self._connect = connect
         self._clock = clock
         self._random = random
         self._changed = changed
-        self._crashed = crashed
+        self._bug_found = bug_found
         self._followed: dict[Key, _Followed] = {}
         #: How many session managers are asked at each address. Answers from an address that two share could be of either.
         self._addresses: Counter[tuple[str, int]] = Counter()
@@ -265,7 +265,7 @@ class Watcher(Flame):
             return self._failed(followed.knowledge, error)
         except Exception as error:  # noqa: BLE001 - a bug here must not end the poller, without which drains would wait
             self._log.exception("poll failed", namespace=key[0], cluster=key[1])
-            self._crashed()
+            self._bug_found()
             followed.record.failed()
             return self._failed(followed.knowledge, FlameError("InternalError", repr(error)))
         if followed.record.failures:

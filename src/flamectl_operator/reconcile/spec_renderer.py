@@ -134,7 +134,7 @@ class SpecRenderer:
             return result(None, str(error))
         except Exception as error:  # noqa: BLE001 - no step has run yet, so nothing else would tell users of it
             _LOG.exception("rendering failed")
-            telemetry.pass_crashed()
+            telemetry.bug_found()
             return result(
                 None, f"the operator cannot process this spec because of a bug: {error!r}; its log has the details"
             )

@@ -29,8 +29,8 @@ class Telemetry:
     def pass_ended(self, result: Ended, seconds: float) -> None:
         """Note that a pass over a key ended."""
 
-    def pass_crashed(self) -> None:
-        """Note that a step, a whole pass, or a question to a session manager raised an unexpected exception."""
+    def bug_found(self) -> None:
+        """Note an unexpected exception in a step, a whole pass or a question to a session manager, which is a bug."""
 
     def step_ended(self, place: Place, outcome: str, seconds: float, conflicts: int) -> None:
         """Note that a step of a pass ended; the outcome is `done`, `wait`, `stop` or `error`."""

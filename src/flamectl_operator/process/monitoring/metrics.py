@@ -209,7 +209,7 @@ class Metrics(Telemetry):
         if result == "error":
             self._errors.inc()
 
-    def pass_crashed(self) -> None:
+    def bug_found(self) -> None:
         """Count an unexpected exception."""
         self._crashes.inc()
 

@@ -108,7 +108,7 @@ class StepHooks(Hooks[Pass]):
         for error in result.errors:
             if is_unforeseen(error):
                 log.error("subreconciler failed", exc_info=error)
-                self._telemetry.pass_crashed()
+                self._telemetry.bug_found()
                 log = log.bind(error=repr(error), reason=INTERNAL_ERROR)
             else:
                 log = log.bind(error=str(error), reason=getattr(error, "reason", type(error).__name__))

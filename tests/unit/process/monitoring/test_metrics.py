@@ -49,7 +49,7 @@ def test_process_metrics_are_exported(metrics: Metrics) -> None:
         (Metrics.key_retried, "workqueue_retries_total", QUEUE),
         (lambda metrics: metrics.key_taken(0.5), "workqueue_queue_duration_seconds_count", QUEUE),
         (lambda metrics: metrics.key_done(0.5), "workqueue_work_duration_seconds_count", QUEUE),
-        (Metrics.pass_crashed, "controller_runtime_reconcile_panics_total", CONTROLLER),
+        (Metrics.bug_found, "controller_runtime_reconcile_panics_total", CONTROLLER),
         (lambda metrics: metrics.first_ready(5), "flamectl_cluster_ready_seconds_count", {}),
         (lambda metrics: metrics.pass_ended("requeue_after", 1), "controller_runtime_reconcile_total",
             CONTROLLER | {"result": "requeue_after"}),
