@@ -82,7 +82,7 @@ class ObservedCluster:
 
     Args:
         session_manager_pod: The Pod with the session manager's name, with any owner.
-        other_pods: The Pods whose names are not those of executors, with any owner, and executors without one.
+        other_pods: The Pods whose names are not those of executors, with any owner, and those with such a name and another owner.
         highest_executor_id: The highest id in the name of a Pod of this FlameCluster; -1 when there is none.
     """
 
@@ -124,10 +124,10 @@ class ObservedCluster:
                 if pod.name == manager_name:
                     manager = pod
                 continue
-            if pod.controller is None:
-                others.append(pod)
-            elif pod.controlled_by(owner.uid):
+            if pod.controlled_by(owner.uid):
                 highest = max(highest, executor_id)
+            else:
+                others.append(pod)
             # As with ReplicaSets, an executor whose labels were removed no longer belongs to the cluster.
             if pod.controlled_by(owner.uid) and selector <= pod.labels.items():
                 executors.append(Executor(pod, EXECUTOR_MANAGER, executor_id))

@@ -1,4 +1,7 @@
-"""Notices for a person although no Pod fails: paused sessions, a session manager that does not answer, and foreign Pods."""
+"""Notices for a person although no Pod fails.
+
+They tell of paused sessions, a session manager that does not answer, and foreign Pods.
+"""
 
 from __future__ import annotations
 
@@ -7,25 +10,33 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import ClassVar
 
-from flamectl_operator.api.constants import APP_LABEL, EXECUTOR_MANAGER, OBJECT_CACHE, SESSION_MANAGER
+from flamectl_operator.api.constants import APP_LABEL, EXECUTOR_MANAGER, KIND, OBJECT_CACHE, SESSION_MANAGER
 from flamectl_operator.api.flamecluster import FlameClusterSpec
 from flamectl_operator.api.status import Condition, ConditionType
 from flamectl_operator.desired import names
+from flamectl_operator.kube.pod_views import PodView
 from flamectl_operator.observed.cluster import ObservedCluster
+from flamectl_operator.observed.ownership import is_predecessors
 from flamectl_operator.observed.pods import TERMINAL_PHASES
 from flamectl_operator.planning.effective.autoscaling import LONGEST_SESSION_NAME
 from flamectl_operator.planning.effective.effective_group import EffectiveGroup
 from flamectl_operator.planning.effective.effective_spec import EffectiveSpec
 from flamectl_operator.runtime.text import date_and_time, joined, listing, one_line
-from flamectl_operator.status.reason import FOREIGN_PODS, SESSION_MANAGER_NOT_REACHABLE, SESSION_PAUSED
+from flamectl_operator.status.reason import (
+    FOREIGN_PODS,
+    SESSION_MANAGER_NOT_REACHABLE,
+    SESSION_PAUSED,
+)
 
 #: Seconds after which the status reports a session manager that has answered before. The operator believes its last answer for
 #: longer, and one answer ends the silence, so that single requests that fail are not reported.
 SILENT_AFTER_SECONDS = 60.0
 #: The same for a session manager that has never answered: perhaps this operator is not meant to reach it.
 FIRST_ANSWER_TIMEOUT_SECONDS = 300.0
-#: What a foreign Pod does that a Service finds.
-_OF_SERVICE = 'is not the operator\'s, but has the labels by which Service "{}" finds its Pods, so clients may reach it'
+#: The labels of a foreign Pod that a Service finds, and what comes of it.
+_OF_SERVICE = 'the labels by which Service "{}" finds its Pods, so clients may reach it'
+#: The most characters of the kind and of the name of an owner, which anybody may write.
+_MAX_OWNER = 63
 _AT_ONCE = datetime.min.replace(tzinfo=UTC)
 
 
@@ -62,26 +73,36 @@ def foreign_pod(observed: ObservedCluster) -> Notice | None:
     """Return the notice about the first Pod with the labels of a component that is none of the operator's.
 
     Such as a copy of a Pod, or an executor of an earlier FlameCluster that lost its owner by `kubectl delete --cascade=orphan` or
-    came from a backup.
+    came from a backup. The garbage collector deletes those of an earlier FlameCluster of this name.
     """
     owner = observed.owner
     effects = {
         SESSION_MANAGER: _OF_SERVICE.format(names.session_manager(owner.name)),
         OBJECT_CACHE: _OF_SERVICE.format(names.object_cache(owner.name)),
-        EXECUTOR_MANAGER: "is not the operator's, but has the labels of an executor, so it may take work",
+        EXECUTOR_MANAGER: "the labels of an executor, so it may take work",
     }
     # Of a Pod with a name that the operator gives, another message tells whose it is.
     others = [
         pod
         for pod in observed.other_pods
         if pod.name != names.session_manager(owner.name) and names.object_cache_ordinal(owner.name, pod.name) is None
+        if not is_predecessors(pod, owner)
     ]
     for component, effect in effects.items():
         for pod in others:
             runs = not pod.terminating and pod.status.phase not in TERMINAL_PHASES
             if runs and owner.selector(component).items() <= pod.labels.items():
-                return Notice(FOREIGN_PODS, f'Pod "{pod.name}" {effect} (delete it, or remove its label {APP_LABEL})')
+                return _foreign(pod, effect)
     return None
+
+
+def _foreign(pod: PodView, effect: str) -> Notice:
+    """Return the notice about a foreign Pod. A Pod that somebody else controls would be created again."""
+    of, advice, controller = "", f"delete it, or remove its label {APP_LABEL}", pod.controller
+    if controller is not None and controller.kind not in {"", KIND}:
+        whose = f'{one_line(controller.kind, _MAX_OWNER)} "{one_line(controller.name, _MAX_OWNER)}"'
+        of, advice = f" of {whose}", f"remove its label {APP_LABEL}, or correct {whose}, which controls it"
+    return Notice(FOREIGN_PODS, f'Pod "{pod.name}"{of} is not the operator\'s, but has {effect} ({advice})')
 
 
 def silence(conditions: Iterable[Condition], effective: EffectiveSpec) -> Notice | None:

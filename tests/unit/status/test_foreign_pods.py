@@ -57,3 +57,51 @@ async def test_executor_that_is_none_of_the_operators_is_told_until_it_is_gone(n
     world.api.remove("pods", name)
     await world.converge()
     assert world.status.reason == "Healthy"
+
+
+@pytest.mark.parametrize("name", ["copy", executor_name(0)], ids=["other name", "name of an executor"])
+@pytest.mark.parametrize(
+    ("of", "effect"),
+    [
+        (SM_NAME, f'the labels by which Service "{SM_NAME}" finds its Pods'),
+        (executor_name(0), "the labels of an executor"),
+    ],
+    ids=["session manager", "executor"],
+)
+async def test_foreign_pod_with_a_controller_is_told_with_that_controller_because_deleting_the_pod_is_no_help(
+    of: str, effect: str, name: str
+) -> None:
+    """As of a Deployment whose author copied all labels of a Pod: it creates each deleted Pod again."""
+    world = await converged(replicas(1))
+    owner = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "tools-7d9", "uid": "set", "controller": True}
+    pod = world.pod(of)
+    metadata = {**pod["metadata"], "name": name, "uid": "foreign", "ownerReferences": [owner]}
+    if name == executor_name(0):
+        world.api.remove("pods", name)
+        await world.converge()
+    world.api.put("pods", {**pod, "metadata": metadata})
+
+    await world.converge()
+
+    status, reason, message = world.condition("Degraded")
+    assert (status, reason) == ("True", "ForeignPods")
+    assert message.startswith(f'Pod "{name}" of ReplicaSet "tools-7d9" is not the operator\'s, but has {effect}')
+    assert message.endswith('(remove its label app, or correct ReplicaSet "tools-7d9", which controls it)')
+    assert name not in world.deleted
+
+
+async def test_executor_of_an_earlier_cluster_of_the_name_is_left_to_the_garbage_collector_without_a_word() -> None:
+    world = await converged(replicas(1))
+    pod = world.pod(executor_name(0))
+    [owner] = pod["metadata"]["ownerReferences"]
+    metadata = {
+        **pod["metadata"],
+        "name": executor_name(7),
+        "uid": "old",
+        "ownerReferences": [{**owner, "uid": "before"}],
+    }
+    world.api.put("pods", {**pod, "metadata": metadata})
+
+    await world.converge()
+
+    assert world.status.reason == "Healthy"
