@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from enum import Enum
 
+from flamectl_operator.runtime.text import joined
+
 
 class Kind(Enum):
     """The effect of a step on the rest of the pass."""
@@ -99,8 +101,8 @@ NOTHING = Result()
 def combine(outcomes: Iterable[Outcome]) -> Outcome:
     """Return the single outcome of a step that did several things.
 
-    It has the strictest kind, the shortest delay and all messages. An outcome that needs attention comes first and gives the
-    reason, then an outcome with a message.
+    It has the strictest kind, the shortest delay and all messages that have room. An outcome that needs attention comes first and
+    gives the reason, then an outcome with a message.
     """
     left = tuple([outcome for outcome in outcomes if outcome.kind is not Kind.DONE])
     if len(left) < 2:  # noqa: PLR2004 - nothing to join
@@ -108,5 +110,5 @@ def combine(outcomes: Iterable[Outcome]) -> Outcome:
     result = Result(outcomes=left)
     waits = sorted(result.outcomes, key=lambda outcome: (not outcome.attention, not outcome.message))
     kind = Kind.STOP if result.interrupted else Kind.WAIT
-    messages = dict.fromkeys(outcome.message for outcome in waits if outcome.message)
-    return Outcome(kind, waits[0].reason, "; ".join(messages), result.delay, waits[0].attention)
+    messages = joined(outcome.message for outcome in waits if outcome.message)
+    return Outcome(kind, waits[0].reason, messages, result.delay, waits[0].attention)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 
 from flamectl_operator.runtime.outcome import DONE, Kind, Result, blocked, combine, stop, wait, wait_until
+from flamectl_operator.runtime.text import shortened
 
 NOW = datetime(2025, 6, 1, tzinfo=UTC)
 
@@ -19,6 +20,19 @@ def test_a_step_with_several_waits_has_all_messages_and_the_shortest_delay() -> 
 
 def test_an_outcome_that_needs_attention_gives_the_reason() -> None:
     assert combine([wait("A", "a"), blocked("B", "b")]) == blocked("B", "b; a")
+
+
+def test_first_message_keeps_its_end_when_a_second_one_has_no_room() -> None:
+    """The end is the command to type. It must not give way to the advice of the second message."""
+    first = f"the claim is being deleted{' and so on' * 20}; then confirm: kubectl annotate flc my-flame a=b"
+    second = (
+        "the claim does not belong to this FlameCluster (to use its data, name it in existingClaim; else delete it)"
+    )
+
+    found = combine([blocked("B", first), blocked("B", second)])
+
+    assert shortened(found.message).startswith(first)
+    assert "existingClaim" not in shortened(found.message)
 
 
 def test_a_stop_makes_the_step_stop() -> None:
