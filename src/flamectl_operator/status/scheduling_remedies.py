@@ -135,7 +135,7 @@ def _remedies(words: str, template: ComponentTemplate, pod: str, found: PodSpec)
         yield f"it asks for {what}: lower {lowered}, or add a node"
     if _OF_POD in words:
         yield from _added_selection(spec, found)
-        yield from _selection(spec, place)
+        yield from _selection(spec, place, words)
     if "topology spread constraints" in words:
         yield _spread(spec, place)
     claims = [pod] if template.claim_volume or pod in template.claim_names else []
@@ -196,14 +196,17 @@ def _added_selection(spec: dict[str, Any], found: PodSpec) -> Iterator[str]:
         yield "a webhook adds an affinity: change it there, or label a node"
 
 
-def _selection(spec: dict[str, Any], place: str) -> Iterator[str]:
+def _selection(spec: dict[str, Any], place: str, words: str) -> Iterator[str]:
+    """Yield what the Pod asks of a node. The nodes that the scheduler passes over for a taint or a cordon may have it."""
+    or_tolerations = " or tolerations" * ("untolerated taint" in words)
+    label = "label or uncordon" if "were unschedulable" in words else "label"
     if selector := as_object(spec.get("nodeSelector")):
-        yield f"it asks for nodeSelector {_pairs(selector)}: change {place}.nodeSelector, or label a node"
+        yield f"it asks for nodeSelector {_pairs(selector)}: change {place}.nodeSelector{or_tolerations}, or {label} a node"
     affinity = as_object(as_object(spec.get("affinity")).get("nodeAffinity"))
     required = as_object(affinity.get("requiredDuringSchedulingIgnoredDuringExecution"))
     terms = " or ".join(_term(each) for each in entries(required, "nodeSelectorTerms"))
     if terms:
-        yield f"it asks for node affinity {terms}: change {place}.affinity, or label a node"
+        yield f"it asks for node affinity {terms}: change {place}.affinity{or_tolerations}, or {label} a node"
 
 
 def _spread(spec: dict[str, Any], place: str) -> str:

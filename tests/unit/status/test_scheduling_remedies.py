@@ -18,6 +18,10 @@ def _pod(resources: dict[str, Any] | None = None, **pod_spec: Any) -> dict[str, 
     return {"resources": resources or {}, "podTemplate": {"spec": pod_spec}}
 
 
+_TERM = {"matchExpressions": [{"key": "zone", "operator": "In", "values": ["a"]}]}
+_IN_ZONE = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [_TERM]}}}
+
+
 @pytest.mark.parametrize(
     ("words", "executors", "advice"),
     [
@@ -75,6 +79,21 @@ def _pod(resources: dict[str, Any] | None = None, **pod_spec: Any) -> dict[str, 
             "0/3 nodes are available: 3 node(s) didn't match Pod's node affinity/selector.",
             _pod(nodeSelector={"disk": "fast", "a": "b"}),
             f"it asks for nodeSelector a=b,disk=fast: change {TEMPLATE}.nodeSelector, or label a node",
+        ),
+        (
+            "0/3 nodes are available: 1 node(s) were unschedulable, 2 node(s) didn't match Pod's node affinity/selector.",
+            _pod(nodeSelector={"disk": "fast"}),
+            f"it asks for nodeSelector disk=fast: change {TEMPLATE}.nodeSelector, or label or uncordon a node",
+        ),
+        (
+            "0/3 nodes are available: 1 node(s) had untolerated taint(s), 2 node(s) didn't match Pod's node affinity/selector.",
+            _pod(nodeSelector={"disk": "fast"}),
+            f"it asks for nodeSelector disk=fast: change {TEMPLATE}.nodeSelector or tolerations, or label a node",
+        ),
+        (
+            "0/3 nodes are available: 1 node(s) had untolerated taint(s), 2 node(s) didn't match Pod's node affinity/selector.",
+            _pod(affinity=_IN_ZONE),
+            f"it asks for node affinity zone In a: change {TEMPLATE}.affinity or tolerations, or label a node",
         ),
         (
             "0/3 nodes are available: 3 node(s) had untolerated taint {gpu: only}.",
