@@ -62,11 +62,26 @@ class ContainerResources(View, frozen=True):
     limits: dict[str, str] | None = None
 
 
+class DeviceHealth(View, frozen=True):
+    """An entry of the `resources` of a `DeviceStatus`: a device, and what its driver says of it."""
+
+    resource_id: str = msgspec.field(default="", name="resourceID")
+    health: str = ""
+    message: str | None = None
+
+
+class DeviceStatus(View, frozen=True):
+    """An entry of `allocatedResourcesStatus`: the devices that a container has of one resource or ResourceClaim."""
+
+    name: str = ""
+    resources: tuple[DeviceHealth, ...] = ()
+
+
 class ContainerStatus(View, frozen=True):
     """An entry of `containerStatuses` or `initContainerStatuses`.
 
     Its resources are those that the node gives the container, since Kubernetes 1.33; they are kept of a container that was killed
-    for its memory.
+    for its memory. The health of its devices, since Kubernetes 1.36, is kept where it is bad.
     """
 
     name: str = ""
@@ -78,6 +93,7 @@ class ContainerStatus(View, frozen=True):
     ready: bool = False
     started: bool | None = None
     resources: ContainerResources | None = None
+    allocated_resources_status: tuple[DeviceStatus, ...] = ()
 
 
 class PodCondition(View, frozen=True):

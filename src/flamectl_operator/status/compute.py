@@ -53,7 +53,7 @@ from flamectl_operator.status.flame import (
     sessions,
 )
 from flamectl_operator.status.health import Health, ValidSpecHealth, late_ends
-from flamectl_operator.status.notices import Notice, due_silence, foreign_pod, paused_sessions
+from flamectl_operator.status.notices import Notice, due_silence, foreign_pod, paused_sessions, unhealthy_devices
 from flamectl_operator.status.object_cache import object_cache_status
 from flamectl_operator.status.pod_problems import WAITING, ProblemGroup, group_problems
 from flamectl_operator.status.reason import summary
@@ -121,7 +121,8 @@ def _with_valid_spec(given: StatusInput, effective: EffectiveSpec, writer: Condi
     problems = group_problems(observed, before.unhealthy_pods, now, desired)
     recent = recent_failures(before, observed, desired, effective.group, now)
     flame = flame_conditions(writer, observed, effective, before)
-    told = (foreign_pod(observed), due_silence(flame, effective, now), paused_sessions(observed))
+    silent, paused = due_silence(flame, effective, now), paused_sessions(observed)
+    told = (unhealthy_devices(observed), foreign_pod(observed), silent, paused)
     notices: list[FailureSummary | Notice] = [*summaries(observed.owner.name, recent), *filter(None, told)]
     late = late_ends(observed, effective, now)
     health = ValidSpecHealth(observed, effective, given.needs, problems, notices, outcomes, late).compute()

@@ -24,6 +24,7 @@ from flamectl_operator.status.health import Health
 from flamectl_operator.status.notices import Notice
 from flamectl_operator.status.pod_problems import FAILING, MAX_GROUPS, NO_TROUBLE, ProblemGroup, retried
 from flamectl_operator.status.reason import (
+    DEVICE_UNHEALTHY,
     FOREIGN_PODS,
     HEALTHY,
     IDLE_SUSPENDED,
@@ -42,9 +43,8 @@ from flamectl_operator.status.work import work_left, work_or_wait
 
 #: Reasons for `Degraded` that follow from the spec, the Pods and the answers of Flame; all others were reported by a pass.
 COMPUTED = (
-    frozenset(
-        {INVALID_SPEC, NODE_NOT_REPORTING, UNSCHEDULABLE, SESSION_MANAGER_NOT_REACHABLE, SESSION_PAUSED, FOREIGN_PODS}
-    )
+    frozenset({INVALID_SPEC, NODE_NOT_REPORTING, UNSCHEDULABLE, DEVICE_UNHEALTHY})
+    | {SESSION_MANAGER_NOT_REACHABLE, SESSION_PAUSED, FOREIGN_PODS}
     | FAILING
 )
 #: Reason of `Degraded` when nothing is wrong.

@@ -1,6 +1,6 @@
 """Notices for a person although no Pod fails.
 
-They tell of paused sessions, a session manager that does not answer, and foreign Pods.
+They tell of paused sessions, a session manager that does not answer, foreign Pods, and unhealthy devices.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from flamectl_operator.api.flamecluster import FlameClusterSpec
 from flamectl_operator.api.status import Condition, ConditionType
 from flamectl_operator.desired import names
 from flamectl_operator.kube.pod_views import PodView
+from flamectl_operator.observed import devices
 from flamectl_operator.observed.cluster import ObservedCluster
 from flamectl_operator.observed.ownership import is_predecessors
 from flamectl_operator.observed.pods import TERMINAL_PHASES
@@ -23,6 +24,7 @@ from flamectl_operator.planning.effective.effective_group import EffectiveGroup
 from flamectl_operator.planning.effective.effective_spec import EffectiveSpec
 from flamectl_operator.runtime.text import date_and_time, joined, listing, one_line
 from flamectl_operator.status.reason import (
+    DEVICE_UNHEALTHY,
     FOREIGN_PODS,
     SESSION_MANAGER_NOT_REACHABLE,
     SESSION_PAUSED,
@@ -37,6 +39,8 @@ FIRST_ANSWER_TIMEOUT_SECONDS = 300.0
 _OF_SERVICE = 'the labels by which Service "{}" finds its Pods, so clients may reach it'
 #: The most characters of the kind and of the name of an owner, which anybody may write.
 _MAX_OWNER = 63
+#: The same of the texts about a device, which its driver writes.
+_MAX_DEVICE = 100
 _AT_ONCE = datetime.min.replace(tzinfo=UTC)
 
 
@@ -103,6 +107,30 @@ def _foreign(pod: PodView, effect: str) -> Notice:
         whose = f'{one_line(controller.kind, _MAX_OWNER)} "{one_line(controller.name, _MAX_OWNER)}"'
         of, advice = f" of {whose}", f"remove its label {APP_LABEL}, or correct {whose}, which controls it"
     return Notice(FOREIGN_PODS, f'Pod "{pod.name}"{of} is not the operator\'s, but has {effect} ({advice})')
+
+
+def unhealthy_devices(observed: ObservedCluster) -> Notice | None:
+    """Return the notice about Pods with a device that its driver calls unhealthy; None when there are none."""
+    # Nearly all containers report no device, and a list costs no call for each of them.
+    reports = [
+        (each, status)
+        for each in observed.components
+        for status in (*each.pod.status.container_statuses, *each.pod.status.init_container_statuses)
+        if status.allocated_resources_status
+    ]
+    if not reports:
+        return None
+    bad = ((each, device) for each, status in reports if not each.terminating for device in devices.unhealthy(status))
+    found = {each.name: (each, device) for each, device in bad}
+    if not found:
+        return None
+    first, allocated = found[min(found)]
+    device, resource = allocated.resources[0], one_line(allocated.name, _MAX_DEVICE)
+    what = f'device "{one_line(device.resource_id, _MAX_DEVICE)}" ({resource}) of Pod {first.name}'
+    said = f": {one_line(device.message, _MAX_DEVICE)}" if device.message else ""
+    others = f", and so are devices of {len(found) - 1} more" if len(found) > 1 else ""
+    advice = f"an administrator checks node {first.pod.spec.node_name}; delete the Pod to replace it with other devices"
+    return Notice(DEVICE_UNHEALTHY, f"{what} is unhealthy{others}{said} ({advice})")
 
 
 def silence(conditions: Iterable[Condition], effective: EffectiveSpec) -> Notice | None:

@@ -19,6 +19,7 @@ PODS_FAILING = "PodsFailing"
 SESSION_MANAGER_NOT_REACHABLE = "SessionManagerNotReachable"
 SESSION_PAUSED = "SessionPaused"
 FOREIGN_PODS = "ForeignPods"
+DEVICE_UNHEALTHY = "DeviceUnhealthy"
 RECOVERING = "Recovering"
 UPDATING = "Updating"
 STARTING = "Starting"
@@ -69,6 +70,7 @@ PRECEDENCE: tuple[str, ...] = (
     PODS_FAILING,
     "NodeNotReporting",
     UNSCHEDULABLE,
+    DEVICE_UNHEALTHY,
     # The Pods are as they should be, and others are beside them, or they do not serve Flame, or Flame does not answer.
     FOREIGN_PODS,
     "ExecutorsNotRegistered",

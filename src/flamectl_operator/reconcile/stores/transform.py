@@ -42,6 +42,7 @@ from flamectl_operator.kube.views import (
     ServiceView,
     View,
 )
+from flamectl_operator.observed.devices import unhealthy
 from flamectl_operator.observed.pod_problem import OOM_KILLED
 from flamectl_operator.runtime.lru_cache import LRUCache
 
@@ -210,7 +211,7 @@ def bounded_pod(obj: PodView) -> PodView:
 
 
 def _with_few_resources(pod: PodView) -> PodView:
-    """Return a Pod whose containers tell their resources only where they were killed for their memory."""
+    """Return a Pod whose containers tell their resources only where they were killed for their memory or have a bad device."""
     status = pod.status
     inits, containers = map(_few_resources, (status.init_container_statuses, status.container_statuses))
     return replace(pod, status=replace(status, init_container_statuses=inits, container_statuses=containers))
@@ -218,8 +219,13 @@ def _with_few_resources(pod: PodView) -> PodView:
 
 def _few_resources(statuses: tuple[ContainerStatus, ...]) -> tuple[ContainerStatus, ...]:
     return tuple(
-        each if each.resources is None or _killed(each) else replace(each, resources=None) for each in statuses
+        each if each.resources is None and not each.allocated_resources_status else _with_few(each) for each in statuses
     )
+
+
+def _with_few(status: ContainerStatus) -> ContainerStatus:
+    kept = status.resources if _killed(status) else None
+    return replace(status, resources=kept, allocated_resources_status=unhealthy(status))
 
 
 def _killed(status: ContainerStatus) -> bool:

@@ -1,0 +1,21 @@
+"""Devices of containers, such as GPUs, of which their driver says that they are unhealthy.
+
+The kubelet tells it in the status of the container since Kubernetes 1.36. Nothing else follows from it there: the container runs
+on, or fails by what it finds, and no controller replaces the Pod.
+"""
+
+from __future__ import annotations
+
+from msgspec.structs import replace
+
+from flamectl_operator.kube.pod_views import ContainerStatus, DeviceStatus
+
+_UNHEALTHY = "Unhealthy"
+
+
+def unhealthy(status: ContainerStatus) -> tuple[DeviceStatus, ...]:
+    """Return the first unhealthy device of each resource of a container. Its health may be unknown for a moment."""
+    allocated = status.allocated_resources_status
+    found = [(each, device) for each in allocated for device in each.resources if device.health == _UNHEALTHY]
+    first = {each.name: replace(each, resources=(device,)) for each, device in reversed(found)}
+    return tuple(reversed(first.values()))
