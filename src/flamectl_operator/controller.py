@@ -50,6 +50,9 @@ class Controller:
             # Garbage collection deletes its children; the operator writes nothing more for a FlameCluster that is being deleted.
             if (gone := self._states.pop(key, None)) is not None:
                 self._context.renderer.forget(gone.owner.uid)
+                if cluster is not None:
+                    said = "FlameCluster is being deleted, so nothing is written for it any more"
+                    self._log.info(said, finalizers=list(cluster.metadata.finalizers))
             self._context.stores.flame.forget(key)
             return NOTHING
         WRITES.set(WriteCount())

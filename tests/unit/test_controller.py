@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 import pytest
 import structlog
+from structlog.testing import capture_logs
 
 from flamectl_operator import controller as controller_module
 from flamectl_operator.desired.cluster import DesiredCluster
@@ -439,6 +440,22 @@ async def test_deleted_flame_cluster_that_a_finalizer_keeps_gets_no_write_and_no
     late = await world.run_pass()
 
     assert (world.writes, world.events.told, late.delay) == ([], [], None)
+
+
+async def test_deletion_that_a_finalizer_keeps_is_in_the_log_once_with_the_finalizer() -> None:
+    """The status is not written any more, and says what was true before."""
+    world = await converged(replicas(1))
+    deleted = {"deletionTimestamp": NOW.isoformat().replace("+00:00", "Z"), "finalizers": ["example.com/x"]}
+    world.change("flameclusters", KEY[1], {"metadata": deleted})
+
+    with capture_logs() as log:
+        await world.run_pass()
+        await world.run_pass()
+
+    told = [line for line in log if line["log_level"] == "info"]
+    assert [(line["event"], line["finalizers"]) for line in told] == [
+        ("FlameCluster is being deleted, so nothing is written for it any more", ["example.com/x"])
+    ]
 
 
 async def test_deleted_flame_cluster_without_finalizers_is_left_alone() -> None:
