@@ -194,7 +194,8 @@ class EventRecorder:
             # An object whose namespace is being deleted cannot have Events any more, and needs none.
             quiet = isinstance(error, (NotFoundError, NamespaceTerminatingError))
             log = self._log.debug if quiet else self._log.warning
-            log("event not written", about=entry.about.name, reason=entry.reason, error=str(error))
+            about = {"namespace": entry.about.namespace, "about": entry.about.name}
+            log("event not written", **about, reason=entry.reason, error=str(error))
 
     async def _count_up(self, entry: _Entry) -> bool:
         """Increment the count of the Event that this one repeats; return False when there is none."""

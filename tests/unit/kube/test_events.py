@@ -281,6 +281,7 @@ async def test_a_failure_is_logged_and_the_next_event_is_written(
         recorder.event(ABOUT, "Normal", "B", "")
     assert reasons(client) == ["B"]
     assert [(line["log_level"], line["event"]) for line in log] == [(level, "event not written")]
+    assert [(line["namespace"], line["about"]) for line in log] == [(ABOUT.namespace, ABOUT.name)]
     assert recorder.dropped == 1
 
 
