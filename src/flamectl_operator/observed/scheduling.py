@@ -13,7 +13,7 @@ from flamectl_operator.runtime.text import one_line
 #: Reason of the scheduler for a Pod without a node.
 UNSCHEDULABLE = "Unschedulable"
 #: The scheduler's words about preemption, which say nothing that a person could change.
-_PREEMPTION = re.compile(r"(?: no new claims to deallocate,)? preemption: .*", re.DOTALL)
+_PREEMPTION = re.compile(r"(?: no new claims to deallocate,)? preemption: .*|(?<=\.) not found$", re.DOTALL)
 #: Devices that ResourceClaims hold are no matter of preemption.
 _DEVICES = re.compile(r"allocate|cannot fit resource|extended resource claim")
 #: Words of the scheduler, and of known plugins of it, for what other Pods take or keep away.

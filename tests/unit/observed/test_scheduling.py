@@ -32,6 +32,15 @@ from tests.unit.builders import NOW, UNSCHEDULABLE, condition, later, pod
         ),
         pytest.param({"node": "", "conditions": [condition("PodScheduled", "False", "SchedulingGated", "gated")]}, None,
             id="its gates were removed"),
+        # The scheduler of Kubernetes 1.37 puts the error of its preemption at the end.
+        pytest.param(
+            {
+                "node": "",
+                "conditions": [condition("PodScheduled", "False", "Unschedulable", "pod has unbound claims. not found")],
+            },
+            PodProblem("Unschedulable", "pod has unbound claims."),
+            id="preemption failed",
+        ),
     ],
 )  # fmt: skip
 def test_pod_is_unschedulable_by_the_words_of_its_scheduler(status: dict[str, Any], problem: PodProblem | None) -> None:
