@@ -12,7 +12,7 @@ from flamectl_operator.kube import resources
 from flamectl_operator.reconcile.objects.claim_reads import CLAIMS_RECHECK_SECONDS
 from tests.unit.builders import OWNER, cached, replicas
 from tests.unit.subreconcilers.errors import Failure, forbidden, lost
-from tests.unit.subreconcilers.harness import SM_NAME, StepHarness, cache_name, converged, executor_name
+from tests.unit.subreconcilers.harness import KEY, SM_NAME, StepHarness, cache_name, converged, executor_name
 
 CLAIMS = "persistentvolumeclaims"
 DATA = "data"
@@ -253,6 +253,37 @@ async def test_claim_in_danger_is_told_in_time_while_the_operator_changes_nothin
     assert world.condition("Degraded")[:2] == ("True", reason if "paused" in edit else "InvalidSpec")
     assert world.events.told[-1][0] == "Warning"
     assert said in world.events.told[-1][2]
+
+
+@pytest.mark.parametrize("restarts", [False, True], ids=["running", "restarted"])
+@pytest.mark.parametrize("mount", MOUNTS)
+@pytest.mark.parametrize(
+    ("fate", "said"), [(_delete, "is being deleted"), (_lose, "has lost its volume")], ids=["deleted", "lost"]
+)
+@pytest.mark.parametrize("outdated", ["spec", "status"])
+async def test_claim_in_danger_is_told_while_the_crd_is_outdated(
+    mount: str, fate: Callable[[StepHarness, str], None], said: str, outdated: str, *, restarts: bool
+) -> None:
+    _, claim, _ = MOUNTS[mount]
+    world = await _world(mount)
+    if outdated == "spec":
+        world.api.objects["flameclusters", *KEY]["spec"]["scheduleInterval"] = 7
+    else:
+        world.api.unknown = ("executorManager.nextId",)
+        world.edit({"executorManager": {"replicas": 3}})
+    await world.run_passes(2)
+    if restarts:
+        world.restart()
+
+    fate(world, claim)
+    await world.run_passes(3)
+
+    assert f'PersistentVolumeClaim "{claim}" {said}' in (world.status.message or "")
+    assert world.condition("Degraded")[:2] == ("True", "OutdatedCRD")
+    assert "The installed CRD" in world.condition("Degraded")[2]
+    version = world.api.version
+    await world.run_passes(3)
+    assert world.api.version == version
 
 
 async def test_executors_that_mount_no_such_claim_go_when_the_cluster_is_scaled_down() -> None:

@@ -8,12 +8,13 @@ from flamectl_operator.api.constants import APPLY_CRD
 from flamectl_operator.api.lenient import not_stored, stored_otherwise
 from flamectl_operator.api.status import ConditionType, FlameClusterStatus, State
 from flamectl_operator.kube.errors import ConflictError, NotFoundError
+from flamectl_operator.planning.kept_claims import claims_in_danger
 from flamectl_operator.reconcile.objects.cluster_io import ClusterIO
 from flamectl_operator.reconcile.objects.outcomes import CHANGES_UNDONE
 from flamectl_operator.reconcile.status_writes.stored_status import StoredStatus
 from flamectl_operator.reconcile.stores.stores import FLAME_CLUSTERS
 from flamectl_operator.runtime.outcome import Outcome, stop
-from flamectl_operator.runtime.text import listing, shortened
+from flamectl_operator.runtime.text import joined, listing, shortened
 from flamectl_operator.status.conditions import ConditionWriter
 from flamectl_operator.status.durable_fields import durable_fields
 
@@ -43,7 +44,7 @@ class StatusRecorder:
         """
         before = self._status.stored
         if self._not_stored is not None and not await self._would_be_stored(status):
-            return self._not_stored
+            return await self._refuse(before, self._not_stored)
         if (deferral := await self._status.write(status)) is not None:
             return _stopped_by(deferral)
         if durable_fields(self._status.stored) == durable_fields(status):
@@ -57,8 +58,9 @@ class StatusRecorder:
         A process that has just started may know only components. An earlier message about this generation then stays.
         """
         before, generation = self._status.stored, self._status.cluster.metadata.generation
-        known = any((each.reason, each.observed_generation) == (OUTDATED_CRD, generation) for each in before.conditions)
-        message = before.message if known and before.message else shortened(_refused_spec_message(fields, generation))
+        refusals = (each for each in before.conditions if each.reason == OUTDATED_CRD)
+        known = next((each.message for each in refusals if each.observed_generation == generation), "")
+        message = known or shortened(_refused_spec_message(fields, generation))
         stopped = await self._refuse(before, stop(OUTDATED_CRD, message, CRD_RECHECK_SECONDS))
         # No event reports that the CRD was updated, after which the spec may read as before.
         await self._io.reads.refresh(FLAME_CLUSTERS, self._io.owner.name)
@@ -75,10 +77,12 @@ class StatusRecorder:
     async def _refuse(self, before: FlameClusterStatus, outcome: Outcome) -> Outcome:
         writer = ConditionWriter(before.conditions, self._status.cluster.metadata.generation, self._io.clock.now())
         degraded = writer.make(ConditionType.DEGRADED, outcome.reason, outcome.message, status=True)
+        # Nobody else tells of them meanwhile, and the condition has the refusal alone.
+        claims = (each.message for each in claims_in_danger(self._io.reads.observe()))
         refusal = {
             "state": before.state or State.PENDING,
             "reason": outcome.reason,
-            "message": outcome.message,
+            "message": joined([*claims, outcome.message]),
             "conditions": writer.merge([degraded]),
         }
         if (deferral := await self._status.write(before.model_copy(update=refusal))) is not None:
