@@ -459,7 +459,7 @@ async def test_pod_waits_for_an_existing_claim_that_does_not_exist(
     assert world.api.find("pods", pod) is None
     status, reason, message = world.condition("Degraded")
     assert (status, reason) == ("True", "ClaimNotFound")
-    assert f'PersistentVolumeClaim "mine" of {field} does not exist' in message
+    assert message == f'PersistentVolumeClaim "mine" of {field} does not exist (create it, or name another claim)'
     assert result.delay is not None
     _make_claim(world)
     await world.converge()
@@ -477,6 +477,7 @@ async def test_session_manager_waits_for_an_existing_claim_that_terminates() -> 
     assert world.condition("Degraded")[1] == "ClaimNotFound"
     held = "held by finalizer kubernetes.io/pvc-protection, because a Pod mounts it: see kubectl describe pvc "
     assert f"is being deleted ({held}" in world.condition("Degraded")[2]
+    assert world.condition("Degraded")[2].endswith(" (create it again when it is gone, or name another claim)")
 
 
 @pytest.mark.parametrize(

@@ -153,8 +153,11 @@ async def _mountable(reads: ClusterReads, mount: _Mount) -> PersistentVolumeClai
     if claim is not None and claim.terminating and users:
         return _kept(reads, claim, users[0])
     if claim is None or claim.terminating:
-        how = "does not exist" if claim is None else f"is being deleted{finalizers_in_brackets(claim)}"
-        return blocked("ClaimNotFound", f"{mount.label} {how}{mount.consequence}", TAKEN_NAME_RECHECK_SECONDS)
+        how, advice = "does not exist", "create it"
+        if claim is not None:
+            how, advice = f"is being deleted{finalizers_in_brackets(claim)}", "create it again when it is gone"
+        message = f"{mount.label} {how}{mount.consequence} ({advice}, or name another claim)"
+        return blocked("ClaimNotFound", message, TAKEN_NAME_RECHECK_SECONDS)
     if claim.status.phase == PHASE_LOST:
         return replace(lost_claim(claim), delay=TAKEN_NAME_RECHECK_SECONDS)
     return _mounted_by_another(reads, claim, mount) or claim
