@@ -9,8 +9,13 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from flamectl_operator.kube.pod_views import ContainerStatus, DeviceStatus
+from flamectl_operator.runtime.text import one_line
 
 _UNHEALTHY = "Unhealthy"
+#: The most characters of the id of a device and of the name of its resource. A driver may write anything.
+_MAX_LENGTH = 100
+#: Braces stand for fields in remedies.
+_NO_BRACES = str.maketrans("{}", "()")
 
 
 def unhealthy(status: ContainerStatus) -> tuple[DeviceStatus, ...]:
@@ -19,3 +24,13 @@ def unhealthy(status: ContainerStatus) -> tuple[DeviceStatus, ...]:
     found = [(each, device) for each in allocated for device in each.resources if device.health == _UNHEALTHY]
     first = {each.name: replace(each, resources=(device,)) for each, device in reversed(found)}
     return tuple(reversed(first.values()))
+
+
+def unhealthy_device(status: ContainerStatus) -> str:
+    """Return the first unhealthy device of a container with its resource or claim, for a message; empty where there is none."""
+    for each in unhealthy(status):
+        names = (
+            one_line(text, _MAX_LENGTH).translate(_NO_BRACES) for text in (each.resources[0].resource_id, each.name)
+        )
+        return '"{}" ({})'.format(*names)
+    return ""

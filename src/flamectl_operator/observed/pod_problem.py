@@ -11,6 +11,7 @@ import re
 from dataclasses import dataclass, field
 
 from flamectl_operator.kube.pod_views import ContainerStateTerminated, ContainerStatus
+from flamectl_operator.observed.devices import unhealthy_device
 from flamectl_operator.observed.kubelet_words import (
     IMAGE_REASONS,
     end_remedy,
@@ -145,9 +146,10 @@ def ended_problem(status: ContainerStatus, otherwise: str) -> PodProblem | None:
         )
     how = f'container "{status.name}" ended with exit code {ended.exit_code}'
     cause = one_line(ended.message, MAX_CAUSE_LENGTH) or how
-    return PodProblem(
-        ended.reason or otherwise, cause, container=status.name, remedy=end_remedy(ended.reason, ended.exit_code)
-    )
+    remedy = end_remedy(ended.reason, ended.exit_code)
+    if device := unhealthy_device(status):
+        remedy = f"an administrator checks node {{node}}, whose device {device} was unhealthy"
+    return PodProblem(ended.reason or otherwise, cause, container=status.name, remedy=remedy)
 
 
 def phase_problem(reason: str, message: str) -> PodProblem:

@@ -120,13 +120,13 @@ def unhealthy_devices(observed: ObservedCluster) -> Notice | None:
     ]
     if not reports:
         return None
-    bad = ((each, device) for each, status in reports if not each.terminating for device in devices.unhealthy(status))
-    found = {each.name: (each, device) for each, device in bad}
+    # A container that has ended is told with its device.
+    found = {each.name: (each, status) for each, status in reports if each.live and devices.unhealthy(status)}
     if not found:
         return None
-    first, allocated = found[min(found)]
-    device, resource = allocated.resources[0], one_line(allocated.name, _MAX_DEVICE)
-    what = f'device "{one_line(device.resource_id, _MAX_DEVICE)}" ({resource}) of Pod {first.name}'
+    first, status = found[min(found)]
+    device = devices.unhealthy(status)[0].resources[0]
+    what = f"device {devices.unhealthy_device(status)} of Pod {first.name}"
     said = f": {one_line(device.message, _MAX_DEVICE)}" if device.message else ""
     others = f", and so are devices of {len(found) - 1} more" if len(found) > 1 else ""
     advice = f"an administrator checks node {first.pod.spec.node_name}; delete the Pod to replace it with other devices"

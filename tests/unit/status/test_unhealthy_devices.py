@@ -9,9 +9,10 @@ import pytest
 
 from flamectl_operator.kube.pod_views import PodView
 from flamectl_operator.reconcile.stores.transform import bounded_pod
-from tests.unit.builders import cached, replicas
+from tests.unit.builders import NOW, cached, replicas
 from tests.unit.subreconcilers.harness import SM_NAME, StepHarness, cache_name, converged, executor_name
 
+TIME = NOW.isoformat()
 MESSAGE = "ECC error count exceeded threshold"
 
 
@@ -89,3 +90,26 @@ async def test_healthy_devices_are_not_kept() -> None:
     _report(world, executor_name(0), "Healthy")
     pod = bounded_pod(msgspec.convert(world.pod(executor_name(0)), PodView))
     assert pod.status.container_statuses[0].allocated_resources_status == ()
+
+
+@pytest.mark.parametrize(
+    ("resource", "said"), [("nvidia.com/gpu", "nvidia.com/gpu"), ("claim:{x}", "claim:(x)")], ids=["", "braces"]
+)
+async def test_executor_that_ended_with_an_unhealthy_device_tells_the_device_also_when_its_pod_is_gone(
+    resource: str, said: str
+) -> None:
+    world = await converged(replicas(2))
+    _report(world, executor_name(0), "Unhealthy", resource=resource)
+    pod = world.pod(executor_name(0))
+    ended = {"terminated": {"exitCode": 1, "reason": "Error", "startedAt": TIME, "finishedAt": TIME}}
+    containers = [{**each, "state": ended, "ready": False} for each in pod["status"]["containerStatuses"]]
+    world.api.put("pods", {**pod, "status": {**pod["status"], "phase": "Failed", "containerStatuses": containers}})
+
+    await world.converge()
+    world.api.remove("pods", executor_name(0))
+    await world.converge()
+
+    node = pod["spec"]["nodeName"]
+    status, reason, message = world.condition("Degraded")
+    assert (status, reason) == ("True", "PodsFailing")
+    assert f'(an administrator checks node {node}, whose device "GPU-7" ({said}) was unhealthy)' in message
