@@ -84,8 +84,9 @@ def _next_pass_without_event(pass_: Pass, observed: ObservedCluster, status: Fla
             wait_until("Stable", pass_.plan.next_without_event if pass_.may_act else None, now),
         ]
     waits += [replace(each, message="", attention=False) for each in pass_.io.repairs.contentions()]
-    if pass_.io.reads.claims.found or pass_.io.reads.claims.error is not None:
-        waits.append(wait("ReadingClaims", "", CLAIMS_RECHECK_SECONDS))
+    claims = pass_.io.reads.claims
+    if claims.found or claims.error is not None:
+        waits.append(wait("ReadingClaims", "", 0 if claims.learned else CLAIMS_RECHECK_SECONDS))
     errors = pass_.report.errors
     failing = pass_.status.persistent_failure(errors) if errors else DONE
     return combine([*waits, *([] if failing.attention else [failing])])

@@ -158,6 +158,36 @@ async def test_pod_stays_when_no_watch_has_shown_yet_that_its_claim_is_being_del
     assert pod not in world.deleted
 
 
+@pytest.mark.parametrize(
+    ("mount", "change"),
+    [
+        (mount, change)
+        for mount, (_, claim, _) in MOUNTS.items()
+        if claim == DATA
+        for change in ("rollout", "suspension")
+    ]
+    + [("executor", "scale"), ("executor", "recreate")],
+)
+async def test_claim_of_a_user_that_a_change_finds_in_deletion_is_told_at_once(mount: str, change: str) -> None:
+    """No watch shows it, and it was read a moment before somebody deleted it."""
+    _, claim, pod = MOUNTS[mount]
+    world = await _world(mount)
+    world.clock.elapsed += CLAIMS_RECHECK_SECONDS
+    await world.run_pass()
+    world.change(
+        CLAIMS, claim, {"metadata": {"deletionTimestamp": NOW, "finalizers": ["kubernetes.io/pvc-protection"]}}
+    )
+    world.edit(CHANGES[change])
+
+    for _ in range(6):
+        result = await world.run_pass()
+        if result.delay != 0 and not world.another_pass_follows:
+            break
+
+    assert pod not in world.deleted
+    assert world.status.reason == "ClaimTerminating"
+
+
 async def test_no_other_object_cache_goes_when_no_watch_has_shown_yet_that_all_claims_are_being_deleted() -> None:
     world = StepHarness(cached(2, persistence={"size": "1Gi"}))
     await world.converge()

@@ -151,6 +151,7 @@ async def _mountable(reads: ClusterReads, mount: _Mount) -> PersistentVolumeClai
     claim = await reads.read(CLAIMS, mount.claim)
     users = reads.observe().claim_users.get(mount.claim) if mount.replaces else None
     if claim is not None and claim.terminating and users:
+        reads.claims.note(claim.name, claim)
         return _kept(reads, claim, users[0])
     if claim is None or claim.terminating:
         how, advice = "does not exist", "create it"

@@ -43,6 +43,8 @@ class ClaimReads:
         #: Claims that the watch does not show, as they were last read; replaced, not changed, because snapshots have them.
         self.found: Mapping[str, PersistentVolumeClaimView | None] = {}
         self._read_at: dict[str, float] = {}
+        #: Those of the beginning of this pass, from which its first steps told what they see.
+        self._found_first = self.found
         #: uids of claims whose loss a user has confirmed.
         self.losses_confirmed = _NONE
         #: Why a read of this pass failed; None when none did.
@@ -69,7 +71,7 @@ class ClaimReads:
         Args:
             limit: Returns the most concurrent requests at the moment.
         """
-        self.error = None
+        self.error, self._found_first = None, self.found
         if not observed.claim_users and not self.found:
             return
         unseen = sorted(observed.claim_users.keys() - observed.claims.keys())[:MAX_CLAIMS_READ]
@@ -79,7 +81,20 @@ class ClaimReads:
         now = self._clock.monotonic()
         due = [name for name in unseen if self._read_at.get(name, -inf) + CLAIMS_RECHECK_SECONDS <= now]
         result = await in_parallel(due, limit, self._read_again)
-        self.error = next(iter(result.errors), None)
+        self.error, self._found_first = next(iter(result.errors), None), self.found
+
+    @property
+    def learned(self) -> bool:
+        """Whether later reads of this pass found another state of a claim, which no event reports."""
+        return self.found is not self._found_first
+
+    def note(self, name: str, found: PersistentVolumeClaimView | None) -> None:
+        """Take in a claim that was read."""
+        if found is not None and CLUSTER_LABEL in found.labels:
+            self._stores.claims.absorb(found)
+        elif name not in self.found or self.found[name] != found:
+            self.found = {**self.found, name: found}
+        self._read_at[name] = self._clock.monotonic()
 
     async def confirm(self, pods: Iterable[PodView], limit: Callable[[], int]) -> None:
         """Read the claims of Pods that are about to be deleted, because the watch may be late.
@@ -96,9 +111,4 @@ class ClaimReads:
             raise result.errors[0]
 
     async def _read_again(self, name: str) -> None:
-        found = await self._read(name)
-        if found is not None and CLUSTER_LABEL in found.labels:
-            self._stores.claims.absorb(found)
-        elif name not in self.found or self.found[name] != found:
-            self.found = {**self.found, name: found}
-        self._read_at[name] = self._clock.monotonic()
+        self.note(name, await self._read(name))
