@@ -9,7 +9,6 @@ from flamectl_operator.api.constants import (
     APP_LABEL,
     DRAINING_ANNOTATION,
     DRAINING_SINCE_ANNOTATION,
-    FIRST_CONTAINER_ANNOTATION,
     REVISION_ANNOTATION,
     SESSION_STORE_ANNOTATION,
 )
@@ -82,7 +81,6 @@ LONGEST_OTHER_CRD = 120.0
 _FOREIGN = "example.com/foreign"
 #: Its marks that somebody edits; see `EDITS`.
 _MARKS_OF_THE_SESSION_MANAGER = {
-    "container": FIRST_CONTAINER_ANNOTATION,
     "revision": REVISION_ANNOTATION,
     "store": SESSION_STORE_ANNOTATION,
 }
@@ -330,6 +328,9 @@ class Actors:
         manager = self._server.find(PODS, (NAMESPACE, f"{name}-session-manager"))
         if manager is not None and how in _MARKS_OF_THE_SESSION_MANAGER:
             self._edit_mark(manager, _MARKS_OF_THE_SESSION_MANAGER[how])
+        if how == "container":
+            edited = {"status": {"sessionManager": {"firstContainer": "nonsense"}}}
+            self._server.patch(FLAME_CLUSTERS, (NAMESPACE, name), edited, USER, "status")
         marks: dict[str, Obj] = {
             "nonsense": {INCARNATION_ANNOTATION: "nonsense"},
             "nothing": {INCARNATION_ANNOTATION: None},

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 _HISTORY = frozenset({"observedGeneration", "specHash", "claims", "generations", "configGeneration", "sessions"})
 #: Conditions of a suspended FlameCluster that are there if a session manager was ever asked.
 _OF_FLAME = frozenset({"SessionManagerReachable", "ExecutorsRegistered"})
-_COMPONENT_HISTORY = frozenset({"nextId", "attemptId", "lastFailure", "outdated", "countedPods"})
+_COMPONENT_HISTORY = frozenset({"nextId", "attemptId", "lastFailure", "outdated", "countedPods", "firstContainer"})
 
 
 def untroubled(scenario: Scenario, server: ApiServer) -> Scenario:
@@ -134,6 +134,9 @@ def _portrait(server: ApiServer, cluster: Obj, *, same_settings: bool) -> dict[s
         name = name_of(pod) if number is None else "an executor"
         spec = {field: value for field, value in pod["spec"].items() if field != "nodeName" and same_settings}
         pods.append((name, annotations_of(pod)[REVISION_ANNOTATION], labels_of(pod), spec))
+        first: str = cluster["status"].get("sessionManager", {}).get("firstContainer", "")
+        if name.endswith("-session-manager") and ready(pod) and first and not first.startswith(f"{uid_of(pod)}."):
+            portrait["the record of another session manager's first container"] = first
     portrait["Pods"] = sorted(pods, key=repr)
     status = {name: value for name, value in cluster["status"].items() if name not in _HISTORY}
     for component in ("sessionManager", "executorManager", "objectCache"):

@@ -15,11 +15,12 @@ from ipaddress import IPv4Address
 from typing import TYPE_CHECKING
 from zlib import crc32
 
-from flamectl_operator.api.constants import CLUSTER_LABEL, FIRST_CONTAINER_ANNOTATION, GRACE_ANNOTATION
+from flamectl_operator.api.constants import CLUSTER_LABEL, GRACE_ANNOTATION
 from flamectl_operator.kube import errors
 from tests.simulation.objects import (
     CLAIMS,
     CONFIG_MAPS,
+    FLAME_CLUSTERS,
     PODS,
     SERVICES,
     Key,
@@ -495,8 +496,11 @@ class Machines:
         It happens to every third session manager, and only after the operator has recorded the first container: before that
         nobody can tell that it was another one.
         """
-        recorded = FIRST_CONTAINER_ANNOTATION in annotations_of(self._present(run) or {"metadata": {}})
-        return run.session_manager and recorded and crc32(run.uid.encode()) % 3 == 0
+        if not run.session_manager or crc32(run.uid.encode()) % 3:
+            return False
+        cluster = self._server.find(FLAME_CLUSTERS, (run.key[0], run.key[1].removesuffix("-session-manager")))
+        status = (cluster or {}).get("status", {}).get("sessionManager", {})
+        return str(status.get("firstContainer", "")).startswith(f"{run.uid}.")
 
     def _fail(self, run: Run, reason: str, code: int) -> None:
         pod = self._present(run)

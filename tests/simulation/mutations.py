@@ -89,7 +89,7 @@ from flamectl_operator.reconcile.executor_ids import ExecutorIds
 from flamectl_operator.reconcile.lock import lock_lease
 from flamectl_operator.reconcile.lock.deletion_lock import DeletionLock
 from flamectl_operator.reconcile.lock.lock_lease import LockGuard
-from flamectl_operator.reconcile.objects import cluster_io, cluster_reads
+from flamectl_operator.reconcile.objects import cluster_io
 from flamectl_operator.reconcile.objects.claim_reads import ClaimReads
 from flamectl_operator.reconcile.objects.cluster_io import ClusterIO
 from flamectl_operator.reconcile.objects.cluster_reads import ClusterReads
@@ -435,15 +435,16 @@ def ready_executors_are_deleted_first() -> None:
 
 @_mutation
 def a_life_of_the_session_manager_is_the_count_of_its_restarts() -> None:
-    def counted(manager: Any, store: str) -> str:
-        known = incarnation.incarnation_of(manager, store)
+    original = incarnation.WantedSessionManager.incarnation_of
+
+    def counted(self: Any, manager: Any, store: str = "") -> str:
+        known = original(self, manager, store)
         if not known or store:
             return known
         return f"{manager.pod.uid}.{observed_pods.restarts(manager.pod, SESSION_MANAGER)}"
 
     # The first container is still recorded: only then do kubelets of the worlds lose a count.
-    for module in (observed, cluster_reads):
-        _set(module, "incarnation_of", counted)
+    _set(incarnation.WantedSessionManager, "incarnation_of", counted)
 
 
 @_mutation

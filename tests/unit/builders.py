@@ -15,7 +15,6 @@ from flamectl_operator.api.checks.validation import parse_spec
 from flamectl_operator.api.constants import (
     CLUSTER_LABEL,
     EXECUTOR_MANAGER,
-    FIRST_CONTAINER_ANNOTATION,
     OBJECT_CACHE,
     RENDERED_ANNOTATION,
     REVISION_ANNOTATION,
@@ -372,7 +371,7 @@ def session_manager(
     template = (wanted or desired()).session_manager
     manifest = template.pod(f"{OWNER.name}-{SESSION_MANAGER}")
     metadata = manifest["metadata"]
-    annotations = metadata["annotations"] | {FIRST_CONTAINER_ANNOTATION: container_id(SESSION_MANAGER)}
+    annotations = metadata["annotations"]
     arguments = {
         "name": metadata["name"],
         "labels": metadata["labels"],

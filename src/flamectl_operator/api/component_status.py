@@ -57,6 +57,11 @@ class SessionManagerStatus(AtomicModel):
         description="Uid and revision of the session manager's Pod while its revision is not the wanted one; no uid while the "
         "operator does not see the Pod.",
     )
+    first_container: str | None = Field(
+        None,
+        description="Uid of the session manager's Pod and id of its first container, because a kubelet may count restarts from "
+        "zero again; absent where sessions persist.",
+    )
     failures: Int32 | None = Field(None, description="Number of consecutive Pods of the session manager that failed.")
     next_attempt: Time | None = Field(None, description="Time of the next replacement.")
     last_failure: str = Field(

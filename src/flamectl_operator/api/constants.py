@@ -76,7 +76,7 @@ MANAGED_BY: Final = "flamectl-operator"
 RENDERED_ANNOTATION: Final = f"{OWN_PREFIX}rendered"
 #: On executors: the incarnation of the session manager that they belong to; see `observed.incarnation`.
 SESSION_MANAGER_ANNOTATION: Final = f"{OWN_PREFIX}session-manager"
-#: On a session manager: the identity of the first container of its Pod.
+#: On a session manager of an earlier version of the operator: the identity of the first container of its Pod.
 FIRST_CONTAINER_ANNOTATION: Final = f"{OWN_PREFIX}first-container"
 #: On a session manager: the hash of the part of the spec that executors and object caches read as well.
 SHARED_ANNOTATION: Final = f"{OWN_PREFIX}shared-revision"

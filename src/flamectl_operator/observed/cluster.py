@@ -21,7 +21,7 @@ from flamectl_operator.observed.claims import KnownClaims, users_of_claims
 from flamectl_operator.observed.component import Component, ObjectCaches
 from flamectl_operator.observed.executor import Bindings, Executor, FirstSeen
 from flamectl_operator.observed.group import ObservedGroup
-from flamectl_operator.observed.incarnation import UNKNOWN_SESSION_MANAGER, WantedSessionManager, incarnation_of
+from flamectl_operator.observed.incarnation import UNKNOWN_SESSION_MANAGER, WantedSessionManager
 from flamectl_operator.observed.ownership import is_detached
 from flamectl_operator.observed.pod_problem import PodProblem
 from flamectl_operator.runtime.lazy import cached_property
@@ -166,8 +166,8 @@ class ObservedCluster:
 
     @cached_property
     def session_manager_incarnation(self) -> str:
-        """The incarnation of the session manager, see `incarnation_of`; empty without one."""
-        return incarnation_of(self.session_manager, self.session_store)
+        """The incarnation of the session manager, see `WantedSessionManager.incarnation_of`; empty without one."""
+        return self.sources.wanted_session_manager.incarnation_of(self.session_manager, self.session_store)
 
     @cached_property
     def session_store(self) -> str:

@@ -5,8 +5,9 @@ restarts is no identity, because a kubelet that lost a container, as after a cle
 again.
 
 Executors are created before the first container exists. They get `<uid>.0`, which stands for the first container of the Pod. As
-soon as that container runs, an annotation of the Pod records its identity, so that `<uid>.0` stays unambiguous. Every later
-incarnation is `<uid>.<identity>`. Earlier versions wrote `<uid>.<restarts>`, which holds while both agree.
+soon as that container runs, the status of the FlameCluster records its identity, so that `<uid>.0` stays unambiguous. Every later
+incarnation is `<uid>.<identity>`. Earlier versions wrote `<uid>.<restarts>`, which holds while both agree, and recorded the first
+container in an annotation of the Pod.
 
 Anybody who may write Pods may edit these annotations. An annotation in another form than the operator writes is ignored.
 The spec and the claim also say which storage a session manager uses, and they take precedence over the annotation.
@@ -47,6 +48,7 @@ class WantedSessionManager:
         stale_pod: The uid and the revision of the stale Pod, as the status records them; without the uid if the Pod lacked
             its label when its revision changed.
         store: The storage in which it keeps its sessions, without the claim; empty when they do not persist.
+        recorded_container: The uid of a Pod and the identity of its first container, as the status records them.
     """
 
     revision: str = ""
@@ -54,21 +56,23 @@ class WantedSessionManager:
     stale_pod: str = ""
     store: str = ""
     claim: str = ""
+    recorded_container: str = ""
 
     @classmethod
     def of(cls, desired: DesiredCluster | None, stored: FlameClusterStatus) -> WantedSessionManager:
-        """Return the session manager that the spec asks for; without a valid spec nothing is known of it."""
-        if desired is None:
-            return UNKNOWN_SESSION_MANAGER
-        revision, persistence = desired.session_manager.revision, desired.spec.session_manager.persistence
+        """Return the session manager that the spec asks for; without a valid spec only its first container is known."""
         known = stored.session_manager
+        container = known.first_container or ""
+        if desired is None:
+            return cls(recorded_container=container)
+        revision, persistence = desired.session_manager.revision, desired.spec.session_manager.persistence
         # A CRD that does not know `stalePod` drops the record of a Pod that waits.
         recorded = known.revision if known.revision and known.update_pending_since is None else ""
         stale = known.stale_pod or ""
         if persistence is None or not desired.session_store:
-            return cls(revision, recorded, stale)
+            return cls(revision, recorded, stale, recorded_container=container)
         claim = persistence.existing_claim or names.session_manager(desired.owner.name)
-        return cls(revision, recorded, stale, desired.session_store, claim)
+        return cls(revision, recorded, stale, desired.session_store, claim, container)
 
     def read(self, pod: PodView) -> Component:
         """Read the session manager's Pod.
@@ -93,6 +97,31 @@ class WantedSessionManager:
         store = manager.pod.annotations.get(SESSION_STORE_ANNOTATION, "")
         return store if store and _STORE.fullmatch(store) else ""
 
+    def first_container(self, pod: PodView) -> str:
+        """Return the identity of the first container of a session manager's Pod; empty when it is not known."""
+        uid, _, recorded = self.recorded_container.partition(".")
+        known = recorded if uid == pod.uid else pod.annotations.get(FIRST_CONTAINER_ANNOTATION, "")
+        if _CONTAINER.fullmatch(known):
+            return known
+        return _identity(pod) if pods.restarts(pod, SESSION_MANAGER) == 0 else ""
+
+    def incarnation_of(self, manager: Component | None, store: str = "") -> str:
+        """Return the incarnation of a session manager; empty without a live session manager.
+
+        A session manager whose sessions persist continues where the one before it ended, so its incarnation is that of its
+        storage.
+
+        Args:
+            store: The storage that the session manager keeps its sessions in; empty when they do not persist.
+        """
+        if manager is None or not manager.live:
+            return ""
+        if store:
+            return store
+        identity, restarts = _identity(manager.pod), pods.restarts(manager.pod, SESSION_MANAGER)
+        first = restarts == 0 and identity in {"", self.first_container(manager.pod)}
+        return f"{manager.pod.uid}.{restarts if first or not identity else identity}"
+
 
 UNKNOWN_SESSION_MANAGER = WantedSessionManager()
 
@@ -102,26 +131,8 @@ def stale_pod(manager: Component) -> str:
     return f"{manager.pod.uid}.{manager.revision}"
 
 
-def incarnation_of(manager: Component | None, store: str = "") -> str:
-    """Return the incarnation of a session manager; empty without a live session manager.
-
-    A session manager whose sessions persist continues where the one before it ended, so its incarnation is that of its storage.
-
-    Args:
-        store: The storage that the session manager keeps its sessions in; empty when they do not persist.
-    """
-    if manager is None or not manager.live:
-        return ""
-    if store:
-        return store
-    identity, restarts = _identity(manager.pod), pods.restarts(manager.pod, SESSION_MANAGER)
-    recorded = manager.pod.annotations.get(FIRST_CONTAINER_ANNOTATION, "")
-    first = restarts == 0 and (identity in {"", recorded} or not is_identity(recorded))
-    return f"{manager.pod.uid}.{restarts if first or not identity else identity}"
-
-
 def other_names(manager: Component | None, store: str) -> tuple[str, ...]:
-    """Return what else stands for the present incarnation of a session manager; see `incarnation_of`.
+    """Return what else stands for the present incarnation of a session manager; see `WantedSessionManager.incarnation_of`.
 
     Earlier versions wrote a count of restarts. The identity of the present container is true even where it only seems to be the
     first one: somebody may remove the record of the first one, and the kubelet may lose its count.
@@ -131,16 +142,6 @@ def other_names(manager: Component | None, store: str) -> tuple[str, ...]:
     restarts, identity = pods.restarts(manager.pod, SESSION_MANAGER), _identity(manager.pod)
     names = (str(restarts) if restarts else "", identity)
     return tuple(f"{manager.pod.uid}.{each}" for each in names if each)
-
-
-def first_container(pod: PodView) -> str:
-    """Return the identity of the first container of a session manager's Pod; empty when it is not known."""
-    return _identity(pod) if pods.restarts(pod, SESSION_MANAGER) == 0 else ""
-
-
-def is_identity(text: str) -> bool:
-    """Return whether an annotation has the form of a container's identity."""
-    return _CONTAINER.fullmatch(text) is not None
 
 
 def _identity(pod: PodView) -> str:

@@ -10,7 +10,6 @@ from typing import Any
 
 from flamectl_operator.api.constants import (
     CLUSTER_LABEL,
-    FIRST_CONTAINER_ANNOTATION,
     INSTANCE_LABEL,
     OBJECT_CACHE,
     REVISION_ANNOTATION,
@@ -25,7 +24,6 @@ from flamectl_operator.kube.views import PersistentVolumeClaimView
 from flamectl_operator.observed.claims import PHASE_BOUND
 from flamectl_operator.observed.cluster import ObservedCluster
 from flamectl_operator.observed.component import Component, ObjectCache
-from flamectl_operator.observed.incarnation import first_container, is_identity
 from flamectl_operator.planning import drift
 from flamectl_operator.planning.effective.effective_spec import EffectiveSpec
 
@@ -51,13 +49,9 @@ def session_manager_repair(pod: PodView, observed: ObservedCluster, effective: E
 
 
 def _unrecorded(manager: Component, store: str) -> dict[str, str]:
-    """Return what the Pod does not record: its revision, and the storage, or without one the first container once it runs."""
-    pod, key = manager.pod, SESSION_STORE_ANNOTATION if store else FIRST_CONTAINER_ANNOTATION
-    wanted = {REVISION_ANNOTATION: manager.revision, key: store or first_container(pod)}
-    # Whatever form a runtime gives its ids, one that is recorded is not recorded again.
-    if not store and is_identity(pod.annotations.get(key, "")):
-        del wanted[key]
-    return {mark: text for mark, text in wanted.items() if text and pod.annotations.get(mark) != text}
+    """Return what the Pod does not record: its revision, and its storage where sessions persist."""
+    wanted = {REVISION_ANNOTATION: manager.revision, SESSION_STORE_ANNOTATION: store}
+    return {mark: text for mark, text in wanted.items() if text and manager.pod.annotations.get(mark) != text}
 
 
 def object_cache_repair(pod: PodView, owner: Identity, effective: EffectiveSpec) -> dict[str, Any] | None:

@@ -214,9 +214,19 @@ def _session_manager(given: StatusInput) -> SessionManagerStatus:
         found |= {
             **remembered_fields(effective.session_manager_backoff, SessionManagerStatus),
             "stale_pod": _stale_pod(given.before.session_manager, observed, effective),
+            "first_container": _first_container(given.before.session_manager, observed, effective),
             "update_pending_since": effective.update_pending_since,
         }
     return given.before.session_manager.having(found)
+
+
+def _first_container(before: SessionManagerStatus, observed: ObservedCluster, effective: EffectiveSpec) -> str | None:
+    """Return the record of the first container, which begins when the session manager is ready: another write costs more."""
+    manager = observed.session_manager
+    if manager is None or not manager.ready:
+        return None if effective.suspended else before.first_container
+    first = "" if observed.session_store else observed.sources.wanted_session_manager.first_container(manager.pod)
+    return f"{manager.pod.uid}.{first}" if first else None
 
 
 def _stale_pod(before: SessionManagerStatus, observed: ObservedCluster, effective: EffectiveSpec) -> str | None:

@@ -17,7 +17,7 @@ from flamectl_operator.kube.pod_views import (
     PodView,
 )
 from flamectl_operator.observed.component import Component
-from flamectl_operator.observed.incarnation import incarnation_of
+from flamectl_operator.observed.incarnation import WantedSessionManager
 from tests.unit.builders import INCARNATION, container_id, executor_pod, observed, running, session_manager, terminating
 
 FIRST, SECOND = container_id(SESSION_MANAGER), container_id(SESSION_MANAGER, 1)
@@ -64,13 +64,32 @@ def _recorded(pod: PodView, first: str | None) -> PodView:
     ],
 )  # fmt: skip
 def test_incarnation_of_a_session_manager_changes_with_its_container(view: PodView, incarnation: str) -> None:
-    assert incarnation_of(Component(view)) == incarnation
+    assert WantedSessionManager().incarnation_of(Component(view)) == incarnation
+
+
+@pytest.mark.parametrize(
+    ("recorded", "annotation", "incarnation"),
+    [
+        pytest.param(f"sm-uid.{FIRST}", None, f"sm-uid.{SECOND}", id="the status records the first container"),
+        pytest.param(f"sm-uid.{FIRST}", SECOND, f"sm-uid.{SECOND}", id="somebody edited the annotation of an earlier version"),
+        pytest.param("", FIRST, f"sm-uid.{SECOND}", id="an earlier version recorded it in an annotation"),
+        pytest.param(f"other.{FIRST}", None, INCARNATION, id="the status records that of another Pod"),
+        pytest.param("sm-uid.nonsense", None, INCARNATION, id="somebody edited the status"),
+        pytest.param("", None, INCARNATION, id="nothing is recorded"),
+    ],
+)  # fmt: skip
+def test_container_after_a_lost_count_is_another_incarnation_as_long_as_the_first_one_is_recorded(
+    recorded: str, annotation: str | None, incarnation: str
+) -> None:
+    manager = Component(_manager(SECOND, first=annotation))
+
+    assert WantedSessionManager(recorded_container=recorded).incarnation_of(manager) == incarnation
 
 
 def test_only_the_restarts_of_its_own_container_begin_a_new_incarnation() -> None:
     view = session_manager(containers=[running("sidecar", restarts=7), running(SESSION_MANAGER, restarts=1)])
 
-    assert incarnation_of(Component(view)) == f"sm-uid.{SECOND}"
+    assert WantedSessionManager().incarnation_of(Component(view)) == f"sm-uid.{SECOND}"
 
 
 @pytest.mark.parametrize("container", [FIRST, ""], ids=["with an id", "without an id"])
@@ -83,7 +102,7 @@ def test_container_that_ended_is_still_the_same_incarnation(container: str) -> N
         ContainerStatus(SESSION_MANAGER, state=waits, last_state=ended, container_id=container),
     ):
         crashed = replace(view, status=replace(view.status, container_statuses=(status,)))
-        assert incarnation_of(Component(crashed)) == INCARNATION
+        assert WantedSessionManager().incarnation_of(Component(crashed)) == INCARNATION
 
 
 @pytest.mark.parametrize(

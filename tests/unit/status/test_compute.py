@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from flamectl_operator.api.component_status import ExecutorManagerStatus, ObjectCacheStatus, SessionManagerStatus
+from flamectl_operator.api.constants import SESSION_MANAGER
 from flamectl_operator.api.status import FlameClusterStatus, Generations, find
 from flamectl_operator.kube.pod_views import PodView
 from flamectl_operator.planning.effective.effective_spec import EffectiveSpec
@@ -22,6 +23,7 @@ from tests.unit.builders import (
     ago,
     cached,
     cluster_plan,
+    container_id,
     effective,
     executor_pod,
     later,
@@ -65,6 +67,7 @@ def test_healthy_cluster_has_a_complete_status() -> None:
             "ready": 1,
             "endpoint": "http://my-flame-session-manager:8080",
             "revision": wanted.desired.session_manager.revision,
+            "firstContainer": f"sm-uid.{container_id(SESSION_MANAGER)}",
             "failures": 0,
         },
         "executorManager": {

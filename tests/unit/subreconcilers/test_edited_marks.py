@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 from flamectl_operator.api.constants import (
-    FIRST_CONTAINER_ANNOTATION,
     OWN_PREFIX,
     REVISION_ANNOTATION,
     SESSION_MANAGER_ANNOTATION,
@@ -44,7 +43,7 @@ EDITS: dict[str, Callable[[str], str | None]] = {
 
 
 #: Annotations of which another value may be as good: another container, because a kubelet may lose its count, or claim.
-READABLE = frozenset({("another", FIRST_CONTAINER_ANNOTATION), ("another", SESSION_MANAGER_ANNOTATION)})
+READABLE = frozenset({("another", SESSION_MANAGER_ANNOTATION)})
 
 
 async def _world(spec: str) -> StepHarness:

@@ -11,7 +11,6 @@ import pytest
 from pytest_mock import MockerFixture
 
 from flamectl_operator.api.constants import (
-    FIRST_CONTAINER_ANNOTATION,
     SESSION_MANAGER,
     SESSION_MANAGER_ANNOTATION,
     SESSION_STORE_ANNOTATION,
@@ -45,7 +44,7 @@ from tests.unit.subreconcilers.errors import (
     quota,
     refusal_of,
 )
-from tests.unit.subreconcilers.harness import SM_NAME, StepHarness, converged, edited, executor_name, take_long
+from tests.unit.subreconcilers.harness import KEY, SM_NAME, StepHarness, converged, edited, executor_name, take_long
 
 NEW_EXECUTORS = {"executorManager": {"image": "new"}}
 NEW_SESSION_MANAGER = {"sessionManager": {"image": "new"}}
@@ -73,31 +72,51 @@ async def test_executors_with_the_annotation_of_an_earlier_version_stay() -> Non
     assert world.leaving_ids == []
 
 
-async def test_first_container_of_the_session_manager_is_recorded_once() -> None:
+async def test_first_container_of_the_session_manager_is_recorded_once_and_costs_no_request() -> None:
     world = await converged(replicas(1))
-    recorded = world.pod(SM_NAME)["metadata"]["annotations"][FIRST_CONTAINER_ANNOTATION]
+    recorded = world.status.session_manager.first_container
     world.set_pod(SM_NAME, "ready", restarts=1)
 
     await world.converge()
 
-    assert recorded == container_id(SESSION_MANAGER)
-    assert world.pod(SM_NAME)["metadata"]["annotations"][FIRST_CONTAINER_ANNOTATION] == recorded
+    assert recorded == f"{world.uid(SM_NAME)}.{container_id(SESSION_MANAGER)}"
+    assert world.status.session_manager.first_container == recorded
+    assert not [write for write in world.writes if write[0] == "patch" and SM_NAME in write]
 
 
-@pytest.mark.parametrize("annotation", [FIRST_CONTAINER_ANNOTATION, SESSION_STORE_ANNOTATION])
-@pytest.mark.parametrize("text", ["", "nonsense"])
-async def test_annotation_of_the_session_manager_that_somebody_edits_costs_no_executor(
-    annotation: str, text: str
-) -> None:
+@pytest.mark.parametrize("text", [None, "", "nonsense"])
+async def test_record_of_the_first_container_that_somebody_edits_costs_no_executor(text: str | None) -> None:
     world = await converged(replicas(2))
-    world.change("pods", SM_NAME, {"metadata": {"annotations": {annotation: text}}})
+    recorded = world.status.session_manager.first_container
+    world.change("flameclusters", KEY[1], {"status": {"sessionManager": {"firstContainer": text}}})
+    world.clock.elapsed += 10
 
     await world.converge()
 
     assert world.deleted == []
-    recorded = world.pod(SM_NAME)["metadata"]["annotations"][FIRST_CONTAINER_ANNOTATION]
-    assert recorded == container_id(SESSION_MANAGER)
-    assert len(world.writes) == (annotation == FIRST_CONTAINER_ANNOTATION), "a repair, once"
+    assert world.status.session_manager.first_container == recorded
+
+
+async def test_next_session_manager_has_a_first_container_of_its_own() -> None:
+    world = await converged(replicas(1))
+    before = world.uid(SM_NAME)
+    world.api.remove("pods", SM_NAME)
+
+    await world.converge()
+
+    assert world.uid(SM_NAME) != before
+    assert world.status.session_manager.first_container == f"{world.uid(SM_NAME)}.{container_id(SESSION_MANAGER)}"
+
+
+@pytest.mark.parametrize("text", ["", "nonsense"])
+async def test_storage_in_an_annotation_of_a_session_manager_without_a_claim_costs_no_executor(text: str) -> None:
+    world = await converged(replicas(2))
+    world.change("pods", SM_NAME, {"metadata": {"annotations": {SESSION_STORE_ANNOTATION: text}}})
+
+    await world.converge()
+
+    assert world.deleted == []
+    assert world.writes == []
 
 
 _STORED: dict[str, Any] = {"storage": "fs:///var/lib/flame/session"}

@@ -20,7 +20,7 @@ from flamectl_operator.kube.resources import CLAIMS, PODS, Resource
 from flamectl_operator.kube.views import KubernetesObject, PersistentVolumeClaimView
 from flamectl_operator.observed.cluster import ObservedCluster, Sources
 from flamectl_operator.observed.flame_cluster import FlameClusterView
-from flamectl_operator.observed.incarnation import UNKNOWN_SESSION_MANAGER, WantedSessionManager, incarnation_of
+from flamectl_operator.observed.incarnation import UNKNOWN_SESSION_MANAGER, WantedSessionManager
 from flamectl_operator.planning.children import CHILDREN
 from flamectl_operator.reconcile.controller_context import ControllerContext
 from flamectl_operator.reconcile.objects.claim_reads import ClaimReads
@@ -143,7 +143,7 @@ class ClusterReads:
             return ""
         wanted = self.inputs.session_manager
         manager = wanted.read(pod)
-        return incarnation_of(manager, wanted.store_of(manager, self.claims.known([wanted.claim])))
+        return wanted.incarnation_of(manager, wanted.store_of(manager, self.claims.known([wanted.claim])))
 
     @property
     def superseded(self) -> bool:

@@ -37,7 +37,7 @@ PRECISION = 0.001
 #: Fields of `executorManager` that change with each executor.
 _COUNTS = ("ready", "current", "updated")
 #: Fields of `sessionManager` that only tell how far it has come.
-_STEPS = ("ready", "endpoint")
+_STEPS = ("ready", "endpoint", "firstContainer")
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from flamectl_operator.api.constants import FIRST_CONTAINER_ANNOTATION
 from flamectl_operator.kube.errors import ForbiddenError, ServerError
 from flamectl_operator.runtime.outcome import Result
 from tests.unit.subreconcilers.harness import (
@@ -182,30 +181,6 @@ async def test_common_label_that_a_webhook_rewrites_costs_one_write_a_second_and
     assert "MetadataUpdated" not in world.events.reasons
     assert world.condition("Degraded")[1] == "ChangesUndone"
     assert "(metadata.labels[owner]); check the webhooks" in world.condition("Degraded")[2]
-
-
-async def test_record_of_the_first_container_of_one_session_manager_after_the_other_is_no_contention() -> None:
-    world = await converged()
-    for _ in range(8):
-        world.api.remove("pods", SM_NAME)
-        await world.converge()
-        assert FIRST_CONTAINER_ANNOTATION in world.api.present("pods", SM_NAME)["metadata"]["annotations"]
-        world.clock.elapsed += 10
-
-    assert world.condition("Degraded")[0] == "False"
-
-
-async def test_record_of_the_first_container_that_somebody_keeps_removing_is_contention() -> None:
-    world = await converged()
-
-    def remove() -> None:
-        pod = world.api.present("pods", SM_NAME)
-        kept = {key: text for key, text in pod["metadata"]["annotations"].items() if key != FIRST_CONTAINER_ANNOTATION}
-        world.api.put("pods", pod | {"metadata": pod["metadata"] | {"annotations": kept}})
-
-    await _contend(world, remove)
-
-    assert world.condition("Degraded")[1] == "Contention"
 
 
 @pytest.mark.parametrize(
