@@ -453,7 +453,11 @@ async def test_nothing_is_replaced_by_a_pod_that_could_not_mount_its_claim(mount
     await _passes(world)
 
     assert pod not in world.deleted
+    field = f"spec.{part}." + ("podTemplate.spec.volumes" if part == "executorManager" else "persistence.existingClaim")
     assert world.condition("Degraded")[1] == reason
+    if fate != "lost":
+        begin = f'PersistentVolumeClaim "other" of {field}, which a new Pod would mount,'
+        assert world.condition("Degraded")[2].startswith(begin)
 
 
 @pytest.mark.parametrize(

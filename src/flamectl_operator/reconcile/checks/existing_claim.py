@@ -50,9 +50,10 @@ class _Mount:
     replaces: bool = False
 
     @classmethod
-    def of_replacement(cls, claim: str) -> _Mount:
-        """Return the mount of a Pod that would replace a present one."""
-        return cls(claim, f'PersistentVolumeClaim "{claim}", which a new Pod would mount,', replaces=True)
+    def of_replacement(cls, claim: str, field: str = "") -> _Mount:
+        """Return the mount of a Pod that would replace a present one, with the field that names the claim if it is a user's."""
+        of = f" of {field}" if field else ""
+        return cls(claim, f'PersistentVolumeClaim "{claim}"{of}, which a new Pod would mount,', replaces=True)
 
     @property
     def consequence(self) -> str:
@@ -110,9 +111,11 @@ async def replacement_wait(
         if obstacle is not None:
             return obstacle
     for name in sorted(template.claim_names.difference(each.name for each in created)):
-        mount = _Mount.of_replacement(name)
+        asked = name in template.asked_claims
+        named_by = "podTemplate.spec.volumes" if asked else "persistence.existingClaim"
+        mount = _Mount.of_replacement(name, f"{template.field}.{named_by}")
         found = await _mountable(reads, mount)
-        if not isinstance(found, Outcome) and name not in template.asked_claims:
+        if not isinstance(found, Outcome) and not asked:
             found = _unusable(found, mount) or found
         if not isinstance(found, Outcome):
             found = await volume_wait(reads, found, mount.label, _see(name)) or found
