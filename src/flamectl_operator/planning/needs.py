@@ -46,8 +46,6 @@ class Needs:
 
 #: Returns the flags that say that something has to be done.
 _WORK = attrgetter(*[each.name for each in fields(Needs) if each.name.startswith("needs_")])
-#: No work is left, or it is unknown because the spec is invalid.
-NO_NEEDS = Needs()
 
 
 def compute_needs(compared: Comparison, claims: ClaimPlan, scale: ScalePlan, contended: Collection[str]) -> Needs:

@@ -11,7 +11,6 @@ from flamectl_operator.kube.errors import KubernetesError
 from flamectl_operator.observed.cluster import ObservedCluster
 from flamectl_operator.planning.cluster_plan import ClusterPlan, PassFacts
 from flamectl_operator.planning.effective.effective_spec import EffectiveSpec
-from flamectl_operator.planning.needs import NO_NEEDS
 from flamectl_operator.planning.spec_changes import SpecChanges, unwanted_changes
 from flamectl_operator.reconcile.checks.dry_run import DryRuns
 from flamectl_operator.reconcile.executor_ids import ExecutorIds
@@ -24,7 +23,7 @@ from flamectl_operator.reconcile.status_writes.status_recorder import StatusReco
 from flamectl_operator.reconcile.status_writes.stored_status import StoredStatus
 from flamectl_operator.runtime.clock import Clock
 from flamectl_operator.runtime.logs import logs_debug
-from flamectl_operator.runtime.outcome import DONE, Outcome, Result, blocked
+from flamectl_operator.runtime.outcome import Outcome, Result, blocked
 from flamectl_operator.runtime.slow_start import SlowStart
 from flamectl_operator.status.compute import StatusInput
 
@@ -197,23 +196,20 @@ class Pass:
         """Check the deletion lock right before a step chooses the Pods that it deletes; see `DeletionLock.confirm`."""
         return await self.lock.confirm(self.status.cluster, suspended=self.effective.suspended)
 
-    def status_input(self, observed: ObservedCluster, next_id: int) -> StatusInput:
+    def status_input(self, next_id: int) -> StatusInput:
         """Return the input of the status at this point of the pass."""
-        plan = None if self.spec is None else self.plan
         persistent = self.status.persistent_failure(self.report.errors)
         lasting = self.io.repairs.contentions()
         outcomes = (*self.report.outcomes, *lasting, *([persistent] if persistent.attention else []))
         return StatusInput(
             before=self.status.stored,
             generation=self.generation,
-            observed=observed,
-            effective=self.spec,
-            needs=NO_NEEDS if plan is None else plan.needs,
+            observed=self.observe(),
+            plan=None if self.spec is None else self.plan,
             next_id=next_id,
             problem=self.rendered.problem,
             spec_digest=self.rendered.spec_digest,
             outcomes=self.status.wording.kept(outcomes) if self.report.acting_steps_ran else None,
-            registration=DONE if plan is None else plan.registration,
             requests_failed=self.report.requests_failed,
             annotations=self.status.cluster.annotations,
         )

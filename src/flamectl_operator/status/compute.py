@@ -1,4 +1,4 @@
-"""The status of a FlameCluster as a pure function of its stored status, its effective spec, its objects and the pass."""
+"""The status of a FlameCluster as a pure function of its stored status, its objects, the plan and the outcomes of the pass."""
 
 from __future__ import annotations
 
@@ -27,14 +27,13 @@ from flamectl_operator.desired.metadata import Identity
 from flamectl_operator.observed.cluster import ObservedCluster
 from flamectl_operator.observed.incarnation import stale_pod
 from flamectl_operator.observed.ownership import is_ours
-from flamectl_operator.planning.comparison import GroupComparison
+from flamectl_operator.planning.cluster_plan import ClusterPlan
 from flamectl_operator.planning.effective.effective_spec import EffectiveSpec
 from flamectl_operator.planning.effective.replacement_backoff import remembered_fields
 from flamectl_operator.planning.kept_claims import claims_in_danger, claims_yet_to_retain
-from flamectl_operator.planning.needs import NO_NEEDS, Needs
 from flamectl_operator.planning.registration import NONE_REGISTERS, NOT_REGISTERED
 from flamectl_operator.planning.spec_changes import read_as, read_as_invalid
-from flamectl_operator.runtime.outcome import DONE, Outcome
+from flamectl_operator.runtime.outcome import Outcome
 from flamectl_operator.runtime.text import joined, shortened
 from flamectl_operator.settings.model import FlameSettings
 from flamectl_operator.status.conditions import (
@@ -67,6 +66,7 @@ class StatusInput:
     """The input of the computation of a status.
 
     Args:
+        plan: The work that is left, by the same objects; None when the spec is invalid.
         problem: Why the spec is invalid; empty when it is valid.
         outcomes: Outcomes of the steps of this pass; None before the acting steps have run.
         requests_failed: Whether failed requests kept the pass from finding out all that the status should say.
@@ -76,21 +76,19 @@ class StatusInput:
     before: FlameClusterStatus
     generation: int
     observed: ObservedCluster
-    effective: EffectiveSpec | None
+    plan: ClusterPlan | None
     next_id: int
     problem: str = ""
     spec_digest: bytes = b""
     outcomes: Sequence[Outcome] | None = None
-    registration: Outcome = DONE
     requests_failed: bool = False
-    needs: Needs = NO_NEEDS
     annotations: Mapping[str, str] = field(default_factory=dict)
 
 
 def compute_status(given: StatusInput, now: datetime) -> FlameClusterStatus:
     """Compute the status. The time matters for conditions that change, and for Pods that have waited for long."""
-    writer, effective = ConditionWriter(given.before.conditions, given.generation, now), given.effective
-    return _with_invalid_spec(given, writer) if effective is None else _with_valid_spec(given, effective, writer)
+    writer, plan = ConditionWriter(given.before.conditions, given.generation, now), given.plan
+    return _with_invalid_spec(given, writer) if plan is None else _with_valid_spec(given, plan, writer)
 
 
 def _with_invalid_spec(given: StatusInput, writer: ConditionWriter) -> FlameClusterStatus:
@@ -115,9 +113,10 @@ def _with_invalid_spec(given: StatusInput, writer: ConditionWriter) -> FlameClus
     return FlameClusterStatus(**vars(before) | found)
 
 
-def _with_valid_spec(given: StatusInput, effective: EffectiveSpec, writer: ConditionWriter) -> FlameClusterStatus:
-    before, observed, desired, now = given.before, given.observed, effective.desired, writer.now
-    outcomes, midway = _outcomes(given, effective)
+def _with_valid_spec(given: StatusInput, plan: ClusterPlan, writer: ConditionWriter) -> FlameClusterStatus:
+    before, observed, effective, now = given.before, given.observed, plan.effective, writer.now
+    desired = effective.desired
+    outcomes, midway = _outcomes(given, plan)
     problems = group_problems(observed, before.unhealthy_pods, now, desired)
     recent = recent_failures(before, observed, desired, effective.group, now)
     flame = flame_conditions(writer, observed, effective, before)
@@ -125,9 +124,9 @@ def _with_valid_spec(given: StatusInput, effective: EffectiveSpec, writer: Condi
     told = (unhealthy_devices(observed), foreign_pod(observed), silent, paused)
     notices: list[FailureSummary | Notice] = [*summaries(observed.owner.name, recent), *filter(None, told)]
     late = late_ends(observed, effective, now)
-    health = ValidSpecHealth(observed, effective, given.needs, problems, notices, outcomes, late).compute()
+    health = ValidSpecHealth(plan, problems, notices, outcomes, late).compute()
     warnings = (*misplaced(given.annotations), *desired.warnings)
-    facts = ValidSpecConditions(writer, observed, effective, given.needs, health, before, outcomes, warnings)
+    facts = ValidSpecConditions(writer, plan, health, before, outcomes, warnings)
     own = facts.compute(midway=midway)
     conditions = _merged(writer, effective, own, flame)
     found: dict[str, Any] = {
@@ -142,7 +141,7 @@ def _with_valid_spec(given: StatusInput, effective: EffectiveSpec, writer: Condi
         "executor_manager": _executor_manager(given),
         "object_cache": object_cache_status(before.object_cache, observed, effective),
         "conditions": conditions,
-        "generations": _generations(given, effective, health),
+        "generations": _generations(given, plan, health),
         "unhealthy_pods": _unhealthy_pods(problems, facts.retried),
         "recent_failures": recent,
         "tls": _certificates(observed.owner, desired.spec, effective.settings),
@@ -180,37 +179,38 @@ def _merged(
     return writer.merge((*conditions, *flame, *scaling), without=without)
 
 
-def _outcomes(given: StatusInput, effective: EffectiveSpec) -> tuple[Sequence[Outcome], bool]:
+def _outcomes(given: StatusInput, plan: ClusterPlan) -> tuple[Sequence[Outcome], bool]:
     """Return the outcomes that the status reports, and whether the pass will add more.
 
     Before the acting steps have run, or when a failed request kept them from finding out, an earlier refusal of the same
     generation still stands. Executors that are not registered are reported then as well.
     """
     earlier = carried_over(given.before, given.generation)
-    if effective.desired.spec.paused:
-        return [*claims_in_danger(given.observed), *claims_yet_to_retain(given.observed, effective)], False
+    if plan.effective.desired.spec.paused:
+        return [*claims_in_danger(given.observed), *claims_yet_to_retain(given.observed, plan.effective)], False
     if given.outcomes is None:
-        return (*earlier, given.registration), True
+        return (*earlier, plan.registration), True
     silent = given.requests_failed and not any(outcome.attention for outcome in given.outcomes)
-    kept = earlier if silent else tuple(each for each in earlier if _still_unregistered(each, given, effective))
+    kept = earlier if silent else tuple(each for each in earlier if _still_unregistered(each, plan))
     return (*given.outcomes, *kept), given.requests_failed
 
 
-def _still_unregistered(earlier: Outcome, given: StatusInput, effective: EffectiveSpec) -> bool:
+def _still_unregistered(earlier: Outcome, plan: ClusterPlan) -> bool:
     """Return whether executors did not register earlier, and a new operator, or their successors, have yet to show more."""
-    due = given.registration.reason == NOT_REGISTERED or effective.awaits_answer(given.observed)
+    due = plan.registration.reason == NOT_REGISTERED or plan.effective.awaits_answer(plan.observed)
     return earlier.reason == NONE_REGISTERS and due
 
 
 def _session_manager(given: StatusInput) -> SessionManagerStatus:
-    observed, effective = given.observed, given.effective
+    observed, plan = given.observed, given.plan
     service = observed.child("Service", names.session_manager(observed.owner.name))
     found: dict[str, object] = {
         "ready": int(observed.session_manager_ready),
         # Another one's Service leads somewhere else.
         "endpoint": _endpoint(given) if observed.owns(service) else None,
     }
-    if effective is not None:
+    if plan is not None:
+        effective = plan.effective
         found |= {
             **remembered_fields(effective.session_manager_backoff, SessionManagerStatus),
             "stale_pod": _stale_pod(given.before.session_manager, observed, effective),
@@ -243,9 +243,9 @@ def _stale_pod(before: SessionManagerStatus, observed: ObservedCluster, effectiv
 def _endpoint(given: StatusInput) -> str:
     """Return the address of the session manager for clients. An invalid spec keeps the stored one."""
     name, known = given.observed.owner.name, given.before.session_manager.endpoint
-    if given.effective is None:
+    if given.plan is None:
         return known or session_manager_endpoint(name)
-    return session_manager_endpoint(name, secure=tls.cluster_is_secure(given.effective.desired.spec))
+    return session_manager_endpoint(name, secure=tls.cluster_is_secure(given.plan.effective.desired.spec))
 
 
 def _certificates(owner: Identity, spec: FlameClusterSpec, settings: FlameSettings) -> TlsStatus:
@@ -262,7 +262,7 @@ def _certificates(owner: Identity, spec: FlameClusterSpec, settings: FlameSettin
 
 
 def _executor_manager(given: StatusInput) -> ExecutorManagerStatus:
-    observed, effective = given.observed, given.effective
+    observed, plan = given.observed, given.plan
     selector = observed.owner.selector(EXECUTOR_MANAGER)
     found: dict[str, object] = {
         "ready": len(observed.group.ready),
@@ -270,9 +270,9 @@ def _executor_manager(given: StatusInput) -> ExecutorManagerStatus:
         "selector": ",".join(f"{key}={value}" for key, value in sorted(selector.items())),
         "next_id": given.next_id,
     }
-    if effective is not None:
-        template = effective.desired.group.template
-        updated = len(GroupComparison(observed.group, effective.group).up_to_date)
+    if plan is not None:
+        effective, template = plan.effective, plan.effective.desired.group.template
+        updated = len(plan.group.up_to_date)
         found |= {
             **remembered_fields(effective.group.backoff, ExecutorManagerStatus),
             "replicas": effective.group.wanted_replicas,
@@ -285,16 +285,16 @@ def _executor_manager(given: StatusInput) -> ExecutorManagerStatus:
     return given.before.executor_manager.having(found)
 
 
-def _generations(given: StatusInput, effective: EffectiveSpec, health: Health) -> Generations:
+def _generations(given: StatusInput, plan: ClusterPlan, health: Health) -> Generations:
     """Return each need with the generation at which it was seen, as FoundationDB's operator does."""
-    generation, before = given.generation, given.before.generations
+    generation, before, effective = given.generation, given.before.generations, plan.effective
     # A suspension that the user took back is only finished; the present spec comes after it.
     asked = effective.desired.spec.suspend or effective.idleness.suspended
     suspended = effective.suspended and asked and not given.observed.components
-    reconciled = (health.healthy or suspended) and not given.needs.work
+    reconciled = (health.healthy or suspended) and not plan.needs.work
     return before.having(
         {
             "reconciled": generation if reconciled else before.reconciled,
-            **{need: generation if seen else 0 for need, seen in vars(given.needs).items()},
+            **{need: generation if seen else 0 for need, seen in vars(plan.needs).items()},
         }
     )

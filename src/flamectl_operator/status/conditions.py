@@ -13,9 +13,8 @@ from flamectl_operator.observed.cluster import ObservedCluster
 from flamectl_operator.observed.pods import NODE_NOT_REPORTING
 from flamectl_operator.observed.scheduling import UNSCHEDULABLE
 from flamectl_operator.planning.children import CHILDREN
-from flamectl_operator.planning.comparison import Comparison
+from flamectl_operator.planning.cluster_plan import ClusterPlan
 from flamectl_operator.planning.effective.effective_spec import EffectiveSpec
-from flamectl_operator.planning.needs import Needs
 from flamectl_operator.runtime.lazy import cached_property
 from flamectl_operator.runtime.outcome import Outcome, blocked
 from flamectl_operator.runtime.text import joined
@@ -111,9 +110,7 @@ class ValidSpecConditions:
     """
 
     writer: ConditionWriter
-    observed: ObservedCluster
-    effective: EffectiveSpec
-    needs: Needs
+    plan: ClusterPlan
     health: Health
     before: FlameClusterStatus
     outcomes: Sequence[Outcome]
@@ -123,8 +120,8 @@ class ValidSpecConditions:
     def retried(self) -> tuple[UnhealthyPod, ...]:
         """The stored failures of Pods that are tried once more, which alone keep the cluster degraded."""
         health = self.health
-        over = health.notices or self.effective.suspended
-        return () if over else retried(self.observed, health.problems, self.before)
+        over = health.notices or self.plan.effective.suspended
+        return () if over else retried(self.plan.observed, health.problems, self.before)
 
     def compute(self, *, midway: bool = False) -> tuple[Condition, ...]:
         """Compute the conditions.
@@ -149,7 +146,7 @@ class ValidSpecConditions:
         health = self.health
         found = [self._progress()]
         found += [degraded.reason] * (degraded.status == "True")
-        if not health.healthy and not self.effective.suspended:
+        if not health.healthy and not self.plan.effective.suspended:
             found += [group.reason for group in health.problems]
         # The message of Degraded names recent failures and a session manager that does not answer.
         message = _ALL_READY if health.healthy and health.notices else health.message
@@ -158,28 +155,28 @@ class ValidSpecConditions:
 
     def _progress(self) -> str:
         """Return the reason of a cluster that needs no attention."""
-        if self.effective.suspended:
-            return _suspension(self.observed, self.effective)
+        if self.plan.effective.suspended:
+            return _suspension(self.plan.observed, self.plan.effective)
         if self.health.healthy:
             return HEALTHY
         reconciled = self.before.generations.reconciled
         if reconciled == 0 or self.before.reason in _BEFORE_START:
             return STARTING
-        stale = Comparison(self.observed, self.effective).has_stale_pods
+        stale = self.plan.has_stale_pods
         # Where the number of executors follows the demand, it changes without a change of the spec.
-        asked = reconciled != self.writer.generation or self.effective.group.scaling is not None
-        outdated = any(getattr(self.needs, child.need) for child in CHILDREN)
+        asked = reconciled != self.writer.generation or self.plan.effective.group.scaling is not None
+        outdated = any(getattr(self.plan.needs, child.need) for child in CHILDREN)
         return UPDATING if asked or stale or outdated else RECOVERING
 
     def _progressing(self) -> Condition:
         kind = ConditionType.PROGRESSING
-        if self.effective.desired.spec.paused:
+        if self.plan.effective.desired.spec.paused:
             return self.writer.make(kind, PAUSED, _CHANGES_NOTHING, status=False)
-        if self.effective.suspended:
-            left = bool(self.observed.components)
-            message = _left(self.observed) if left else _NO_PODS
-            return self.writer.make(kind, _suspension(self.observed, self.effective), message, status=left)
-        work = (work_left if self.health.healthy else work_or_wait)(self.needs, self.observed)
+        if self.plan.effective.suspended:
+            left = bool(self.plan.observed.components)
+            message = _left(self.plan.observed) if left else _NO_PODS
+            return self.writer.make(kind, _suspension(self.plan.observed, self.plan.effective), message, status=left)
+        work = (work_left if self.health.healthy else work_or_wait)(self.plan.needs, self.plan.observed)
         if work is not None:
             deferral = next((each for each in self.outcomes if each.reason in LOCKED and each.attention), None)
             if deferral is not None and work.reason in _DELETES:
@@ -213,17 +210,17 @@ class ValidSpecConditions:
 
     def _suspended(self) -> Condition:
         kind = ConditionType.SUSPENDED
-        if not self.effective.suspended:
+        if not self.plan.effective.suspended:
             return self.writer.make(kind, "NotSuspended", "Pods are wanted", status=False)
-        if self.observed.components:
-            return self.writer.make(kind, SUSPENDING, _left(self.observed), status=False)
-        if self.effective.idleness.suspended:
-            message = f"{_NO_PODS}: {self.effective.idleness.message}"
+        if self.plan.observed.components:
+            return self.writer.make(kind, SUSPENDING, _left(self.plan.observed), status=False)
+        if self.plan.effective.idleness.suspended:
+            message = f"{_NO_PODS}: {self.plan.effective.idleness.message}"
             return self.writer.make(kind, IDLE_SUSPENDED, message, status=True)
         return self.writer.make(kind, SUSPENDED, _NO_PODS, status=True)
 
     def _paused(self) -> Condition:
-        if not self.effective.desired.spec.paused:
+        if not self.plan.effective.desired.spec.paused:
             return self.writer.make(ConditionType.PAUSED, "NotPaused", "The operator follows the spec", status=False)
         return self.writer.make(ConditionType.PAUSED, PAUSED, _CHANGES_NOTHING, status=True)
 

@@ -22,10 +22,10 @@ from flamectl_operator.kube.views import KubernetesObject
 from flamectl_operator.observed.cluster import ObservedCluster
 from flamectl_operator.observed.pods import NODE_NOT_REPORTING
 from flamectl_operator.observed.scheduling import UNSCHEDULABLE
+from flamectl_operator.planning.cluster_plan import ClusterPlan
 from flamectl_operator.planning.effective.effective_group import EffectiveGroup
 from flamectl_operator.planning.effective.effective_spec import EffectiveSpec
 from flamectl_operator.planning.kept_claims import FILE_SYSTEM_RESIZE_PENDING
-from flamectl_operator.planning.needs import Needs
 from flamectl_operator.planning.registration import NOT_REGISTERED
 from flamectl_operator.planning.termination import finalizers_in_brackets, held_by_finalizers
 from flamectl_operator.runtime.outcome import Outcome
@@ -67,9 +67,7 @@ class ValidSpecHealth:
         late: The Pods and claims that should have ended. The status names them whatever the health is.
     """
 
-    observed: ObservedCluster
-    effective: EffectiveSpec
-    needs: Needs
+    plan: ClusterPlan
     problems: tuple[ProblemGroup, ...] = ()
     notices: Sequence[FailureSummary | Notice] = ()
     outcomes: Sequence[Outcome] = ()
@@ -77,38 +75,38 @@ class ValidSpecHealth:
 
     def compute(self) -> Health:
         """Compute the health."""
-        health = self._suspended() if self.effective.suspended else self._unsuspended()
+        health = self._suspended() if self.plan.effective.suspended else self._unsuspended()
         if self.late:
             health = replace(health, message=shortened(joined([health.message, self.late])))
-        if self.effective.desired.spec.paused:
+        if self.plan.effective.desired.spec.paused:
             return replace(health, message=shortened(f"Paused, the operator changes nothing; {health.message}"))
         return health
 
     def _suspended(self) -> Health:
-        left = len(self.observed.components)
-        reason = self.effective.idleness.message or "no Pods are wanted"
+        left = len(self.plan.observed.components)
+        reason = self.plan.effective.idleness.message or "no Pods are wanted"
         message = f"Suspending: {left} Pod{'s' * (left != 1)} left" if left else f"Suspended: {reason}"
-        held = [*_kept_by_finalizers(self.observed)[:1], *_long_ends(self.observed)]
+        held = [*_kept_by_finalizers(self.plan.observed)[:1], *_long_ends(self.plan.observed)]
         why = (outcome.message for outcome in self.outcomes if outcome.message)
         return Health(State.PENDING, shortened(joined([message, *held, *why])))
 
     def _unsuspended(self) -> Health:
         # A terminal executor that is only kept for its logs does not count.
-        ailing = any(component.live for component, _ in self.observed.unhealthy)
+        ailing = any(component.live for component, _ in self.plan.observed.unhealthy)
         blocked = any(outcome.attention or outcome.reason == NOT_REGISTERED for outcome in self.outcomes)
-        state = _state(self.observed, self.effective.group)
+        state = _state(self.plan.observed, self.plan.effective.group)
         failing = {group.kind for group in self.problems if group.reason in FAILING and not group.over}
         reported = tuple(each for each in self.notices if each.kind not in failing)
         kinds = {each.kind for each in reported}
         standing = tuple(group for group in self.problems if not (group.over and group.kind in kinds))
-        own = next((group for group in standing if group.components[0] is self.observed.session_manager), None)
+        own = next((group for group in standing if group.components[0] is self.plan.observed.session_manager), None)
         hidden = [each for each in self.notices if isinstance(each, FailureSummary) and each.kind in failing]
         lines = (
-            _session_manager_line(self.observed, own, hidden),
-            _executor_line(self.observed, self.effective.group),
-            object_cache_line(self.observed, self.effective.cache_replicas),
+            _session_manager_line(self.plan.observed, own, hidden),
+            _executor_line(self.plan.observed, self.plan.effective.group),
+            object_cache_line(self.plan.observed, self.plan.effective.cache_replicas),
         )
-        if not (any(lines) or self.needs.work or ailing or blocked):
+        if not (any(lines) or self.plan.needs.work or ailing or blocked):
             return Health(state, self._healthy_message(reported), healthy=True, notices=reported)
         # Advice comes first, because a long message is cut at its end. The most important problems come first.
         parts = [outcome.message for outcome in self.outcomes if outcome.attention]
@@ -120,13 +118,13 @@ class ValidSpecHealth:
 
     def _work(self) -> str:
         """Return what is left to do; also while it is paused, when nobody does it."""
-        if self.effective.desired.spec.paused:
+        if self.plan.effective.desired.spec.paused:
             return "changes are due"
-        return work_or_wait(self.needs, self.observed).message
+        return work_or_wait(self.plan.needs, self.plan.observed).message
 
     def _healthy_message(self, reported: Sequence[FailureSummary | Notice]) -> str:
         said = list(map(str, reported)) or [ALL_HEALTHY]
-        said += [f"warning: {warning}" for warning in near_names(self.effective.desired.spec)]
+        said += [f"warning: {warning}" for warning in near_names(self.plan.effective.desired.spec)]
         said += [outcome.message for outcome in self.outcomes if outcome.reason == FILE_SYSTEM_RESIZE_PENDING]
         return shortened(joined(said))
 

@@ -43,14 +43,14 @@ class OpenStatus(Subreconciler):
         # A failed Pod is reported even if the process dies right after it deleted the Pod.
         recorded = recent_failures(stored, observed, spec.desired, spec.group, now.wall) == stored.recent_failures
         if required != durable_fields(stored) or not recorded:
-            status = compute_status(pass_.status_input(observed, ids.stop), now.wall)
+            status = compute_status(pass_.status_input(ids.stop), now.wall)
             if (stopped := await pass_.recorder.record(status)) is not None:
                 return stopped
         pass_.ids.reserve(ids)
         pass_.report.recorded = True
         # If no step acts, the closing UpdateStatus follows at once.
         if pass_.may_act and present_state(observed, spec.group) != pass_.status.stored.state:
-            status = compute_status(pass_.status_input(observed, pass_.ids.next_id), now.wall)
+            status = compute_status(pass_.status_input(pass_.ids.next_id), now.wall)
             return await pass_.status.write(status) or DONE
         return DONE
 
@@ -65,7 +65,7 @@ class UpdateStatus(Subreconciler):
         await pass_.io.reads.resolve_unknown_writes()
         observed, now = pass_.observe(), pass_.clock.now()
         next_id = pass_.ids.advance(pass_.status.stored, observed)
-        status = compute_status(pass_.status_input(observed, next_id), now)
+        status = compute_status(pass_.status_input(next_id), now)
         deferral = await pass_.status.write(status)
         return combine([deferral or DONE, _next_pass_without_event(pass_, observed, status)])
 

@@ -20,6 +20,7 @@ from flamectl_operator.status.compute import StatusInput, compute_status
 from flamectl_operator.status.scheduling_remedies import remedy
 from tests.unit.builders import (
     NOW,
+    cluster_plan,
     desired,
     effective,
     ended,
@@ -108,7 +109,7 @@ def test_failing_container_that_a_webhook_added_is_told_without_a_field_of_the_f
     seen = observed(session_manager(), pod)
 
     [found] = compute_status(
-        StatusInput(FlameClusterStatus(), 1, seen, effective(), next_id=9, outcomes=()), NOW
+        StatusInput(FlameClusterStatus(), 1, seen, cluster_plan(seen, effective()), next_id=9, outcomes=()), NOW
     ).unhealthy_pods
 
     assert str(found.message).endswith(advice)
@@ -146,7 +147,7 @@ def test_limit_at_which_a_container_was_killed_is_told_as_that_of_the_container(
     seen = observed(session_manager(wanted=wanted.desired), pod, wanted=wanted)
 
     [found] = compute_status(
-        StatusInput(FlameClusterStatus(), 1, seen, wanted, next_id=9, outcomes=()), NOW
+        StatusInput(FlameClusterStatus(), 1, seen, cluster_plan(seen, wanted), next_id=9, outcomes=()), NOW
     ).unhealthy_pods
 
     assert found.message == f'container "executor-manager": it was killed at its memory limit ({advice})'

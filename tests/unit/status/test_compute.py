@@ -13,7 +13,6 @@ from flamectl_operator.api.status import FlameClusterStatus, Generations, find
 from flamectl_operator.kube.pod_views import PodView
 from flamectl_operator.planning.effective.effective_spec import EffectiveSpec
 from flamectl_operator.planning.effective.replacement_backoff import ReplacementBackoff, remembered
-from flamectl_operator.planning.needs import NO_NEEDS
 from flamectl_operator.runtime.outcome import blocked
 from flamectl_operator.settings.model import FlameSettings
 from flamectl_operator.status.compute import StatusInput, compute_status
@@ -40,10 +39,9 @@ WELL = (session_manager(), executor_pod(0), executor_pod(1))
 
 def _input(wanted: EffectiveSpec | None, *pods: PodView, **changes: Any) -> StatusInput:
     found = observed(*pods, wanted=wanted)
-    base = StatusInput(FlameClusterStatus(), 4, found, wanted, next_id=9, outcomes=())
+    base = StatusInput(FlameClusterStatus(), 4, found, None, next_id=9, outcomes=())
     given = replace(base, **changes)
-    needs = NO_NEEDS if wanted is None else cluster_plan(given.observed, wanted).needs
-    return replace(given, needs=needs)
+    return given if wanted is None else replace(given, plan=cluster_plan(given.observed, wanted))
 
 
 def _status(wanted: EffectiveSpec | None, *pods: PodView, **changes: Any) -> FlameClusterStatus:

@@ -77,10 +77,9 @@ def _judge(
         executor_backoff=executors,
     )
     seen = observed(*pods, wanted=wanted, **found)
-    outstanding = cluster_plan(seen, wanted).needs
-    problems = group_problems(seen, (), NOW)
-    health = ValidSpecHealth(seen, wanted, outstanding, problems, outcomes=issues).compute()
-    facts = ValidSpecConditions(WRITER, seen, wanted, outstanding, health, before, issues, wanted.desired.warnings)
+    plan = cluster_plan(seen, wanted)
+    health = ValidSpecHealth(plan, group_problems(seen, (), NOW), outcomes=issues).compute()
+    facts = ValidSpecConditions(WRITER, plan, health, before, issues, wanted.desired.warnings)
     conditions = facts.compute()
     return {each.type: Said(each.status == "True", each.reason, each.message) for each in conditions}
 

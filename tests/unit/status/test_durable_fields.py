@@ -13,7 +13,17 @@ from flamectl_operator.planning.effective.effective_spec import EffectiveSpec
 from flamectl_operator.planning.effective.replacement_backoff import ReplacementBackoff
 from flamectl_operator.status.compute import StatusInput, compute_status
 from flamectl_operator.status.durable_fields import durable_fields, required_durable_fields
-from tests.unit.builders import NOW, cached, effective, executor_pod, later, observed, session_manager, terminating
+from tests.unit.builders import (
+    NOW,
+    cached,
+    cluster_plan,
+    effective,
+    executor_pod,
+    later,
+    observed,
+    session_manager,
+    terminating,
+)
 
 WELL = (session_manager(), executor_pod(0), executor_pod(1))
 
@@ -72,7 +82,8 @@ def test_other_fields_wait_for_the_end_of_the_pass(changes: dict[str, Any]) -> N
 def test_durable_fields_are_computed_without_the_rest_of_the_status(
     wanted: EffectiveSpec, pods: tuple[PodView, ...]
 ) -> None:
-    given = StatusInput(FlameClusterStatus(), 4, observed(*pods, wanted=wanted), wanted, next_id=9, outcomes=())
+    seen = observed(*pods, wanted=wanted)
+    given = StatusInput(FlameClusterStatus(), 4, seen, cluster_plan(seen, wanted), next_id=9, outcomes=())
     needed = required_durable_fields(given.generation, given.observed, wanted, given.next_id)
 
     assert needed == durable_fields(compute_status(given, NOW))

@@ -48,8 +48,7 @@ def _assess(count: int, *pods: PodView, outcomes: list[Outcome] | None = None, *
 
 
 def _health(seen: ObservedCluster, wanted: EffectiveSpec, **options: Any) -> Health:
-    needs, problems = cluster_plan(seen, wanted).needs, group_problems(seen, (), NOW)
-    health = ValidSpecHealth(seen, wanted, needs, problems, **options).compute()
+    health = ValidSpecHealth(cluster_plan(seen, wanted), group_problems(seen, (), NOW), **options).compute()
     assert present_state(seen, wanted.group) == health.state
     return health
 

@@ -15,6 +15,7 @@ from tests.unit.builders import (
     NOW,
     ago,
     cached,
+    cluster_plan,
     effective,
     executor_pod,
     later,
@@ -44,7 +45,9 @@ def _seen(*ages: float, finalizers: tuple[str, ...] = ()) -> ObservedCluster:
 
 
 def _status(seen: ObservedCluster, wanted: EffectiveSpec = WANTED) -> FlameClusterStatus:
-    return compute_status(StatusInput(FlameClusterStatus(), 1, seen, wanted, next_id=9, outcomes=()), NOW)
+    return compute_status(
+        StatusInput(FlameClusterStatus(), 1, seen, cluster_plan(seen, wanted), next_id=9, outcomes=()), NOW
+    )
 
 
 @pytest.mark.parametrize(

@@ -61,8 +61,7 @@ def _status(
     wanted = effective(replicas(count) | changes)
     before = before or FlameClusterStatus(reason="Healthy", generations=Generations(reconciled=1))
     seen = observed(*pods, wanted=wanted)
-    needs = cluster_plan(seen, wanted).needs
-    return compute_status(StatusInput(before, 1, seen, wanted, next_id=9, outcomes=(), needs=needs), now)
+    return compute_status(StatusInput(before, 1, seen, cluster_plan(seen, wanted), next_id=9, outcomes=()), now)
 
 
 def _pulling(number: int, reason: str = "ErrImagePull", message: str = f"{IMAGE}: not found") -> PodView:
@@ -214,9 +213,8 @@ def test_evicted_pod_is_told_with_the_field_that_the_kubelet_means(words: str, a
         wanted=wanted,
     )
 
-    (told,) = compute_status(
-        StatusInput(FlameClusterStatus(), 1, seen, wanted, next_id=9, outcomes=()), NOW
-    ).unhealthy_pods
+    given = StatusInput(FlameClusterStatus(), 1, seen, cluster_plan(seen, wanted), next_id=9, outcomes=())
+    (told,) = compute_status(given, NOW).unhealthy_pods
 
     assert told.reason == "Evicted"
     assert str(told.message).endswith(f"({advice})")
@@ -851,7 +849,8 @@ def _without_node(words: str, asked: str, before: FlameClusterStatus | None = No
     scheduled = condition("PodScheduled", "False", "Unschedulable", words)
     pod = executor_pod(0, "unschedulable", wanted=wanted.desired, conditions=[scheduled])
     before = before or FlameClusterStatus()
-    return compute_status(StatusInput(before, 1, observed(SM, pod, wanted=wanted), wanted, next_id=9, outcomes=()), NOW)
+    seen = observed(SM, pod, wanted=wanted)
+    return compute_status(StatusInput(before, 1, seen, cluster_plan(seen, wanted), next_id=9, outcomes=()), NOW)
 
 
 def test_unschedulable_pod_keeps_its_words_while_numbers_of_nodes_change_but_not_while_what_is_asked_does() -> None:
@@ -885,7 +884,9 @@ def test_pod_of_an_earlier_spec_without_a_node_tells_where_to_read_what_it_asks_
     )
     seen = observed(*pods, wanted=wanted)
 
-    status = compute_status(StatusInput(FlameClusterStatus(), 1, seen, wanted, next_id=9, outcomes=()), NOW)
+    status = compute_status(
+        StatusInput(FlameClusterStatus(), 1, seen, cluster_plan(seen, wanted), next_id=9, outcomes=()), NOW
+    )
 
     assert {each.name for each in status.unhealthy_pods} == {pod.name for pod in pods}
     for each in status.unhealthy_pods:
@@ -917,7 +918,9 @@ def test_pod_of_an_earlier_spec_without_a_node_tells_what_it_asks_for(
     status = msgspec.structs.replace(pod.status, conditions=(told,))
     seen = observed(session_manager(), msgspec.structs.replace(pod, spec=asking, status=status))
 
-    computed = compute_status(StatusInput(FlameClusterStatus(), 1, seen, effective(), next_id=9, outcomes=()), NOW)
+    computed = compute_status(
+        StatusInput(FlameClusterStatus(), 1, seen, cluster_plan(seen, effective()), next_id=9, outcomes=()), NOW
+    )
 
     [found] = computed.unhealthy_pods
     assert (found.message or "").endswith(f"(it is of an earlier spec and asks for {asks})")
@@ -929,9 +932,8 @@ def test_scheduler_that_the_pod_template_names_is_told_with_its_field() -> None:
     pod = executor_pod(0, "unscheduled", created=ago(40), spec={"schedulerName": "batch"}, wanted=wanted.desired)
     seen = observed(SM, pod, wanted=wanted)
 
-    (told,) = compute_status(
-        StatusInput(FlameClusterStatus(), 1, seen, wanted, next_id=9, outcomes=()), NOW
-    ).unhealthy_pods
+    given = StatusInput(FlameClusterStatus(), 1, seen, cluster_plan(seen, wanted), next_id=9, outcomes=())
+    (told,) = compute_status(given, NOW).unhealthy_pods
 
     field = "spec.executorManager.podTemplate.spec"
     assert str(told.message).endswith(f"(correct schedulerName in {field}, or install that scheduler)")

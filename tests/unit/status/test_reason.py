@@ -47,11 +47,9 @@ def _status(
 ) -> FlameClusterStatus:
     wanted = effective(merged(replicas(2), {"paused": paused}), suspended=suspended)
     seen = observed(*pods, wanted=wanted, **found)
-    given = StatusInput(
-        before, GENERATION, seen, wanted, next_id=9, outcomes=outcomes, needs=cluster_plan(seen, wanted).needs
-    )
+    given = StatusInput(before, GENERATION, seen, cluster_plan(seen, wanted), next_id=9, outcomes=outcomes)
     if problem:
-        given = replace(given, effective=None, problem=problem)
+        given = replace(given, plan=None, problem=problem)
     return compute_status(given, NOW)
 
 

@@ -62,9 +62,7 @@ def _status(
         if SM.name not in {pod.name for pod in pods}
         else observed(*pods, wanted=wanted)
     )
-    return compute_status(
-        StatusInput(before, 1, seen, wanted, next_id=9, outcomes=(), needs=cluster_plan(seen, wanted).needs), now
-    )
+    return compute_status(StatusInput(before, 1, seen, cluster_plan(seen, wanted), next_id=9, outcomes=()), now)
 
 
 def _killed(number: int, at: datetime = NOW, reason: str = "OOMKilled") -> PodView:
