@@ -93,7 +93,7 @@ class WantedSessionManager:
             and claim.metadata.creation_timestamp is not None
             and not made_too_late(claim, manager.pod)
         ):
-            return f"{self.store}.{claim.uid}"
+            return on_claim(self.store, claim.uid)
         store = manager.pod.annotations.get(SESSION_STORE_ANNOTATION, "")
         return store if store and _STORE.fullmatch(store) else ""
 
@@ -124,6 +124,11 @@ class WantedSessionManager:
 
 
 UNKNOWN_SESSION_MANAGER = WantedSessionManager()
+
+
+def on_claim(store: str, uid: str) -> str:
+    """Return the identity of a storage on the claim with this uid: a claim that was made anew is another storage."""
+    return f"{store}.{uid}"
 
 
 def stale_pod(manager: Component) -> str:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime
 
+from flamectl_operator.observed.incarnation import on_claim
+
 
 @dataclass(frozen=True)
 class SessionStore:
@@ -25,7 +27,7 @@ class SessionStore:
         """Return whether a new session manager finds the sessions of an incarnation of the session manager."""
         if self.claim is None:
             return bool(self.name) and incarnation.rpartition(".")[0] == self.name
-        return bool(self.name and self.claim) and incarnation == f"{self.name}.{self.claim}"
+        return bool(self.name and self.claim) and incarnation == on_claim(self.name, self.claim)
 
 
 @dataclass(frozen=True, kw_only=True)

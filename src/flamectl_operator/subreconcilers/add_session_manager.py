@@ -6,6 +6,7 @@ from flamectl_operator.api.constants import CLAIM_ANNOTATION, SESSION_STORE_ANNO
 from flamectl_operator.kube.pod_views import PodView
 from flamectl_operator.kube.resources import PODS
 from flamectl_operator.observed.cluster import ObservedCluster
+from flamectl_operator.observed.incarnation import on_claim
 from flamectl_operator.planning.cluster_plan import ClusterPlan
 from flamectl_operator.planning.sub_plans import SessionManagerAction, SessionManagerPlan
 from flamectl_operator.reconcile.checks.existing_claim import mount_reserved, reserve_existing_claim, reserve_own_claim
@@ -62,8 +63,8 @@ class AddSessionManager(PlannedStep[SessionManagerPlan]):
         annotations = {SHARED_ANNOTATION: desired.shared_revision}
         if claim is not None:
             annotations[CLAIM_ANNOTATION] = claim.uid
-        if store := pass_.effective.session_store_on(claim):
-            annotations[SESSION_STORE_ANNOTATION] = store
+            if desired.session_store:
+                annotations[SESSION_STORE_ANNOTATION] = on_claim(desired.session_store, claim.uid)
         with mount_reserved(pass_.io.reads, claim):
             return await named_session_manager(pass_).create(desired.session_manager, annotations)
 

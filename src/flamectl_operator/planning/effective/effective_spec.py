@@ -18,7 +18,6 @@ from flamectl_operator.desired.cluster import DesiredCluster
 from flamectl_operator.desired.flame_config import config_map
 from flamectl_operator.desired.metadata import Identity
 from flamectl_operator.flame.knowledge import Phase
-from flamectl_operator.kube.views import PersistentVolumeClaimView
 from flamectl_operator.observed.cluster import ObservedCluster
 from flamectl_operator.observed.component import Component
 from flamectl_operator.planning.effective.autoscaling import resolve_scaling
@@ -101,14 +100,6 @@ class EffectiveSpec:
     def session_manager_stale(self, manager: Component) -> bool:
         """Return whether the session manager differs from the wanted revision."""
         return manager.revision != self.desired.session_manager.revision
-
-    def session_store_on(self, claim: PersistentVolumeClaimView | None) -> str:
-        """Return which storage a new session manager finds its sessions in; empty when they do not persist.
-
-        Args:
-            claim: The claim that the session manager mounts. A claim that was made anew under its name is another storage.
-        """
-        return f"{self.desired.session_store}.{claim.uid}" if self.desired.session_store and claim is not None else ""
 
     def wanted_session_store(self, observed: ObservedCluster) -> SessionStore:
         """Return the storage in which a new session manager finds its sessions."""
