@@ -41,16 +41,10 @@ class UpdateClaims(PlannedStep[ClaimPlan]):
         error = pass_.io.reads.claims.error
         if error is None and not (plan.create or plan.patch or plan.taken):
             return DONE
-
-        async def last_read() -> Outcome:
-            if error is not None:
-                raise error
-            return DONE
-
         ends = await collect(
-            last_read,
             *(partial(self._create, pass_, claim) for claim in plan.create),
             *(partial(self._patch, pass_, claim, changes) for claim, changes in plan.patch),
+            earlier=error,
         )
         return combine([*(outcomes.name_taken(pass_.io.owner, CLAIMS, claim) for claim in plan.taken), *ends])
 

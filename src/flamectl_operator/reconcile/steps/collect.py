@@ -12,15 +12,18 @@ from flamectl_operator.runtime.outcome import Outcome
 Failure = RefusedError | KubernetesError
 
 
-async def collect(*works: Callable[[], Awaitable[Outcome]]) -> list[Outcome]:
+async def collect(*works: Callable[[], Awaitable[Outcome]], earlier: Exception | None = None) -> list[Outcome]:
     """Do several things one after the other; an error of one does not prevent the others.
+
+    Args:
+        earlier: The error of a work that was done before.
 
     Raises:
         RefusedError: A work was refused.
         KubernetesError: No request was refused, and one failed.
     """
     outcomes: list[Outcome] = []
-    errors: list[Failure] = []
+    errors = [] if earlier is None else [earlier]
     for work in works:
         try:
             outcomes.append(await work())
