@@ -23,7 +23,7 @@ from flamectl_operator.kube.views import parse_time
 #: The annotations that the cluster autoscaler and Karpenter read.
 PROTECTION = {SAFE_TO_EVICT_ANNOTATION: "false", DO_NOT_DISRUPT_ANNOTATION: "true"}
 #: Annotations of a patch; None removes one.
-AnnotationChanges = dict[str, str | None]
+AnnotationChanges = Mapping[str, str | None]
 
 
 class DrainReason(StrEnum):

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import datetime
-
 from flamectl_operator.desired.executor_annotations import since_annotation
 from flamectl_operator.kube.resources import PODS
 from flamectl_operator.observed.executor import Executor
@@ -12,8 +10,8 @@ from flamectl_operator.planning.sub_plan import RemovalReason, by_reason, listed
 from flamectl_operator.planning.sub_plans import DrainPlan
 from flamectl_operator.reconcile.reconcile_pass import Pass
 from flamectl_operator.reconcile.steps.base import PlannedStep
-from flamectl_operator.reconcile.steps.batch import raise_failure, run_batch
-from flamectl_operator.runtime.outcome import DONE, Outcome
+from flamectl_operator.reconcile.steps.batch import annotate_executors, raise_failure, run_batch
+from flamectl_operator.runtime.outcome import DONE, Outcome, combine
 
 #: Grace period in seconds after a drain. Flame's process ignores SIGTERM, so it would use up a longer one to no purpose.
 DRAINED_GRACE_SECONDS = 1
@@ -33,20 +31,10 @@ class DrainExecutors(PlannedStep[DrainPlan]):
 
     async def apply(self, pass_: Pass, plan: DrainPlan, /) -> Outcome:
         """Release nodes, and write the time from which a drain counts where a mark lacks it."""
-        if not plan.release and not plan.record_begin:
-            return DONE
         released = await pass_.session_manager.release(plan.release) or DONE
-        await self._record_begin(pass_, plan)
-        return released
-
-    async def _record_begin(self, pass_: Pass, plan: DrainPlan) -> None:
-        """Write the time from which a drain counts, so that the next operator counts from the same time."""
-
-        async def write(entry: tuple[Executor, datetime]) -> None:
-            executor, since = entry
-            await pass_.io.annotate(executor.pod, since_annotation(since))
-
-        raise_failure(await run_batch(pass_.io, plan.record_begin, write))
+        # The next operator counts a drain from the same time.
+        times = [(executor, since_annotation(since)) for executor, since in plan.record_begin]
+        return combine([released, await annotate_executors(pass_.io, times)])
 
     async def delete(self, pass_: Pass, plan: DrainPlan, /) -> Outcome:
         """Delete executors that have ended their work, or whose time is over."""

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from flamectl_operator.desired.executor_annotations import AnnotationChanges
-from flamectl_operator.observed.executor import Executor
 from flamectl_operator.reconcile.objects import outcomes
 from flamectl_operator.reconcile.reconcile_pass import Pass
 from flamectl_operator.reconcile.steps.base import Subreconciler
-from flamectl_operator.reconcile.steps.batch import batch_end, run_batch
+from flamectl_operator.reconcile.steps.batch import annotate_executors
 from flamectl_operator.runtime.outcome import DONE, Outcome
 
 
@@ -21,13 +19,4 @@ class ProtectExecutors(Subreconciler):
         """Patch the executors whose work has begun or ended."""
         plan = pass_.plan.protection
         again = DONE if plan.again is None else outcomes.changed(plan.again)
-        if not plan.patch:
-            return again
-        io, patched = pass_.io, list[str]()
-
-        async def write(entry: tuple[Executor, AnnotationChanges]) -> None:
-            executor, annotations = entry
-            if not io.reads.superseded and await io.annotate(executor.pod, annotations):
-                patched.append(executor.name)
-
-        return batch_end(await run_batch(io, plan.patch, write), len(patched), again)
+        return await annotate_executors(pass_.io, plan.patch, again)

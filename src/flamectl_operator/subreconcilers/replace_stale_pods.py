@@ -6,14 +6,13 @@ from functools import partial
 
 from flamectl_operator.desired.executor_annotations import DrainReason, executor_annotations, rebinding_annotations
 from flamectl_operator.observed.component import Component, ObjectCache
-from flamectl_operator.observed.executor import Executor
 from flamectl_operator.planning.cluster_plan import ClusterPlan
 from flamectl_operator.planning.spec_changes import because, why_replaced
 from flamectl_operator.planning.sub_plan import RemovalReason, by_reason, listed
 from flamectl_operator.planning.sub_plans import RolloutPlan
 from flamectl_operator.reconcile.reconcile_pass import Pass
 from flamectl_operator.reconcile.steps.base import PlannedStep
-from flamectl_operator.reconcile.steps.batch import ExecutorRemoval, batch_end, run_batch
+from flamectl_operator.reconcile.steps.batch import ExecutorRemoval, annotate_executors
 from flamectl_operator.reconcile.steps.collect import collect
 from flamectl_operator.reconcile.steps.named_pod import named_object_cache, named_session_manager
 from flamectl_operator.runtime.outcome import DONE, Outcome, combine, wait
@@ -82,14 +81,7 @@ class ReplaceStalePods(PlannedStep[RolloutPlan]):
         incarnation = pass_.observe().session_manager_incarnation
         bindings = [(each, rebinding_annotations(incarnation, pass_.clock.now())) for each in plan.rebind]
         bindings += [(each, executor_annotations(incarnation)) for each in plan.reannotate]
-        bound: list[Executor] = []
-
-        async def bind(entry: tuple[Executor, dict[str, str]]) -> None:
-            executor, annotations = entry
-            if await pass_.io.annotate(executor.pod, annotations):
-                bound.append(executor)
-
-        return batch_end(await run_batch(pass_.io, bindings, bind), len(bound))
+        return await annotate_executors(pass_.io, bindings)
 
 
 def _replaceable(pass_: Pass, cache: ObjectCache) -> bool:

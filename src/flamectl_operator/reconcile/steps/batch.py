@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TypeVar
 
-from flamectl_operator.desired.executor_annotations import DrainReason, drain_annotations
+from flamectl_operator.desired.executor_annotations import AnnotationChanges, DrainReason, drain_annotations
 from flamectl_operator.kube.resources import PODS
 from flamectl_operator.observed.executor import Executor
 from flamectl_operator.planning.sub_plan import listed
@@ -69,6 +69,22 @@ def batch_end(result: SlowStartResult, done: int, otherwise: Outcome = DONE) -> 
     if result.skipped:
         return next_batch()
     return changed() if done < result.succeeded else otherwise
+
+
+async def annotate_executors(
+    io: ClusterIO, changes: Sequence[tuple[Executor, AnnotationChanges]], otherwise: Outcome = DONE
+) -> Outcome:
+    """Patch annotations of executors, and return how the step ends; `otherwise` is the outcome when nothing is left."""
+    if not changes:
+        return otherwise
+    patched: list[Executor] = []
+
+    async def annotate(change: tuple[Executor, AnnotationChanges]) -> None:
+        executor, annotations = change
+        if not io.reads.superseded and await io.annotate(executor.pod, annotations):
+            patched.append(executor)
+
+    return batch_end(await run_batch(io, changes, annotate), len(patched), otherwise)
 
 
 @dataclass(frozen=True)
