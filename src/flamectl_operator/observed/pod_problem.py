@@ -135,15 +135,8 @@ def ended_problem(status: ContainerStatus, otherwise: str) -> PodProblem | None:
     if status.restart_count > 0:
         # The kubelet is about to say that it waits before it starts the container once more.
         return crash_loop(status.name, ended)
-    if _ran_out_of_memory(ended):
-        return _out_of_memory(status.name)
-    if _was_lost(ended):
-        return _lost(status.name)
-    if ended.reason in _NEVER_BEGAN:
-        cause = _start_cause(ended.message)
-        return PodProblem(
-            ended.reason, cause, f'container "{status.name}"', status.name, start_remedy(ended.reason, cause)
-        )
+    if (from_outside := _outside_problem(status.name, ended, ended.reason)) is not None:
+        return from_outside
     how = f'container "{status.name}" ended with exit code {ended.exit_code}'
     cause = one_line(ended.message, MAX_CAUSE_LENGTH) or how
     remedy = end_remedy(ended.reason, ended.exit_code)
@@ -164,38 +157,31 @@ def phase_problem(reason: str, message: str) -> PodProblem:
 
 def crash_loop(name: str, last: ContainerStateTerminated | None) -> PodProblem:
     """Return the problem of a container that the kubelet starts again and again."""
-    if last is not None and _ran_out_of_memory(last):
-        return _out_of_memory(name)
-    if last is not None and _was_lost(last):
-        return _lost(name)
-    if last is not None and last.reason in _NEVER_BEGAN:
-        cause = _start_cause(last.message)
-        return PodProblem(CRASH_LOOP, cause, f'container "{name}"', name, start_remedy(last.reason, cause))
-    how = (
-        [f"it ended with exit code {last.exit_code}", one_line(last.message, MAX_CAUSE_LENGTH)]
-        if last is not None
-        else []
-    )
-    remedy = log_remedy(last.exit_code if last is not None else None)
-    return PodProblem(CRASH_LOOP, ": ".join(filter(None, how)), f'container "{name}"', name, remedy)
+    where = f'container "{name}"'
+    if last is None:
+        return PodProblem(CRASH_LOOP, "", where, name, log_remedy(None))
+    if (from_outside := _outside_problem(name, last, CRASH_LOOP)) is not None:
+        return from_outside
+    how = f"it ended with exit code {last.exit_code}", one_line(last.message, MAX_CAUSE_LENGTH)
+    return PodProblem(CRASH_LOOP, ": ".join(filter(None, how)), where, name, log_remedy(last.exit_code))
 
 
-def _ran_out_of_memory(ended: ContainerStateTerminated) -> bool:
-    return ended.reason == OOM_KILLED or _TOO_LOW.search(ended.message) is not None
+def _outside_problem(name: str, ended: ContainerStateTerminated, never_began: str) -> PodProblem | None:
+    """Return the problem when the kernel, the node or the runtime ended a container; None when its process ended by itself.
 
-
-def _out_of_memory(name: str) -> PodProblem:
-    remedy = "raise {memory_limit}"
-    return PodProblem(OOM_KILLED, "it was killed at its memory limit", f'container "{name}"', name, remedy)
-
-
-def _was_lost(ended: ContainerStateTerminated) -> bool:
-    return ended.reason == CONTAINER_LOST or (ended.reason, ended.exit_code) == _FOUND_ENDED
-
-
-def _lost(name: str) -> PodProblem:
-    cause, remedy = "its node lost it, as by a restart of the node", "see kubectl describe node {node}"
-    return PodProblem(CONTAINER_LOST, cause, f'container "{name}"', name, remedy)
+    Args:
+        never_began: The reason to give when the process never began.
+    """
+    where = f'container "{name}"'
+    if ended.reason == OOM_KILLED or _TOO_LOW.search(ended.message) is not None:
+        return PodProblem(OOM_KILLED, "it was killed at its memory limit", where, name, "raise {memory_limit}")
+    if ended.reason == CONTAINER_LOST or (ended.reason, ended.exit_code) == _FOUND_ENDED:
+        cause, remedy = "its node lost it, as by a restart of the node", "see kubectl describe node {node}"
+        return PodProblem(CONTAINER_LOST, cause, where, name, remedy)
+    if ended.reason in _NEVER_BEGAN:
+        cause = _start_cause(ended.message)
+        return PodProblem(never_began, cause, where, name, start_remedy(ended.reason, cause))
+    return None
 
 
 def _start_cause(message: str) -> str:
