@@ -28,7 +28,14 @@ from flamectl_operator.kube.views import KubernetesObject
 from flamectl_operator.observed import pods
 from flamectl_operator.reconcile.controller_context import ControllerContext
 from flamectl_operator.reconcile.spec_renderer import SpecRenderer
-from flamectl_operator.reconcile.stores.stores import CHILDREN, FLAME_CLUSTERS, Stores, keys_of, keys_of_child, own_key
+from flamectl_operator.reconcile.stores.stores import (
+    CHILD_RESOURCES,
+    FLAME_CLUSTERS,
+    Stores,
+    keys_of,
+    keys_of_child,
+    own_key,
+)
 from flamectl_operator.runtime.backoff import ExponentialBackoff
 from flamectl_operator.runtime.clock import Clock, notice_standstills
 from flamectl_operator.runtime.logs import PASS
@@ -286,7 +293,7 @@ class Operator:
             self._enqueue((cluster.namespace, cluster.name), trigger, Priority.LOW)
 
     def _reflectors(self, namespace: str | None) -> Iterator[Reflector[Any]]:
-        for resource in (FLAME_CLUSTERS, *CHILDREN):
+        for resource in (FLAME_CLUSTERS, *CHILD_RESOURCES):
             yield Reflector(
                 self._client,
                 resource,
@@ -303,7 +310,7 @@ class Operator:
         # A pass that wrote a child, or learned of a change of it, is followed by another pass until one changes nothing, because
         # the earlier steps used the old state and no watch event repeats a response. Writes of the status are not, because they
         # carry the version that the pass started from. If the pass read the FlameCluster again, the controller requeues the key.
-        for resource in CHILDREN:
+        for resource in CHILD_RESOURCES:
             changed = self._pod_changed if resource is PODS else partial(self._changed, resource.kind, keys_of_child)
             self.stores.of(resource).subscribe(changed, responses=True)
 

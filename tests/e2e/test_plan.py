@@ -11,13 +11,13 @@ from typing import Any
 
 import yaml
 
-from flamectl_operator.reconcile.stores.stores import CHILDREN
+from flamectl_operator.reconcile.stores.stores import CHILD_RESOURCES
 from tests.e2e.namespace import E2ENamespace, annotated, flame_cluster
 from tools.controlplane.waiting import PATIENCE
 from tools.installation import OperatorProcess
 
 #: The kinds of children, by resource. No plan shows other writes.
-KINDS = {each.plural: each.kind for each in CHILDREN}
+KINDS = {each.plural: each.kind for each in CHILD_RESOURCES}
 #: A write: the verb, the kind and the name.
 Write = tuple[str, str, str]
 

@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from flamectl_operator.api.constants import DRAINING_ANNOTATION, EXECUTOR_MANAGER, SESSION_STORE_ANNOTATION
-from flamectl_operator.reconcile.stores.stores import CHILDREN
+from flamectl_operator.reconcile.stores.stores import CHILD_RESOURCES
 from tests.simulation.loop import START
 
 Obj = dict[str, Any]
@@ -23,7 +23,7 @@ KINDS = {
     LEASES: "Lease",
     CLAIMS: "PersistentVolumeClaim",
     NETWORK_POLICIES: "NetworkPolicy",
-    **{resource.plural: resource.kind for resource in CHILDREN},
+    **{resource.plural: resource.kind for resource in CHILD_RESOURCES},
 }
 #: Name of the Lease for which the replicas of an operator contend; all others are those of FlameClusters.
 ELECTION = "flamectl-operator"

@@ -45,7 +45,7 @@ from flamectl_operator.kube.views import KubernetesObject
 from flamectl_operator.observed.flame_cluster import FlameClusterView
 from flamectl_operator.process.rehearsal import Rehearsal
 from flamectl_operator.reconcile.controller_context import ControllerContext
-from flamectl_operator.reconcile.stores.stores import CHILDREN, FLAME_CLUSTERS
+from flamectl_operator.reconcile.stores.stores import CHILD_RESOURCES, FLAME_CLUSTERS
 from tests.simulation.admission import charged
 from tests.simulation.api_server import matcher
 from tests.simulation.client import as_view
@@ -229,7 +229,7 @@ def in_step(client: ModelClient, controller: Controller, cluster: Key) -> bool:
     )
     if known is None or stored is None or client.view(FlameClusterView, stored).spec_digest != known.spec_digest:
         return False
-    for resource in (FLAME_CLUSTERS, *CHILDREN):
+    for resource in (FLAME_CLUSTERS, *CHILD_RESOURCES):
         plural = resource.plural
         present = {
             key: obj["metadata"]["resourceVersion"]

@@ -20,7 +20,7 @@ from flamectl_operator.kube.events import EventKind, EventRecorder, ObjectRefere
 from flamectl_operator.kube.recording_client import RecordingClient, Write
 from flamectl_operator.kube.resources import LEASES
 from flamectl_operator.observed.flame_cluster import FlameClusterView
-from flamectl_operator.reconcile.stores.stores import CHILDREN, FLAME_CLUSTERS, WHOLE_FLAME_CLUSTERS, Stores
+from flamectl_operator.reconcile.stores.stores import CHILD_RESOURCES, FLAME_CLUSTERS, WHOLE_FLAME_CLUSTERS, Stores
 from flamectl_operator.runtime.clock import Clock
 from flamectl_operator.runtime.logs import STEP
 from flamectl_operator.runtime.turns import in_turn
@@ -159,7 +159,7 @@ class Rehearsal:
             NotFoundError: There is no such FlameCluster, or no CRD.
             KubernetesError: The objects cannot be read.
         """
-        for resource in CHILDREN:
+        for resource in CHILD_RESOURCES:
             page = await self.recording.load(resource, self._key[0], CLUSTER_LABEL)
             self.stores.of(resource).replace(page.items, page.resource_version)
         # With its spec, which is not read again, because the stored one may be another than the one to be applied.

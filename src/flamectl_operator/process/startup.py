@@ -25,7 +25,7 @@ from flamectl_operator.kube.errors import (
     UnauthorizedError,
     UntrustedServerError,
 )
-from flamectl_operator.reconcile.stores.stores import CHILDREN, FLAME_CLUSTERS
+from flamectl_operator.reconcile.stores.stores import CHILD_RESOURCES, FLAME_CLUSTERS
 from flamectl_operator.runtime.backoff import ExponentialBackoff
 from flamectl_operator.runtime.clock import Clock
 
@@ -39,7 +39,7 @@ ATTEMPT_TIMEOUT = 15.0
 RETRY_BASE = 1.0
 RETRY_LIMIT = 15.0
 
-_WATCHED = (FLAME_CLUSTERS, *CHILDREN)
+_WATCHED = (FLAME_CLUSTERS, *CHILD_RESOURCES)
 
 
 class StartUp:

@@ -23,7 +23,7 @@ from flamectl_operator.reconcile.objects.write_count import WRITES, WriteCount
 from flamectl_operator.reconcile.reconcile_pass import Pass
 from flamectl_operator.reconcile.spec_renderer import SpecRenderer
 from flamectl_operator.reconcile.steps.batch import BATCH_TIME_LIMIT
-from flamectl_operator.reconcile.stores.stores import CHILDREN, FLAME_CLUSTERS, Stores
+from flamectl_operator.reconcile.stores.stores import CHILD_RESOURCES, FLAME_CLUSTERS, Stores
 from flamectl_operator.runtime.outcome import Result
 from flamectl_operator.settings.model import OperatorConfig
 from flamectl_operator.subreconcilers.update_status import OpenStatus
@@ -197,7 +197,7 @@ class StepHarness:
     def sync(self, *resources: Resource[Any]) -> None:
         """The watches catch up, or some of them."""
         stores: list[tuple[Resource[Any], Store[Any], str]] = [(FLAME_CLUSTERS, self.stores.flame_clusters, "")]
-        stores += [(resource, self.stores.of(resource), CLUSTER_LABEL) for resource in CHILDREN]
+        stores += [(resource, self.stores.of(resource), CLUSTER_LABEL) for resource in CHILD_RESOURCES]
         for resource, store, label in stores:
             if not resources or resource in resources:
                 self._fill(resource, store, label)
@@ -341,7 +341,7 @@ class StepHarness:
 
 def _stores(news: list[Change[Any]], flame: Flame | None = None) -> Stores:
     stores = Stores.empty(flame)
-    for resource in CHILDREN:
+    for resource in CHILD_RESOURCES:
         stores.of(resource).subscribe(news.append, responses=True)
     return stores
 

@@ -75,7 +75,11 @@ FLAME_CLUSTERS: Resource[FlameClusterView] = Resource(API_VERSION, KIND, PLURAL,
 #: The same with their large specs, which no store holds.
 WHOLE_FLAME_CLUSTERS: Resource[WholeFlameClusterView] = Resource(API_VERSION, KIND, PLURAL, WholeFlameClusterView)
 #: The resources of children that are watched.
-CHILDREN: tuple[Resource[Any], ...] = (PODS, CLAIMS, *dict.fromkeys(child.resource for child in children.CHILDREN))
+CHILD_RESOURCES: tuple[Resource[Any], ...] = (
+    PODS,
+    CLAIMS,
+    *dict.fromkeys(child.resource for child in children.CHILDREN),
+)
 #: Children that are found by their FlameCluster, because they may have any name.
 _INDEXED = frozenset({PODS, CLAIMS})
 #: The functions that reduce children whose content users can make large; `bounded` reduces all others.
@@ -125,7 +129,7 @@ class Stores:
                     changes=changes,
                     uses=_claim_of if each is PODS else None,
                 )
-                for each in CHILDREN
+                for each in CHILD_RESOURCES
             },
             changes=changes,
             flame=flame or Flame(),

@@ -9,15 +9,15 @@ import pytest
 from flamectl_operator.kube.resources import CLAIMS, PODS, Resource
 from flamectl_operator.kube.views import ObjectMeta, PersistentVolumeClaimView
 from flamectl_operator.planning import children
-from flamectl_operator.reconcile.stores.stores import CHILDREN, Stores
+from flamectl_operator.reconcile.stores.stores import CHILD_RESOURCES, Stores
 
 
 def test_there_is_a_store_of_each_resource_of_children() -> None:
-    assert set(CHILDREN) == {PODS, CLAIMS, *(each.resource for each in children.CHILDREN)}
-    assert Stores.empty().children.keys() == {each.kind for each in CHILDREN}
+    assert set(CHILD_RESOURCES) == {PODS, CLAIMS, *(each.resource for each in children.CHILDREN)}
+    assert Stores.empty().children.keys() == {each.kind for each in CHILD_RESOURCES}
 
 
-@pytest.mark.parametrize("resource", CHILDREN, ids=[each.plural for each in CHILDREN])
+@pytest.mark.parametrize("resource", CHILD_RESOURCES, ids=[each.plural for each in CHILD_RESOURCES])
 def test_changes_move_when_a_child_appears_changes_or_goes(resource: Resource[Any]) -> None:
     stores = Stores.empty()
     store = stores.of(resource)
