@@ -553,9 +553,9 @@ def a_new_process_does_not_back_off() -> None:
     async def run(self: Any, subject: Any) -> Any:
         if subject.status not in seen:
             seen.add(subject.status)
-            at_once = replace(subject.spec.session_manager_backoff, next_attempt=None)
-            spec = replace(subject.spec, session_manager_backoff=at_once)
-            subject = replace(subject, spec=spec, present_plan=PresentPlan())
+            at_once = replace(subject.resolved.session_manager_backoff, next_attempt=None)
+            effective = replace(subject.resolved, session_manager_backoff=at_once)
+            subject = replace(subject, resolved=effective, present_plan=PresentPlan())
         return await original(self, subject)
 
     _set(add_session_manager.AddSessionManager, "run", run)

@@ -77,13 +77,13 @@ class ClusterState:
         generation, begun_monotonic = cluster.metadata.generation, self._clock.monotonic()
         self._debounce = self._debounce.ended()
         self.status.begin(cluster)
-        spec = await self._desired(cluster, config.flame)
-        wanted = WantedSessionManager.of(spec.desired, self.status.stored)
-        common = CommonMetadata() if spec.desired is None else CommonMetadata.of(spec.desired.spec)
+        rendered = await self._render(cluster, config.flame)
+        wanted = WantedSessionManager.of(rendered.desired, self.status.stored)
+        common = CommonMetadata() if rendered.desired is None else CommonMetadata.of(rendered.desired.spec)
         observed = await self._io.begin(PassInputs(generation, begun_monotonic, writes_in_flight, wanted, common))
         now = self._clock.reading()
         await self._record_losses(observed)
-        effective = self._resolve(spec.desired, observed, config, generation, now)
+        effective = self._resolve(rendered.desired, observed, config, generation, now)
         return Pass(
             io=self._io,
             status=self.status,
@@ -96,8 +96,8 @@ class ClusterState:
             report=Report(),
             clock=self._clock,
             generation=generation,
-            spec=effective,
-            rendered=spec,
+            resolved=effective,
+            rendered=rendered,
             max_creates=config.controller.max_creates_per_pass,
             begun=now.wall,
             spec_changes=self._spec_changes,
@@ -130,10 +130,10 @@ class ClusterState:
         if pass_.report.acting_steps_ran:
             self._ids.end_pass(pass_.observe().flame)
         awaited = NOTHING_AWAITED
-        spec = pass_.spec
-        if spec is not None and pass_.may_act and not spec.session_manager_backoff.failures:
+        effective = pass_.resolved
+        if effective is not None and pass_.may_act and not effective.session_manager_backoff.failures:
             observed = pass_.observe()
-            awaited = awaited_executors(self.status.computed, observed, spec.group, result)
+            awaited = awaited_executors(self.status.computed, observed, effective.group, result)
         self._debounce = self._debounce.after_pass(awaited, self.status.counts_due, self._clock.monotonic())
 
     def knows(self, cluster: FlameClusterView) -> bool:
@@ -169,20 +169,20 @@ class ClusterState:
         if cluster is None or cluster.terminating:
             raise ConflictError(409, "Conflict", "the FlameCluster is being deleted")
 
-    async def _desired(self, cluster: FlameClusterView, settings: FlameSettings) -> RenderedSpec:
-        spec = self._renderer.known(self.owner.uid, cluster, settings)
-        if spec is None:
+    async def _render(self, cluster: FlameClusterView, settings: FlameSettings) -> RenderedSpec:
+        rendered = self._renderer.known(self.owner.uid, cluster, settings)
+        if rendered is None:
             whole = await self._whole(cluster)
-            spec = await self._renderer.render(self.owner, whole, settings, self._telemetry)
-        if self._rendered is None or not spec.same_as(self._rendered):
-            self._rendered = replace(spec, desired=None)
-            if spec.desired is not None:
+            rendered = await self._renderer.render(self.owner, whole, settings, self._telemetry)
+        if self._rendered is None or not rendered.same_as(self._rendered):
+            self._rendered = replace(rendered, desired=None)
+            if rendered.desired is not None:
                 if self._valid is not None:
-                    self._spec_changes = self._spec_changes.after(self._valid, spec.desired.spec)
-                self._valid = spec.desired.spec if spec.spec_size <= MAX_SIZE_IN_LOOP else None
+                    self._spec_changes = self._spec_changes.after(self._valid, rendered.desired.spec)
+                self._valid = rendered.desired.spec if rendered.spec_size <= MAX_SIZE_IN_LOOP else None
             self._dry_runs.forget_accepted()
             self._slow_start.reset()
-        return spec
+        return rendered
 
     async def _whole(self, cluster: FlameClusterView) -> FlameClusterView:
         """Return the FlameCluster with its whole spec, which is read again if it is large, new, or edited.

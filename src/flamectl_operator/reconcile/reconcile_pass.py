@@ -106,7 +106,7 @@ class Pass:
 
     Args:
         generation: `metadata.generation` that the pass is about.
-        spec: The effective spec; None when the spec is invalid.
+        resolved: The effective spec; None when the spec is invalid.
         rendered: The desired objects by the spec, or the reason why it is invalid.
     """
 
@@ -121,7 +121,7 @@ class Pass:
     report: Report
     clock: Clock
     generation: int
-    spec: EffectiveSpec | None
+    resolved: EffectiveSpec | None
     rendered: RenderedSpec
     max_creates: int
     begun: datetime
@@ -135,9 +135,9 @@ class Pass:
         Raises:
             RuntimeError: The spec is invalid.
         """
-        if self.spec is None:
+        if self.resolved is None:
             raise RuntimeError("the pipeline must not run this step when the spec is invalid")
-        return self.spec
+        return self.resolved
 
     @property
     def may_act(self) -> bool:
@@ -147,9 +147,9 @@ class Pass:
     @property
     def why_not_act(self) -> str:
         """Why the pass changes no child object; empty when it may."""
-        if self.spec is None:
+        if self.resolved is None:
             return "the spec is invalid"
-        return "spec.paused is set" if self.spec.desired.spec.paused else ""
+        return "spec.paused is set" if self.resolved.desired.spec.paused else ""
 
     def unwanted_changes(self, observed: ObservedCluster) -> tuple[str, ...]:
         """Return the fields of the spec that read differently although nobody changed them; see `planning.spec_changes`."""
@@ -205,7 +205,7 @@ class Pass:
             before=self.status.stored,
             generation=self.generation,
             observed=self.observe(),
-            plan=None if self.spec is None else self.plan,
+            plan=None if self.resolved is None else self.plan,
             next_id=next_id,
             problem=self.rendered.problem,
             spec_digest=self.rendered.spec_digest,

@@ -30,7 +30,7 @@ class OpenStatus(Subreconciler):
 
     async def run(self, pass_: Pass, /) -> Outcome:
         """Write the status if one of its durable fields must change, or if the state has changed."""
-        if (spec := pass_.spec) is None:
+        if (effective := pass_.resolved) is None:
             pass_.report.recorded = True
             return DONE
         observed, now = pass_.observe(), pass_.clock.reading()
@@ -38,10 +38,12 @@ class OpenStatus(Subreconciler):
             return await pass_.recorder.refuse_spec(fields)
         needed = pass_.plan.ids_needed if pass_.may_act else 0
         ids = pass_.ids.missing(needed)
-        required = required_durable_fields(pass_.generation, observed, spec, ids.stop)
+        required = required_durable_fields(pass_.generation, observed, effective, ids.stop)
         stored = pass_.status.stored
         # A failed Pod is reported even if the process dies right after it deleted the Pod.
-        recorded = recent_failures(stored, observed, spec.desired, spec.group, now.wall) == stored.recent_failures
+        recorded = (
+            recent_failures(stored, observed, effective.desired, effective.group, now.wall) == stored.recent_failures
+        )
         if required != durable_fields(stored) or not recorded:
             status = compute_status(pass_.status_input(ids.stop), now.wall)
             if (stopped := await pass_.recorder.record(status)) is not None:
@@ -49,7 +51,7 @@ class OpenStatus(Subreconciler):
         pass_.ids.reserve(ids)
         pass_.report.recorded = True
         # If no step acts, the closing UpdateStatus follows at once.
-        if pass_.may_act and present_state(observed, spec.group) != pass_.status.stored.state:
+        if pass_.may_act and present_state(observed, effective.group) != pass_.status.stored.state:
             status = compute_status(pass_.status_input(pass_.ids.next_id), now.wall)
             return await pass_.status.write(status) or DONE
         return DONE
@@ -72,15 +74,15 @@ class UpdateStatus(Subreconciler):
 
 def _next_pass_without_event(pass_: Pass, observed: ObservedCluster, status: FlameClusterStatus) -> Outcome:
     """Return the wait until the status changes by time alone, because no event reports that."""
-    now, spec = pass_.clock.now(), pass_.spec
+    now, effective = pass_.clock.now(), pass_.resolved
     waits = []
-    if spec is not None:
-        unheard = silence(status.conditions, spec)
+    if effective is not None:
+        unheard = silence(status.conditions, effective)
         waits += [
-            wait_until("PodsStarting", None if spec.suspended else patience_ends(observed, now), now),
+            wait_until("PodsStarting", None if effective.suspended else patience_ends(observed, now), now),
             wait_until("SessionManagerSilent", None if unheard is None or unheard.due <= now else unheard.due, now),
-            wait_until("LateDeletion", next_late_end(observed, spec, now), now),
-            wait_until("Stable", failures_end(status.recent_failures, spec.settings), now),
+            wait_until("LateDeletion", next_late_end(observed, effective, now), now),
+            wait_until("Stable", failures_end(status.recent_failures, effective.settings), now),
             wait_until("Stable", pass_.plan.next_without_event if pass_.may_act else None, now),
         ]
     waits += [replace(each, message="", attention=False) for each in pass_.io.repairs.contentions()]

@@ -23,7 +23,7 @@ class WatchSessionManager(Subreconciler):
 
     async def run(self, pass_: Pass, /) -> Outcome:
         """Say which session manager to ask, and return when to look at registrations again."""
-        if pass_.spec is None:
+        if pass_.resolved is None:
             return DONE
         plan = pass_.plan
         period = DEMAND_PERIOD if plan.group.effective.follows_sessions else IDLE_PERIOD

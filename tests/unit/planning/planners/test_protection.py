@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from flamectl_operator.desired.executor_annotations import AnnotationChanges
 from flamectl_operator.flame.answer import ExecutorState, FlameExecutor, NodeState, SessionManagerAnswer
 from flamectl_operator.kube.pod_views import PodView
 from flamectl_operator.planning.sub_plans import ProtectionPlan
@@ -63,7 +64,7 @@ def _plan(
     return cluster_plan(seen, wanted).protection
 
 
-def _patches(plan: ProtectionPlan) -> dict[str, dict[str, str | None]]:
+def _patches(plan: ProtectionPlan) -> dict[str, AnnotationChanges]:
     return {executor.name: changes for executor, changes in plan.patch}
 
 
