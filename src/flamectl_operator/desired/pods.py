@@ -40,11 +40,12 @@ from flamectl_operator.settings.model import FlameSettings
 
 #: The session manager's scheduler plugins log ten lines per second at `info`.
 SESSION_MANAGER_LOG = "info,flame_session_manager::scheduler::plugins=warn"
-EXECUTOR_LOG = "info"
+#: The log level of executors and object caches.
+_LOG_LEVEL = "info"
 
 _LOGS = f"{OWN_VOLUME_PREFIX}logs"
-#: Directories that Flame 0.6 writes, which belong to root in its images. As emptyDirs (with `fsGroup`) any user can write to
-#: them. Flame 0.5 works in `/usr/local/flame/work` and finds its migrations there, so nothing may be mounted over that.
+#: Directories that Flame 0.6 writes. They belong to root in its images; as emptyDirs (with `fsGroup`) any user can write to them.
+OBJECT_CACHE_DIRECTORIES = {_LOGS: "/usr/local/flame/logs"}
 SESSION_MANAGER_DIRECTORIES = {
     _LOGS: "/usr/local/flame/logs",
     f"{OWN_VOLUME_PREFIX}events": "/usr/local/flame/events",
@@ -62,6 +63,8 @@ EXECUTOR_DIRECTORIES = {
 #: The mount paths of the directories on the session manager's claim, by the name of the directory.
 PERSISTENT_DIRECTORIES = {"session": "/var/lib/flame/session", "events": "/usr/local/flame/events"}
 CLAIM_VOLUME = f"{OWN_VOLUME_PREFIX}claim"
+#: The volume that holds the objects of an object cache: an emptyDir or a claim.
+_STORAGE_VOLUME = f"{OWN_VOLUME_PREFIX}storage"
 
 
 def session_manager_pod(owner: Identity, spec: FlameClusterSpec, settings: FlameSettings) -> ComponentTemplate:
@@ -120,7 +123,7 @@ def executor_pod(
 
 def _executor_defaults(spec: FlameClusterSpec, group: ExecutorManagerSpec, settings: FlameSettings) -> dict[str, Any]:
     """Return the part of an executor's PodSpec that a podTemplate may override."""
-    container = {"name": EXECUTOR_MANAGER, "env": [{"name": LOG_VARIABLE, "value": EXECUTOR_LOG}]}
+    container = {"name": EXECUTOR_MANAGER, "env": [{"name": LOG_VARIABLE, "value": _LOG_LEVEL}]}
     defaults = pod_defaults(
         settings, container, directories_for(EXECUTOR_DIRECTORIES, spec) | _object_cache_directory(spec)
     )
@@ -176,13 +179,6 @@ def _object_cache_directory(spec: FlameClusterSpec) -> dict[str, str]:
     return mountable_directory(f"{OWN_VOLUME_PREFIX}object-cache", cache.storage, taken) if cache.image is None else {}
 
 
-OBJECT_CACHE_LOG = "info"
-
-#: Directories that the object cache writes besides its storage.
-DIRECTORIES = {f"{OWN_VOLUME_PREFIX}logs": "/usr/local/flame/logs"}
-STORAGE_VOLUME = f"{OWN_VOLUME_PREFIX}storage"
-
-
 def object_cache_pod(owner: Identity, spec: FlameClusterSpec, settings: FlameSettings) -> ComponentTemplate | None:
     """Return the Pods of the object cache, or None when the operator runs none.
 
@@ -193,23 +189,23 @@ def object_cache_pod(owner: Identity, spec: FlameClusterSpec, settings: FlameSet
         return None
     container = {
         "name": OBJECT_CACHE,
-        "env": [{"name": LOG_VARIABLE, "value": OBJECT_CACHE_LOG}],
+        "env": [{"name": LOG_VARIABLE, "value": _LOG_LEVEL}],
         "ports": [{"name": "grpc", "containerPort": OBJECT_CACHE_PORT, "protocol": "TCP"}],
         # At its start the cache reads what its storage holds, which may take a while.
         **port_probes(OBJECT_CACHE_PORT, start_seconds=300),
     }
     # Flame takes a URL for the directory as well.
     persistence, directory = component.persistence, component.storage.removeprefix("fs://").removeprefix("file://")
-    mountable = mountable_directory(STORAGE_VOLUME, directory, DIRECTORIES.values())
-    directories = DIRECTORIES if persistence is not None else DIRECTORIES | mountable
+    mountable = mountable_directory(_STORAGE_VOLUME, directory, OBJECT_CACHE_DIRECTORIES.values())
+    directories = OBJECT_CACHE_DIRECTORIES | (mountable if persistence is None else {})
     defaults = add_cache_files(pod_defaults(settings, container, directories), spec)
     own, volumes = own_container(OBJECT_CACHE, component, arguments(spec), {}), [config_volume(owner)]
     if persistence is not None:
-        own["volumeMounts"] += [{"name": STORAGE_VOLUME, "mountPath": directory}]
-        volumes += [claim_volume(STORAGE_VOLUME, persistence.existing_claim or names.object_cache(owner.name))]
+        own["volumeMounts"] += [{"name": _STORAGE_VOLUME, "mountPath": directory}]
+        volumes += [claim_volume(_STORAGE_VOLUME, persistence.existing_claim or names.object_cache(owner.name))]
     musts = {"restartPolicy": "Always", "volumes": volumes, "containers": [own]}
     template = template_of(
         owner, OBJECT_CACHE, component, (defaults, musts), revision.object_cache_revision(owner.name, spec)
     )
     each_its_own = persistence is not None and persistence.existing_claim is None
-    return replace(template, claim_volume=STORAGE_VOLUME) if each_its_own else template
+    return replace(template, claim_volume=_STORAGE_VOLUME) if each_its_own else template

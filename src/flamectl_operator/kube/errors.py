@@ -165,5 +165,5 @@ def bare(error: E) -> E:
 
 
 def already_exists(plural: str, name: str) -> AlreadyExistsError:
-    """Return the error of a creation whose name is taken, for one that the API server answered otherwise."""
+    """Return the error of a creation whose name is taken, where no API server has answered so."""
     return AlreadyExistsError(409, "AlreadyExists", f'{plural} "{name}" already exists')

@@ -13,7 +13,14 @@ from datetime import timedelta
 from typing import Any, TypeVar, Unpack
 
 from flamectl_operator.kube.client import Client, DeleteOptions, JsonObject, ListOptions, Page, WatchEvent, list_pages
-from flamectl_operator.kube.errors import AlreadyExistsError, ApiError, ConflictError, ForbiddenError, NotFoundError
+from flamectl_operator.kube.errors import (
+    AlreadyExistsError,
+    ApiError,
+    ConflictError,
+    ForbiddenError,
+    NotFoundError,
+    already_exists,
+)
 from flamectl_operator.kube.http import wire
 from flamectl_operator.kube.pod_views import PodView
 from flamectl_operator.kube.resources import PODS, READ_EVENTS, Resource
@@ -97,7 +104,7 @@ class RecordingClient:
         """Record a create, after a dry run if it is a Pod, and hold the object."""
         name = str(body["metadata"]["name"])
         if self._find(resource, namespace, name) is not None or await self._exists(resource, namespace, name):
-            raise AlreadyExistsError(409, "AlreadyExists", f'{resource.plural} "{name}" already exists')
+            raise already_exists(resource.plural, name)
         if resource is PODS:
             await self._try(resource, namespace, body)
         self._record(Write("create", resource, name))
