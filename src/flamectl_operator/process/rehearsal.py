@@ -23,6 +23,7 @@ from flamectl_operator.observed.flame_cluster import FlameClusterView
 from flamectl_operator.reconcile.stores.stores import CHILD_RESOURCES, FLAME_CLUSTERS, WHOLE_FLAME_CLUSTERS, Stores
 from flamectl_operator.runtime.clock import Clock
 from flamectl_operator.runtime.logs import STEP
+from flamectl_operator.runtime.text import counted
 from flamectl_operator.runtime.turns import in_turn
 from flamectl_operator.subreconcilers import PIPELINE
 
@@ -66,8 +67,8 @@ class PlanResult:
 
     def text(self) -> str:
         """Return the plan as a tree by stage."""
-        count = len(self.writes)
-        lines = [f"FlameCluster {'/'.join(self.cluster)}: {count or 'no'} change{'s' * (count != 1)}"]
+        changes = counted(len(self.writes), "change") if self.writes else "no changes"
+        lines = [f"FlameCluster {'/'.join(self.cluster)}: {changes}"]
         for stage in dict.fromkeys(each.name for each in PIPELINE.stages()):
             mine = [each for each in self.entries if each.stage == stage]
             lines += [stage] if mine else []

@@ -84,6 +84,11 @@ def listing(words: Sequence[str], most: int = MOST_NAMED) -> str:
     return ", ".join(words[:most]) + (f" and {others} more" if others > 0 else "")
 
 
+def counted(number: int, noun: str) -> str:
+    """Return a number of things: `1 Pod`, `2 Pods`."""
+    return f"{number} {noun}{'s' * (number != 1)}"
+
+
 def date_and_time(time: datetime) -> str:
     """Return a time for a message that may be days old: `2026-01-31 12:00:00 UTC`."""
     return f"{time:%Y-%m-%d %H:%M:%S} UTC"

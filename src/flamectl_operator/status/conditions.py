@@ -17,7 +17,7 @@ from flamectl_operator.planning.cluster_plan import ClusterPlan
 from flamectl_operator.planning.effective.effective_spec import EffectiveSpec
 from flamectl_operator.runtime.lazy import cached_property
 from flamectl_operator.runtime.outcome import Outcome, blocked
-from flamectl_operator.runtime.text import joined
+from flamectl_operator.runtime.text import counted, joined
 from flamectl_operator.status import reason as reasons
 from flamectl_operator.status.health import Health
 from flamectl_operator.status.notices import Notice
@@ -261,5 +261,4 @@ def _suspension(observed: ObservedCluster, effective: EffectiveSpec) -> str:
 
 
 def _left(observed: ObservedCluster) -> str:
-    left = len(observed.components)
-    return f"{left} Pod{'s' * (left != 1)} left"
+    return f"{counted(len(observed.components), 'Pod')} left"

@@ -29,7 +29,7 @@ from flamectl_operator.planning.kept_claims import FILE_SYSTEM_RESIZE_PENDING
 from flamectl_operator.planning.registration import NOT_REGISTERED
 from flamectl_operator.planning.termination import finalizers_in_brackets, held_by_finalizers
 from flamectl_operator.runtime.outcome import Outcome
-from flamectl_operator.runtime.text import date_and_time, joined, listing, shortened
+from flamectl_operator.runtime.text import counted, date_and_time, joined, listing, shortened
 from flamectl_operator.status.notices import Notice
 from flamectl_operator.status.object_cache import object_cache_line
 from flamectl_operator.status.pod_problems import FAILING, MAX_GROUPS, ProblemGroup
@@ -85,7 +85,7 @@ class ValidSpecHealth:
     def _suspended(self) -> Health:
         left = len(self.plan.observed.components)
         reason = self.plan.effective.idleness.message or "no Pods are wanted"
-        message = f"Suspending: {left} Pod{'s' * (left != 1)} left" if left else f"Suspended: {reason}"
+        message = f"Suspending: {counted(left, 'Pod')} left" if left else f"Suspended: {reason}"
         held = [*_kept_by_finalizers(self.plan.observed)[:1], *_long_ends(self.plan.observed)]
         why = (outcome.message for outcome in self.outcomes if outcome.message)
         return Health(State.PENDING, shortened(joined([message, *held, *why])))

@@ -19,6 +19,7 @@ from flamectl_operator.planning.sub_plan import RemovalReason
 from flamectl_operator.planning.sub_plans import RolloutPlan
 from flamectl_operator.runtime.clock_reading import ClockReading
 from flamectl_operator.runtime.outcome import Outcome, wait, wait_until
+from flamectl_operator.runtime.text import counted
 
 #: Seconds that the session manager may be unschedulable before executors that wait for it are deleted, because another node may
 #: be on its way.
@@ -148,11 +149,11 @@ def _stale_to_delete(group: PlannedGroup, stale: Sequence[Executor], serving: Se
 def _rollout_wait(group: PlannedGroup, left: int, kept: int) -> Outcome:
     """Return the wait for the executors that are left. `kept` of them wait for a user."""
     if kept:
-        stale = f"{kept} stale executor{'s' * (kept != 1)}"
+        stale = counted(kept, "stale executor")
         run = "runs" if kept == 1 else "run"
         return wait("OnDelete", f"{stale} {run} the earlier spec (OnDelete): delete their Pods to replace them")
     if group.effective.update_strategy.type == "OnDelete":
-        return wait("RollingUpdate", f"replacing {left} executor{'s' * (left != 1)} of an earlier session manager")
+        return wait("RollingUpdate", f"replacing {counted(left, 'executor')} of an earlier session manager")
     up_to_date = len(group.up_to_date)
     message = f"rolling update: {up_to_date} of {group.effective.replicas} executors are on the current revision"
     if group.effective.backoff.repeated and not holds_rollout(group):

@@ -24,6 +24,7 @@ from flamectl_operator.planning.sub_plans import ScalePlan
 from flamectl_operator.planning.termination import finalizers_in_brackets, given_up_at
 from flamectl_operator.runtime.clock_reading import CLOCKS_DIFFER
 from flamectl_operator.runtime.outcome import Outcome, blocked, wait, wait_until
+from flamectl_operator.runtime.text import counted
 
 #: The executors that may run without their labels or their owner while further ones are created; as many as are wanted, if that
 #: is more.
@@ -156,7 +157,7 @@ def _recreate_wait(group: PlannedGroup) -> Outcome | None:
     """
     now, settings = group.now, group.effective.settings
     stale = [each for each in group.observed.executors if group.effective.stale(each) and not each.terminal]
-    old = f"{len(stale)} executor{'s' * (len(stale) != 1)} of the old revision"
+    old = f"{counted(len(stale), 'executor')} of the old revision"
     if any(not executor.terminating for executor in stale):
         return wait("Recreate", f"waiting for {old} to be deleted")
     latest = max((given_up_at(group.cluster, executor, settings, now) for executor in stale), default=now.wall)
