@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from decimal import Decimal, localcontext
 from functools import lru_cache
-from typing import Annotated, Any
+from typing import Annotated, Any, ClassVar
 
-from flamectl_operator.api.model import IntOrString
+from flamectl_operator.api.model import IntOrString, Model
 from flamectl_operator.api.rules import Rule
 
 #: Not negative, because Pods reject negative quantities. The exponent is limited, so that a short text cannot take gigabytes.
@@ -80,6 +80,23 @@ def is_quantity(quantity: int | str) -> bool:
     if isinstance(quantity, int):
         return quantity >= 0
     return len(quantity) <= MAX_LENGTH and re.fullmatch(PATTERN, quantity, re.ASCII) is not None
+
+
+class ModelWithQuantities(Model):
+    """An object in some of whose fields a revision hash reads equal quantities alike."""
+
+    #: The fields that hold a quantity, or quantities by name.
+    quantities: ClassVar[tuple[str, ...]]
+
+    def authored(self) -> dict[str, Any]:
+        """Return the fields that the author set, with equal quantities alike."""
+        result = super().authored()
+        for field in self.quantities:
+            if isinstance(value := result.get(field), dict):
+                result[field] = {name: canonical(quantity) for name, quantity in value.items()}
+            elif value is not None:
+                result[field] = canonical(value)
+        return result
 
 
 _QUANTITY_TYPE = IntOrString(

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import BeforeValidator, Field
 
 from flamectl_operator.api.constants import OWN_VARIABLES
 from flamectl_operator.api.model import Flag, MapKey, Model, Text, without_nulls
-from flamectl_operator.api.quantity import ListedQuantity, Quantity, canonical, parse_quantity
+from flamectl_operator.api.quantity import ListedQuantity, ModelWithQuantities, Quantity, parse_quantity
 from flamectl_operator.api.rules import Rule, matching
 
 ImagePullPolicy = Annotated[
@@ -41,9 +41,10 @@ class ResourceClaim(Model):
     request: Text | None = Field(None, description="Request within the claim; the whole claim when left out.")
 
 
-class ResourceRequirements(Model):
+class ResourceRequirements(ModelWithQuantities):
     """Compute resources of a container, as in core/v1."""
 
+    quantities: ClassVar = ("limits", "requests")
     rules: ClassVar = (
         Rule(
             f"!has(self.limits) || !has(self.requests) || [{', '.join(repr(name) for name in _COMPARED)}].all(r,"
@@ -76,14 +77,6 @@ class ResourceRequirements(Model):
         (), description="Dynamically allocated resources that the container uses."
     )
 
-    def authored(self) -> dict[str, Any]:
-        """Return the fields that the author set, with equal quantities alike, for a revision hash."""
-        result = super().authored()
-        for part in ("limits", "requests"):
-            if part in result:
-                result[part] = {name: canonical(quantity) for name, quantity in result[part].items()}
-        return result
-
 
 class ObjectFieldSelector(Model):
     """A field of the Pod."""
@@ -92,19 +85,14 @@ class ObjectFieldSelector(Model):
     field_path: Text = Field(description="Path of a field of the Pod, such as status.podIP or metadata.labels['app'].")
 
 
-class ResourceFieldSelector(Model):
+class ResourceFieldSelector(ModelWithQuantities):
     """A resource of a container."""
+
+    quantities: ClassVar = ("divisor",)
 
     container_name: Text | None = Field(None, description="Name of the container; this container when left out.")
     resource: Text = Field(description="Resource to select, such as limits.cpu or requests.memory.")
     divisor: ListedQuantity | None = Field(None, description="Unit of the value, as a quantity; 1 when left out.")
-
-    def authored(self) -> dict[str, Any]:
-        """Return the fields that the author set, with equal quantities alike, for a revision hash."""
-        result = super().authored()
-        if "divisor" in result:
-            result["divisor"] = canonical(result["divisor"])
-        return result
 
 
 class KeySelector(Model):

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
 from flamectl_operator.api.model import Atomic, Int32, Model
-from flamectl_operator.api.quantity import Quantity, canonical
+from flamectl_operator.api.quantity import ModelWithQuantities, Quantity
 
 #: `emptyDir.medium` other than the node's disk.
 Medium = Literal["Memory"]
@@ -31,8 +31,10 @@ class Recovery(Model):
     )
 
 
-class RuntimeStorage(Model):
+class RuntimeStorage(ModelWithQuantities):
     """Storage for files that Flame writes while executors run: an emptyDir for each directory."""
+
+    quantities: ClassVar = ("sizeLimit",)
 
     medium: Medium | None = Field(
         None,
@@ -42,13 +44,6 @@ class RuntimeStorage(Model):
     size_limit: Quantity | None = Field(
         None, description="Size limit of each directory, such as 10Gi; no limit when left out."
     )
-
-    def authored(self) -> dict[str, Any]:
-        """Return the fields that the author set, with equal quantities alike, for a revision hash."""
-        result = super().authored()
-        if "sizeLimit" in result:
-            result["sizeLimit"] = canonical(result["sizeLimit"])
-        return result
 
 
 #: A pattern such as `*.log`.
