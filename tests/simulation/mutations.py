@@ -88,7 +88,7 @@ from flamectl_operator.reconcile.debounce import Debounce
 from flamectl_operator.reconcile.executor_ids import ExecutorIds
 from flamectl_operator.reconcile.lock import lock_lease
 from flamectl_operator.reconcile.lock.deletion_lock import DeletionLock
-from flamectl_operator.reconcile.lock.lock_lease import LockGuard
+from flamectl_operator.reconcile.lock.lock_guard import LockGuard
 from flamectl_operator.reconcile.objects import cluster_io
 from flamectl_operator.reconcile.objects.claim_reads import ClaimReads
 from flamectl_operator.reconcile.objects.cluster_io import ClusterIO

@@ -22,7 +22,8 @@ from flamectl_operator.reconcile.controller_context import ControllerContext
 from flamectl_operator.reconcile.debounce import NOTHING_AWAITED, Debounce, awaited_executors
 from flamectl_operator.reconcile.executor_ids import ExecutorIds
 from flamectl_operator.reconcile.lock.deletion_lock import DeletionLock
-from flamectl_operator.reconcile.lock.lock_lease import LockGuard, LockLease
+from flamectl_operator.reconcile.lock.lock_guard import LockGuard
+from flamectl_operator.reconcile.lock.lock_lease import LockLease
 from flamectl_operator.reconcile.objects.cluster_io import ClusterIO
 from flamectl_operator.reconcile.objects.cluster_reads import PassInputs
 from flamectl_operator.reconcile.reconcile_pass import Pass, Report

@@ -6,7 +6,7 @@ budget of a rollout, and each would act on a view without the other's latest act
 
 The first deletion of a pass acquires the lock, and the pass releases it when no deletion is left. Each deletion is checked again
 right before it is sent. The lock is extended only while Pods are being deleted, so a cluster at rest causes no writes.
-`LockLease` has the writes, and `LockGuard` the check.
+`LockLease` has the writes, `LockGuard` the check, and `LockWait` the wait for another holder.
 
 An operator that acquires the lock first reads the FlameCluster and its Pods, because its watches may not show the previous
 holder's latest actions yet.
@@ -16,87 +16,21 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-import structlog
-
 from flamectl_operator.api.flamecluster import LockOptions
 from flamectl_operator.kube.resources import LEASES, PODS
 from flamectl_operator.observed.flame_cluster import FlameClusterView
-from flamectl_operator.planning.lock_state import Foreign, HeldByOther, HeldLease, Waiting
+from flamectl_operator.planning.lock_state import Foreign, HeldByOther, HeldLease
 from flamectl_operator.planning.termination import awaited_end
 from flamectl_operator.reconcile.lock.lock_lease import LEASE_RECHECK_SECONDS, LockLease
+from flamectl_operator.reconcile.lock.lock_wait import LockWait
 from flamectl_operator.reconcile.objects import outcomes
 from flamectl_operator.runtime.outcome import Outcome, blocked, wait
-from flamectl_operator.runtime.text import one_line
-
-#: The most characters of a holder that are shown. A writer of Leases can make it as long as the API server allows.
-MAX_HOLDER = 100
-#: The reason of outcomes for Pods that stay because another operator has the lock.
-LOCK_HELD = "LockHeld"
-
-_LOG = structlog.get_logger(component="lock")
-
-
-class LockWait:
-    """The wait of one FlameCluster for its deletion lock, over several passes.
-
-    At first the status does not mention the lock, because its holder writes the status. A holder that deletes nothing for minutes
-    may be no operator, because everybody who may write Leases in the namespace can hold the lock. A holder that asks for a longer
-    time than any operator does is certainly no operator.
-    """
-
-    def __init__(self) -> None:
-        self._waiting: Waiting | None = None
-        #: The obstacle, as a clause after "because".
-        self.obstacle = ""
-        self._needed = False
-        self._logged = False
-
-    def begin(self) -> None:
-        """Begin a pass. The wait is over if the last pass did not need the lock."""
-        if not self._needed:
-            self._waiting = None
-        self._needed = False
-
-    def need(self, obstacle: str) -> None:
-        """Note that the pass needs the lock, and what stands in the way unless something else is found."""
-        self._needed, self.obstacle = True, obstacle
-
-    def end(self) -> None:
-        """Note that the lock was acquired."""
-        self._waiting, self._logged = None, False
-
-    def for_holder(self, holder: str, delay: float) -> Outcome:
-        """Return the wait for another operator, which is logged once."""
-        shown = one_line(holder, MAX_HOLDER)
-        self.obstacle = f'"{shown}" holds the deletion lock'
-        if not self._logged:
-            self._logged = True
-            _LOG.info("another operator holds the deletion lock", holder=shown)
-        return wait(LOCK_HELD, "", delay)
-
-    def explained(self, deferral: Outcome, pods: frozenset[str], now: float, *, no_operator: bool) -> Outcome:
-        """Return why nothing may be deleted. The outcome has a message only after the wait has lasted for minutes.
-
-        Args:
-            no_operator: Whether the holder is certainly no operator, so that the status reports it at once.
-        """
-        if deferral.attention:
-            return deferral
-        self._waiting = (self._waiting or Waiting(now, pods)).after(pods, self.obstacle, now, at_once=no_operator)
-        if not self._waiting.why:
-            return deferral
-        message = (
-            f"nothing can be deleted, because {self._waiting.why}. If only one operator exists, set"
-            " spec.lockOptions.disabled; otherwise put a holder that is no operator on spec.lockOptions.denyList"
-        )
-        return blocked(LOCK_HELD, message, deferral.delay)
-
 
 #: The reason of outcomes for Pods that stay because this operator is denied the lock.
 LOCK_DENIED = "LockDenied"
 
 #: The state before the first deletion of a pass.
-_NOT_ASKED = wait("Changed", "", 0)
+_NOT_ASKED = outcomes.changed(0)
 
 
 class DeletionLock:
@@ -108,7 +42,6 @@ class DeletionLock:
     def __init__(self, lease: LockLease) -> None:
         self.lease = lease
         self._guard, self._io = lease.guard, lease.io
-        self._generation = 0
         self._deferral: Outcome | None = _NOT_ASKED
         self._wait = LockWait()
 
@@ -118,7 +51,7 @@ class DeletionLock:
         Args:
             duration: Seconds that the lock lasts unless it is extended.
         """
-        self._generation, self._deferral = generation, _NOT_ASKED
+        self._deferral = _NOT_ASKED
         self.lease.begin(generation, options, duration)
         self._wait.begin()
 
@@ -194,7 +127,7 @@ class DeletionLock:
         if taken_over:
             # A newer generation may have removed the holder from the deny list.
             cluster = await self._io.reads.refresh_cluster()
-            if cluster is None or cluster.metadata.generation != self._generation:
+            if cluster is None or cluster.metadata.generation != self.lease.generation:
                 return outcomes.changed()
         return None if await self.lease.acquire(lease, view_is_new=False) else outcomes.changed()
 

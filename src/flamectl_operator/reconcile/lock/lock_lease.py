@@ -11,45 +11,15 @@ from typing import Any
 from flamectl_operator.api.flamecluster import LockOptions
 from flamectl_operator.desired import names
 from flamectl_operator.kube import lease as leases
-from flamectl_operator.kube.errors import AlreadyExistsError, ConflictError, LockLostError, NotFoundError
+from flamectl_operator.kube.errors import AlreadyExistsError, ConflictError, NotFoundError
 from flamectl_operator.kube.resources import LEASES
 from flamectl_operator.kube.views import LeaseView
 from flamectl_operator.planning.lock_state import Foreign, HeldByOther, HeldLease, check_lease, observe_lease
+from flamectl_operator.reconcile.lock.lock_guard import LockGuard
 from flamectl_operator.reconcile.objects.cluster_io import ClusterIO
 from flamectl_operator.reconcile.objects.write_count import WRITES
 from flamectl_operator.reconcile.refusals.error import REFUSALS, RefusedError
 from flamectl_operator.reconcile.stores.transform import bounded
-from flamectl_operator.runtime.clock import Clock
-
-
-class LockGuard:
-    """Whether this process may delete. All processes of a deployment have the same lock identity."""
-
-    def __init__(self, identity: str, clock: Clock) -> None:
-        self.identity = identity
-        self._clock = clock
-        #: The lock options of the spec.
-        self.options = LockOptions()
-        #: The Lease as this process last wrote it; None while it does not hold the lock, or does not know.
-        self.held: HeldLease | None = None
-
-    @property
-    def denied(self) -> bool:
-        """Whether the spec denies this operator the lock."""
-        return self.identity in self.options.deny_list
-
-    def check(self) -> None:
-        """Check the lock right before the deletion of a Pod or a PersistentVolumeClaim is sent.
-
-        Raises:
-            LockLostError: This operator does not hold the lock.
-        """
-        if self.options.disabled:
-            return
-        held = self.held
-        if held is None or self.denied or not held.view_is_new or self._clock.boottime() >= held.until:
-            raise LockLostError("not sent: this operator does not hold the deletion lock of the FlameCluster")
-
 
 #: Seconds until a lock that another operator holds is read again, because it may be released before it expires.
 LEASE_RECHECK_SECONDS = 5.0
@@ -65,7 +35,8 @@ class LockLease:
         self.guard = guard
         self.io = io
         self._clock = io.clock
-        self._generation = 0
+        #: `metadata.generation` that the pass is about.
+        self.generation = 0
         self._duration = 0.0
         self._seen: leases.ObservedLease | None = None
         self._read_again = float("-inf")
@@ -77,7 +48,7 @@ class LockLease:
         Args:
             duration: Seconds that the lock lasts unless it is extended.
         """
-        self._generation, self.guard.options, self._duration = generation, options, duration
+        self.generation, self.guard.options, self._duration = generation, options, duration
         if options.disabled:
             self.guard.held = self._seen = None
             self._read_again, self._acquired_for = float("-inf"), 0
@@ -123,7 +94,7 @@ class LockLease:
         with two exceptions. A generation in between may have denied this operator the lock. And after this process was stopped
         for as long as the lock lasts, its watches have not caught up.
         """
-        now, same = self._clock.boottime(), self._acquired_for == self._generation
+        now, same = self._clock.boottime(), self._acquired_for == self.generation
         if same and now < held.extend_at:
             return True
         return await self.acquire(held.lease, view_is_new=held.view_is_new and same and now < held.until)
@@ -149,7 +120,7 @@ class LockLease:
         if written is None or written.spec.holder_identity != self.guard.identity:
             return False
         self.guard.held = HeldLease.taken(written, sent, self._duration, view_is_new=view_is_new)
-        self._acquired_for = self._generation
+        self._acquired_for = self.generation
         return True
 
     async def release(self) -> None:
