@@ -84,7 +84,7 @@ async def _fill(
     token, version = "", ""
     while token or not version:
         page = await bench.client.list_page(resource, namespace, label_selector=selector, continue_token=token)
-        items += map(store.known, page.items)
+        items += map(store.kept, page.items)
         token, version = page.continue_token, page.resource_version
     store.replace(items, version, namespace)
 

@@ -159,7 +159,7 @@ async def test_cached_pod_takes_less_than_four_kilobytes() -> None:
     store = Stores.empty().pods
     tracemalloc.start()
     before, _ = tracemalloc.get_traced_memory()
-    store.replace([store.known(wire.decode(PodView, line)) for line in lines], "1000")
+    store.replace([store.kept(wire.decode(PodView, line)) for line in lines], "1000")
     after, _ = tracemalloc.get_traced_memory()
     tracemalloc.stop()
 

@@ -37,7 +37,7 @@ class InvalidSpecError(ValueError):
     """The spec is not valid. Show the problems to the user and wait for another generation; a retry does not help.
 
     Args:
-        advice: What to do about all of them, where they do not say it themselves. It stands behind the first one, because a
+        advice: The remedy for all of them, where they do not say it themselves. It stands behind the first one, because a
             long message is cut.
     """
 

@@ -66,7 +66,7 @@ class CommonMetadata:
             return None
         if REDUCED in child.labels or REDUCED in child.annotations:
             return None
-        # What stays because it is specific now is still known as the spec's, to be removed if it is not specific any more.
+        # A key that stays because it is specific now stays on the list, so that it is removed when it is specific no longer.
         found, earlier = (child.labels, child.annotations), _keys_in(listed)
         stay = [[key for key in earlier[kind] if key in self.specific[kind] and key in found[kind]] for kind in (0, 1)]
         labels = _changes(child.labels, self.labels, earlier[0], stay[0])

@@ -31,7 +31,7 @@ from flamectl_operator.runtime.text import one_line
 
 #: Bytes of one message. 50,000 executors of an honest session manager take 9 MiB.
 MAX_MESSAGE_SIZE = 12 * 2**20
-#: The most nodes, executors or sessions of an answer. One takes about a hundred and fifty bytes in a message of Flame.
+#: The most nodes, executors or sessions of an answer. Each takes about a hundred and fifty bytes in a message of Flame.
 MAX_ENTRIES = 100_000
 #: Entries that a list may have whatever its size, and the fewest bytes of each further one. Flame's have more.
 FREE_ENTRIES, MIN_ENTRY_SIZE = 1000, 8

@@ -103,7 +103,7 @@ class _LimitedProtocol(H2Protocol):
         try:
             super().data_received(data)
         except Exception:  # noqa: BLE001 - asyncio would log each of them with its frames
-            # Such as a frame of an unknown kind, or a header that is no text. The calls of the connection fail with it.
+            # A frame of an unknown kind, or a header that is no text, ends the connection and with it all its calls.
             self._transport.abort()
 
 
@@ -142,7 +142,7 @@ def _configuration(certified_name: str) -> Configuration:
 MAX_BESIDE_DATA = 512 * 2**10
 #: The same until the handshake has ended. A chain of four certificates has 8 KiB.
 MAX_HANDSHAKE_BYTES = 16 * 2**10
-#: Seconds of the processor that a handshake may take. One of four certificates takes a millisecond, or five on a slow machine.
+#: Seconds of the processor that a handshake may take. Four certificates take a millisecond, or five on a slow machine.
 MAX_HANDSHAKE_SECONDS = 0.02
 
 

@@ -43,9 +43,9 @@ class Knowledge:
     Args:
         incarnation: The incarnation of the session manager that was asked.
         since: When this incarnation was first asked about; for OFF, when nobody asked any more.
-        answer: What it said last; None unless KNOWN.
-        asked_at: When it was asked for that.
-        answered_at: When it said that.
+        answer: Its last answer; None unless KNOWN.
+        asked_at: When it was asked for this answer.
+        answered_at: When it gave this answer.
         known_since: When it first answered in this incarnation, or answered again after nothing was known of it.
         failing: Whether the last question had no answer.
         cause: Why it does not answer, as one CamelCase word; empty unless UNKNOWN.
@@ -53,7 +53,7 @@ class Knowledge:
         not_ready_since: Since when each node that is not ready in the table has been seen so. A node that has left the table
             counts as well, for as long as an answer is valid.
         unstarted_since: Since when each node has been seen to start nothing of all that is listed on it.
-        last_answer: What it said last before nobody asked any more, for as long as an answer is valid; None unless OFF.
+        last_answer: Its last answer before nobody asked any more, for as long as an answer is valid; None unless OFF.
         first_nodes: The names of all nodes in its first answer in this incarnation, whatever came later; None before that.
         asked: Whether this process asks session managers at all.
     """

@@ -1,8 +1,8 @@
 """Errors of requests: one class for each different reaction of a caller.
 
-The API server describes an error in a `Status` object. Decisions use its `reason` and code and never the text of its message,
-with these exceptions because the API offers no other way: causes of a 403 and a 409, denials, whose code a webhook or a policy
-chooses, a quota that is missing, and webhooks that do not support dry run.
+The API server describes an error in a `Status` object. Decisions use its `reason` and code, not the text of its message.
+Where the API offers no other way they use the text: for the causes of a 403 and a 409, for a missing quota, for webhooks that do
+not support dry run, and for denials, because a webhook or a policy chooses their code.
 """
 
 from __future__ import annotations

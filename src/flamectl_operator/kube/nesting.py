@@ -1,8 +1,8 @@
 """Decodes JSON that is nested deeper than the decoder can follow.
 
 The API server accepts ten thousand nested objects in a FlameCluster. Each version of Python limits the depth of recursion in its
-own way. One author's object must not end the watch of all objects, so values below `MAX_DEPTH` levels are read as null. Rules for
-the spec refuse what is nested so deep.
+own way. The object of a single author must not end the watch of all objects, so values below `MAX_DEPTH` levels are read as null.
+Rules for the spec refuse values that are nested so deep.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _TOKEN = re.compile(rb"[\[\]{}]|" + _STRING)
 _STRINGS = re.compile(_STRING)
 _BRACKETS = b"{}[]"
 _NO_BRACKETS = bytes(set(range(256)) - set(_BRACKETS))
-#: What a bracket adds to the depth, as a signed byte.
+#: The change of the depth at a bracket, as a signed byte.
 _STEPS = bytes(1 if byte in b"{[" else 255 for byte in range(256))
 
 

@@ -118,7 +118,7 @@ class ResizePolicy(View, frozen=True):
 
 
 class Resizable(View, frozen=True, kw_only=True):
-    """What all containers of a Pod have."""
+    """The fields that all containers of a Pod have."""
 
     name: str = ""
     resize_policy: tuple[ResizePolicy, ...] = ()

@@ -37,8 +37,8 @@ class Sources:
         children: The objects with names of children that are kept as their manifests say, by kind and name.
         labelled_pods: All Pods with the FlameCluster's label, in its namespace.
         claims: All PersistentVolumeClaims with the FlameCluster's label, in its namespace.
-        quota_refused: Names whose create in this pass or the last a quota refused, each with the time since when, by `boottime`,
-            or None if the end of other Pods cannot help; without executors, which nothing asks for.
+        quota_refused: Names that a quota refused to create in this pass or the last, each with the time of the first refusal, by
+            `boottime`, or None if the end of other Pods cannot help. Executors are not among them, because nothing asks for them.
         claims_read: Claims without the label that Pods mount, as they were last read.
         detached_read: Detached executors that the watch does not show, as they were last read.
         losses_confirmed: uids of claims whose loss a user has confirmed.

@@ -21,7 +21,7 @@ _LACKS_ROOM = re.compile(
     r"Insufficient |Too many pods|free ports|anti-affinity|topology spread constraints(?! \(missing)|max volume count"
     rf"|ElasticQuota|cannot align|{_DEVICES.pattern}"
 )
-#: The form in which kube-scheduler and Volcano say what nodes lack. Whatever else they say in it is no matter of room.
+#: The form in which kube-scheduler and Volcano say what nodes lack. Other causes in this form are no lack of room.
 _OF_NODES = re.compile(r"nodes are (?:un)?available: |no nodes available")
 #: Words of schedulers that place a group of Pods at once (Volcano, the plugins Coscheduling and GangScheduling) for a Pod that
 #: waits for the others of its group.

@@ -76,13 +76,13 @@ class LogLimits:
     def _admit(self, key: Hashable, rate: float, burst: float, namespace: str) -> int | None:
         now = self._clock.boottime()
         line = self._lines.get(key, lambda: _Line(Bucket(rate, burst, now)))
-        if not (line.bucket.try_take(now) and self._one_of_all(namespace, now)):
+        if not (line.bucket.try_take(now) and self._take_from_all(namespace, now)):
             line.suppressed += 1
             return None
         left_out, line.suppressed = line.suppressed, 0
         return left_out
 
-    def _one_of_all(self, namespace: str, now: float) -> bool:
+    def _take_from_all(self, namespace: str, now: float) -> bool:
         own = self._namespaces.get(namespace, lambda: Bucket(NAMESPACE_RATE, NAMESPACE_BURST, now))
         return self._total.try_take(now, keep=RESERVED_LINES) or (own.try_take(now) and self._total.try_take(now))
 

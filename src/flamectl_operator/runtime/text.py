@@ -25,7 +25,7 @@ _MIN_ROOM = 60
 _MORE = "; ..."
 #: The most names in a message, unless the caller has a reason for another number.
 MOST_NAMED = 3
-#: What differs between two wordings of one thing: numbers, and ids in hexadecimal digits.
+#: Parts in which two wordings of the same thing may differ: numbers, and ids in hexadecimal digits.
 _VARIABLE = re.compile(r"\b(?=[0-9a-f-]{0,63}\d)[0-9a-f-]{8,128}\b|\d+")
 _WHITE_SPACE = re.compile(r"[ \t\r\n]+")
 
@@ -74,7 +74,7 @@ def joined(messages: Iterable[str]) -> str:
 
 
 def gist(words: str) -> str:
-    """Return what two wordings of one thing have in common: all but numbers and ids."""
+    """Return words without their numbers and ids, so that two wordings of the same thing are equal."""
     return _VARIABLE.sub("0", words)
 
 

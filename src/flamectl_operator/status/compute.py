@@ -70,7 +70,7 @@ class StatusInput:
         problem: Why the spec is invalid; empty when it is valid.
         outcomes: Outcomes of the steps of this pass; None before the acting steps have run.
         requests_failed: Whether failed requests kept the pass from finding out all that the status should say.
-        annotations: Those of the FlameCluster itself.
+        annotations: The annotations of the FlameCluster itself.
     """
 
     before: FlameClusterStatus

@@ -76,8 +76,8 @@ def paused_sessions(observed: ObservedCluster) -> Notice | None:
 def foreign_pod(observed: ObservedCluster) -> Notice | None:
     """Return the notice about the first Pod with the labels of a component that is none of the operator's.
 
-    Such as a copy of a Pod, or an executor of an earlier FlameCluster that lost its owner by `kubectl delete --cascade=orphan` or
-    came from a backup. The garbage collector deletes those of an earlier FlameCluster of this name.
+    It may be a copy of a Pod, or an executor of an earlier FlameCluster that lost its owner by `kubectl delete --cascade=orphan`
+    or came from a backup. The garbage collector deletes the Pods of an earlier FlameCluster of this name.
     """
     owner = observed.owner
     effects = {

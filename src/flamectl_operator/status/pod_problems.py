@@ -47,8 +47,8 @@ class ProblemGroup:
 
     Args:
         members: Each of the Pods, with its problem. Some kubelets tell the cause only at each attempt.
-        template: What the spec asks of such a Pod, if the spec is valid and asks for one.
-        stored: What the status says of Pods with this reason.
+        template: The template of such a Pod, if the spec is valid and asks for one.
+        stored: The entry of the status about Pods with this reason.
     """
 
     members: tuple[tuple[Component, PodProblem], ...]
@@ -106,7 +106,7 @@ class ProblemGroup:
 
     @cached_property
     def _example(self) -> tuple[PodProblem, str]:
-        """One of the problems, and the message: the stored one of a cause that is known, because each write is another event."""
+        """A problem and its message: the stored message if its cause is known, because a new message is another event."""
         known = [each for each in self.members if each[1].cause]
         for component, problem in known if self._words else ():
             if (message := explained(component, problem, self.template, self._words)) in self._words:

@@ -32,7 +32,7 @@ _MESSAGES = {
 
 
 class Work(NamedTuple):
-    """What is left to do: the reason and the message of `Progressing`."""
+    """The work that is left: the reason and the message of `Progressing`."""
 
     reason: str
     message: str

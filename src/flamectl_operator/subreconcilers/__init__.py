@@ -33,9 +33,10 @@ OBSERVE = Place("UpdateStatus", "Observe", OPENING)
 def _why_pods_wait(pass_: Pass) -> str:
     """Return why AddServices ends before a Pod is created; empty when both go on side by side.
 
-    That saves a round trip, and where Pods become ready in no time also the updates of Endpoints that exist before their Pods. No
-    Pod misses a Service meanwhile: executors wait until the session manager answers under its name, and a Service is created
-    faster than a container starts. A Service that is refused holds no Pod back in any case.
+    Side by side they save a round trip. Where Pods become ready in no time, they also save updates of Endpoints, because the
+    Endpoints exist before their Pods otherwise. No Pod misses a Service meanwhile: executors wait until the session manager
+    answers under its name, and a Service is created faster than a container starts. A Service that is refused holds no Pod back
+    in any case.
     """
     outdated = pass_.plan.outdated_children
     if NETWORK_POLICY in outdated:

@@ -22,7 +22,7 @@ from flamectl_operator.reconcile.steps.ensure import restore
 from flamectl_operator.runtime.outcome import DONE, Outcome, combine
 
 #: A child that differs, with its common metadata and the patch that restores them.
-Change = tuple[Resource[Any], KubernetesObject, CommonMetadata, Mapping[str, Any]]
+MetadataChange = tuple[Resource[Any], KubernetesObject, CommonMetadata, Mapping[str, Any]]
 #: The most children whose waits the step reports.
 _MAX_REPORTED = 3
 #: The aspect of a child that the step restores; see `Repairs.admit`.
@@ -44,7 +44,7 @@ class UpdateMetadata(Subreconciler):
             return DONE
         io, changed, waits = pass_.io, list[str](), list[Outcome]()
 
-        async def write(change: Change) -> None:
+        async def write(change: MetadataChange) -> None:
             resource, child, common, patch = change
             if io.reads.superseded:
                 waits.append(outcomes.changed())
@@ -75,7 +75,7 @@ class UpdateMetadata(Subreconciler):
             await pass_.lock.lease.patch(lease, patch)
 
 
-def _due(pass_: Pass) -> Iterator[Change]:
+def _due(pass_: Pass) -> Iterator[MetadataChange]:
     """Iterate over the children that differ, without those that terminate."""
     common, observed = pass_.io.common, pass_.observe()
     if not common.labels and not common.annotations and not observed.sources.lists_common_keys:

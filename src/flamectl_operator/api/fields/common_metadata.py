@@ -16,7 +16,7 @@ MAX_ENTRIES = 16
 MAX_ANNOTATION = 256
 
 _DECISIVE = (DELETION_COST_ANNOTATION, SOURCE_RANGES_ANNOTATION)
-_NO_OWN_ANNOTATIONS = Rule(
+_NO_DECISIVE_ANNOTATIONS = Rule(
     f"self.all(key, !(key in {list(_DECISIVE)}) && !key.startsWith('{OWN_PREFIX}'))",
     lambda annotations: not any(is_own_key(key) or key in _DECISIVE for key in annotations),
     f"must not have {', '.join(_DECISIVE)} or {OWN_PREFIX}*: the operator decides by them",
@@ -26,5 +26,5 @@ _AnnotationValue = Annotated[str, Field(max_length=MAX_ANNOTATION)]
 
 CommonLabels = Annotated[dict[str, LabelValue], Field(max_length=MAX_ENTRIES), NO_OWN_LABELS, QUALIFIED_KEYS]
 CommonAnnotations = Annotated[
-    dict[str, _AnnotationValue], Field(max_length=MAX_ENTRIES), _NO_OWN_ANNOTATIONS, QUALIFIED_KEYS
+    dict[str, _AnnotationValue], Field(max_length=MAX_ENTRIES), _NO_DECISIVE_ANNOTATIONS, QUALIFIED_KEYS
 ]

@@ -29,7 +29,6 @@ _KEY = rf"^([a-z0-9]([-a-z0-9.]{{0,251}}[a-z0-9])?/)?{_NAME_PART}$"
 LABEL_VALUE = matching(
     rf"^({_NAME_PART})?$", "must be a label's value: letters, digits, - _ and . between letters or digits"
 )
-_KEY_RULE = matching(_KEY, "keys must be like app, or example.com/app with a domain before the slash")
 #: The key of one label.
 QUALIFIED_KEY = matching(_KEY, "must be like app, or example.com/app with a domain before the slash")
 
@@ -44,9 +43,9 @@ def _all_keys(condition: str) -> str:
 
 
 QUALIFIED_KEYS = Rule(
-    _all_keys(_KEY_RULE.cel.replace("self", "key")),
-    lambda entries: all(map(_KEY_RULE.holds, entries)),
-    _KEY_RULE.message,
+    _all_keys(QUALIFIED_KEY.cel.replace("self", "key")),
+    lambda entries: all(map(QUALIFIED_KEY.holds, entries)),
+    f"keys {QUALIFIED_KEY.message}",
 )
 #: A label's value, with the limit on its length.
 LabelValue = Annotated[str, Field(max_length=63), LABEL_VALUE]

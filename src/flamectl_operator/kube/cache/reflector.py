@@ -193,7 +193,7 @@ class Reflector(Generic[T]):
             async for page in pages:
                 self.last_contact = self._clock.monotonic()
                 # Known objects must not be held in memory twice.
-                items.extend(map(self._store.known, page.items))
+                items.extend(map(self._store.kept, page.items))
                 version = page.resource_version
         except NotFoundError:
             # The server does not know the resource. If the resource has a CRD, the CRD was deleted, and all objects with it. A

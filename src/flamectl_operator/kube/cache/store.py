@@ -101,7 +101,7 @@ class Store(Generic[T]):
         """Return the synced version of a namespace's reflector; 0 before its first list."""
         return self._synced_versions.get(namespace, self._synced_versions.get(None, 0))
 
-    def known(self, obj: T) -> T:
+    def kept(self, obj: T) -> T:
         """Return the store's object if it equals the given one, to hold it once, else the part that it would keep."""
         current, kept = self._objects.get(_key(obj)), self._transform(obj)
         return current if current is not None and current == kept else kept

@@ -34,7 +34,7 @@ class Offer:
     Args:
         capacity: Its resources: its limits, and the cluster's slot where there is no limit.
         limits: Its limits; None where there is none, so that one larger request still fits an executor of its own.
-        slot: What a session asks for that says nothing else.
+        slot: The resources of a session that asks for none.
     """
 
     capacity: Resources

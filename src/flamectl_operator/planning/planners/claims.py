@@ -26,7 +26,7 @@ from flamectl_operator.runtime.outcome import Outcome, blocked, wait
 
 #: The ends of what Kubernetes says of a growth that its storage or its node refuses: since 1.31, and before.
 _REFUSED = ("ResizeInfeasible", "ResizeFailed")
-#: What to do about a claim that differs. Nothing tells whether the spec changed since, or a webhook changed the new claim.
+#: The advice about a claim that differs. Nothing tells whether the spec changed since, or a webhook changed the new claim.
 _DIFFERS = "set that in the spec, or copy the data to a new claim; a webhook may have changed it when it was created"
 #: The conditions of a claim whose growth fails, and is tried again.
 _FAILS = ("ControllerResizeError", "NodeResizeError")

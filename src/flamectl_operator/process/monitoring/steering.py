@@ -20,8 +20,9 @@ import structlog
 #: The new connections that are accepted in a second, whatever their addresses. After them, only addresses that try less than half
 #: as often as the average are accepted.
 MAX_RATE = 64
-#: The tries within two seconds that are always accepted: those of an address that has sent a complete request before, more than
-#: a kubelet, Prometheus and a person make; and those of any other address, because a flood may come from hundreds of addresses.
+#: The tries within two seconds that are always accepted: of an address that has sent a complete request before, and of any other
+#: address. The first number is more than a kubelet, Prometheus and a person make. The second is small, because a flood may come
+#: from hundreds of addresses.
 MAX_CALM_TRIES = 12
 MAX_CALM_TRIES_OF_UNKNOWN = 2
 #: The most addresses whose tries are counted.

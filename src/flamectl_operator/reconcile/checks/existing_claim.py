@@ -236,7 +236,7 @@ async def volume_wait(reads: ClusterReads, claim: PersistentVolumeClaimView, lab
 
     Args:
         label: The claim, as the message begins.
-        advice: What to do about it, as the message ends.
+        advice: The remedy, as the message ends.
     """
     if claim.status.phase != PHASE_PENDING:
         return None

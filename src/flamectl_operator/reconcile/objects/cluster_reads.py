@@ -35,7 +35,7 @@ T = TypeVar("T", bound=KubernetesObject)
 
 @dataclass(frozen=True)
 class PassInputs:
-    """What a pass begins with, besides the objects.
+    """The facts with which a pass begins, besides the objects.
 
     Args:
         generation: `metadata.generation` that the pass is about.
@@ -186,7 +186,7 @@ class ClusterReads:
         """Reject an answer that is older than the store was before the request, and have everything listed again.
 
         Args:
-            before: What the store knew before the request was sent.
+            before: The state of the store before the request was sent.
 
         Raises:
             OutdatedAnswerError: The answer is older.
@@ -242,7 +242,7 @@ class ClusterReads:
         version, selector = "", f"{CLUSTER_LABEL}={owner.name}"
         try:
             async for page in list_pages(self.client, PODS, owner.namespace, label_selector=selector):
-                items += map(store.known, page.items)
+                items += map(store.kept, page.items)
                 version = page.resource_version
         except REFUSALS as error:
             raise RefusedError.of(error) from error

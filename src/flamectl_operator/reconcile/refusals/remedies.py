@@ -36,7 +36,7 @@ _NO_ADDRESS = "an administrator widens the range of addresses of Services, or ot
 _KIND = re.compile(r"^([\w.]+) \"[^\"]*\" is forbidden: ")
 #: The API server's configuration demands a quota of these scopes, or for these resources, and the namespace has none.
 NO_QUOTA = re.compile(r"insufficient quota to (?:match these scopes|consume)")
-#: What Pod Security forbids that is no field of a security context, and words of what is one.
+#: Violations of Pod Security that no field of a security context causes, and words of the fields that cause the others.
 _NO_CONTEXT = ("host namespaces", "hostPath volumes", "hostPort", "restricted volume types", "probe or lifecycle host")
 _CONTEXT = re.compile(
     r"allowPrivilegeEscalation|capabilities|hostProcess|privileged|procMount|runAs|seLinux|seccomp|sysctl"

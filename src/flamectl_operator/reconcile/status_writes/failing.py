@@ -21,7 +21,7 @@ REQUESTS_FAILING = "RequestsFailing"
 #: Seconds for which requests fail before the status reports it.
 FAILING_AFTER_SECONDS = 10.0
 
-#: What an administrator does about errors, by their words.
+#: The remedies of an administrator, by words of the errors.
 _ADVICE = {
     "calling webhook": "ask an administrator to correct the webhook or delete its configuration",
     "conversion webhook": "ask an administrator to correct the webhook, or remove it from the CustomResourceDefinition",

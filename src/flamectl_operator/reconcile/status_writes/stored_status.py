@@ -46,9 +46,9 @@ _LOG = structlog.get_logger(component="status")
 class StoredStatus:
     """The status of one FlameCluster at the API server.
 
-    Between passes it keeps the last status that it read or wrote, in parsed form; how often another writer overwrote it; the
-    throttle of writes of counts; the fields that the installed CRD prunes; and requests that fail in pass after pass. All of it
-    may be lost without harm.
+    Between passes it keeps the last status that it read or wrote, in parsed form, and how often another writer overwrote it. It
+    also keeps the throttle of writes of counts, the fields that the installed CRD prunes, and requests that fail in pass after
+    pass. All of it may be lost without harm.
     """
 
     def __init__(self, io: ClusterIO) -> None:

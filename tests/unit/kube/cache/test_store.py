@@ -42,7 +42,7 @@ def names(objects: tuple[PodView, ...]) -> list[str]:
 def test_known_returns_the_stored_object_for_an_equal_one(store: Store[PodView]) -> None:
     ours = pod("a", 101)
     store.apply(added(ours))
-    assert store.known(pod("a", 101)) is ours
+    assert store.kept(pod("a", 101)) is ours
     for other in (
         pod("a", 102),
         pod("a", 99),
@@ -50,7 +50,7 @@ def test_known_returns_the_stored_object_for_an_equal_one(store: Store[PodView])
         pod("b", 101),
         pod("a", 101, terminating=True),
     ):
-        assert store.known(other) is other
+        assert store.kept(other) is other
 
 
 def test_objects_are_found_by_the_index_in_the_order_of_their_names(store: Store[PodView]) -> None:

@@ -536,7 +536,7 @@ def test_service_of_a_flame_cluster_keeps_its_spec() -> None:
 
 def test_stores_keep_the_reduced_object_from_lists_events_and_answers() -> None:
     stores, foreign = Stores.empty(), _config_map()
-    assert stores.of(CONFIG_MAPS).known(foreign).data is None
+    assert stores.of(CONFIG_MAPS).kept(foreign).data is None
     stores.of(CONFIG_MAPS).replace([foreign], "7")
     (kept,) = stores.of(CONFIG_MAPS).all()
     assert kept.data is None
