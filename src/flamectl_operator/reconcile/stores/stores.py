@@ -1,7 +1,6 @@
 """The stores that the operator keeps equal to the API server, one per resource, and the answers of session managers.
 
-`keys_of` finds the FlameClusters that a change of an object affects. `ClaimReservations` reserves a claim until the store shows
-the Pod that mounts it.
+`keys_of` finds the FlameClusters that a change of an object affects.
 """
 
 from __future__ import annotations
@@ -21,6 +20,7 @@ from flamectl_operator.kube.resources import CLAIMS, CONFIG_MAPS, NETWORK_POLICI
 from flamectl_operator.kube.views import KubernetesObject, PersistentVolumeClaimView
 from flamectl_operator.observed.flame_cluster import FlameClusterView, WholeFlameClusterView
 from flamectl_operator.planning import children
+from flamectl_operator.reconcile.stores.claim_reservations import ClaimReservations
 from flamectl_operator.reconcile.stores.transform import (
     bounded,
     bounded_config_map,
@@ -30,44 +30,6 @@ from flamectl_operator.reconcile.stores.transform import (
 )
 from flamectl_operator.runtime.lazy import cached_property
 from flamectl_operator.runtime.slow_start import Acceptances
-
-#: Seconds for which a claim is reserved at most. A request to create a Pod ends sooner, also if its answer is lost.
-RESERVED_FOR = 120.0
-
-
-class ClaimReservations:
-    """The reservations of this process: they keep two FlameClusters that start at the same moment from sharing a claim."""
-
-    def __init__(self) -> None:
-        #: Name and uid of a FlameCluster and the end of its reservation, by uid of the claim.
-        self._given: dict[str, tuple[str, str, float]] = {}
-
-    def take(self, claim: str, cluster: str, uid: str, now: float) -> str | None:
-        """Reserve a claim for a FlameCluster.
-
-        Args:
-            claim: The claim's uid.
-            now: The time on a monotonic clock.
-
-        Returns:
-            None, or the name of another FlameCluster for which the claim is reserved.
-        """
-        self._given = {each: given for each, given in self._given.items() if given[2] > now}
-        holder = self._given.get(claim)
-        if holder is not None and holder[1] != uid:
-            return holder[0]
-        self._given[claim] = (cluster, uid, now + RESERVED_FOR)
-        return None
-
-    def end(self, claim: str, uid: str) -> None:
-        """End the reservation for a FlameCluster: stores show its Pod now, or there is none.
-
-        Args:
-            claim: The claim's uid.
-        """
-        if claim in self._given and self._given[claim][1] == uid:
-            del self._given[claim]
-
 
 T = TypeVar("T", bound=KubernetesObject)
 
