@@ -62,9 +62,9 @@ def _names(found: Needs) -> set[str]:
         pytest.param(observed(session_manager(), executor_pod(0, "unschedulable")), {"has_unhealthy_pods"},
             id="an executor finds no node"),
         pytest.param(observed(*WELL, executor_pod(1, "failed")), {"has_unhealthy_pods"},
-            id="what is left of an executor that failed"),
+            id="the rest of an executor that failed"),
         pytest.param(observed(*WELL, terminating(executor_pod(1, "crashing"))), {"has_pending_removal"},
-            id="and on its way out"),
+            id="a crashing executor on its way out"),
     ],
 )  # fmt: skip
 def test_difference_from_the_spec_is_a_need(found: ObservedCluster, expected: set[str]) -> None:

@@ -73,10 +73,12 @@ def _pods(count: int, state: Any = "ready", **changes: Any) -> list[PodView]:
         pytest.param(3, _pods(5), 0, [4, 3], id="too many"),
         pytest.param(0, _pods(2), 0, [1, 0], id="down to none"),
         pytest.param(2, [*_pods(1), terminating(executor_pod(1))], 1, [], id="terminating ones do not count"),
-        pytest.param(1, [*_pods(1), terminating(executor_pod(1))], 0, [], id="nor are they deleted again"),
+        pytest.param(1, [*_pods(1), terminating(executor_pod(1))], 0, [], id="terminating ones are not deleted again"),
         pytest.param(2, [*_pods(1), executor_pod(1, "failed", since=ago(1))], 1, [], id="failed ones do not count"),
-        pytest.param(2, [*_pods(1), executor_pod(1, "succeeded", since=ago(1))], 1, [], id="nor completed ones"),
-        pytest.param(2, [*_pods(1), executor_pod(1, "half", since=ago(1))], 1, [], id="nor half dead ones"),
+        pytest.param(
+            2, [*_pods(1), executor_pod(1, "succeeded", since=ago(1))], 1, [], id="completed ones do not count"
+        ),
+        pytest.param(2, [*_pods(1), executor_pod(1, "half", since=ago(1))], 1, [], id="half dead ones do not count"),
         pytest.param(2, _pods(2, "crashing"), 0, [], id="those that the kubelet retries do count"),
     ],
 )

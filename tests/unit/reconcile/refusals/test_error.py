@@ -339,7 +339,7 @@ ADDED = "because a LimitRange or a webhook sets another one"
         pytest.param(
             'spec.containers[1].resources.requests: Invalid value: "2Gi": must be less than or equal to memory limit of 1Gi',
             f"{SIDECAR}.limits.memory",
-            id="the same of a sidecar",
+            id="a default limit below the request of a sidecar",
         ),
         pytest.param(
             '[spec.containers[0].resources.requests: Invalid value: "2": must be less than or equal to cpu limit of 1, '
