@@ -43,8 +43,8 @@ class ClaimReads:
         #: Claims that the watch does not show, as they were last read; replaced, not changed, because snapshots have them.
         self.found: Mapping[str, PersistentVolumeClaimView | None] = {}
         self._read_at: dict[str, float] = {}
-        #: Those of the beginning of this pass, from which its first steps told what they see.
-        self._found_first = self.found
+        #: The same claims at the beginning of this pass, when its first steps reported them.
+        self._found_first: Mapping[str, PersistentVolumeClaimView | None] = self.found
         #: uids of claims whose loss a user has confirmed.
         self.losses_confirmed = _NONE
         #: Why a read of this pass failed; None when none did.
