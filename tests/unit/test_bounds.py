@@ -12,18 +12,17 @@ import pytest
 
 #: More than anything that a test does.
 _UNBOUNDED = "10**12"
-#: Takes the bounds off one after the other, each in a child of its own. The modules of pytest, its plugins and the tests are
-#: imported once, before the first child. The collector of garbage, which pytest calls often in the end, leaves them alone.
+#: Takes the bounds off one after the other, each in a child of its own. One session of pytest collects the tests, and each child
+#: runs some of them in it. The collector of garbage leaves alone what was there before the first child.
 _WITHOUT = """
-import contextlib, gc, importlib, json, os, sys, traceback
-import pytest, hypothesis, pytest_asyncio
-import flamectl_operator.process.main
-quick = ("-q", "-x", "-p", "no:cacheprovider", "-p", "no:xdist", "-p", "no:randomly")
-with contextlib.redirect_stdout(None):
-    pytest.main([*quick, "--assert=plain", "--collect-only", *json.loads(sys.stdin.readline())])
-gc.freeze()
+import gc, importlib, json, os, sys, traceback
+import pytest
+from _pytest.runner import runtestprotocol
 
-def without(place, value, test, log):
+answers = os.fdopen(os.dup(1), "w")
+os.dup2(2, 1)
+
+def without(place, value, test, log, items):
     out = os.open(log, os.O_WRONLY | os.O_CREAT)
     os.dup2(out, 1)
     os.dup2(out, 2)
@@ -34,20 +33,33 @@ def without(place, value, test, log):
         owner = getattr(owner, each)
     getattr(owner, name)
     setattr(owner, name, eval(value))
-    # Only whether the test fails is in question, and the details of a failure cost as much as the test.
-    return pytest.main([*quick, "--assert=plain", "--tb=native", test])
+    chosen = [item for item in items if item.nodeid == test or item.nodeid.startswith((f"{test}::", f"{test}["))]
+    for item in chosen:
+        for report in runtestprotocol(item, log=False):
+            if report.failed:
+                print("FAILED", report.nodeid, report.longreprtext)
+                return pytest.ExitCode.TESTS_FAILED
+    return pytest.ExitCode.OK if chosen else pytest.ExitCode.NO_TESTS_COLLECTED
 
-for line in sys.stdin:
-    child = os.fork()
-    if not child:
-        code = 70
-        try:
-            code = without(*json.loads(line))
-            sys.stdout.flush()
-        except BaseException:
-            traceback.print_exc()
-        os._exit(code)
-    print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), flush=True)
+class Forks:
+    def pytest_runtestloop(self, session):
+        gc.freeze()
+        for line in sys.stdin:
+            child = os.fork()
+            if not child:
+                code = pytest.ExitCode.INTERNAL_ERROR
+                try:
+                    code = without(*json.loads(line), session.items)
+                    sys.stdout.flush()
+                except BaseException:
+                    traceback.print_exc()
+                os._exit(code)
+            print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), file=answers, flush=True)
+        return True
+
+# Only whether a test fails is in question, and the details of a failure cost as much as the test.
+quick = ("-q", "-s", "-p", "no:cacheprovider", "-p", "no:xdist", "-p", "no:randomly", "--assert=plain", "--tb=native")
+pytest.main([*quick, *json.loads(sys.stdin.readline())], plugins=[Forks()])
 """
 _TRANSFORM, _FLAME = "flamectl_operator.reconcile.stores.transform", "flamectl_operator.flame"
 _KEPT = "tests/unit/reconcile/stores/test_transform.py"
