@@ -9,16 +9,14 @@ from __future__ import annotations
 import asyncio
 import os
 import random
-import signal
 import socket
 from collections.abc import AsyncIterator, Coroutine
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
-from types import FrameType
-from typing import Any, NoReturn, TypeVar
+from typing import Any, TypeVar
 
 import structlog
 
-from flamectl_operator import SIGNALLED, __version__
+from flamectl_operator import __version__
 from flamectl_operator.flame.session_manager import SessionManager
 from flamectl_operator.flame.watcher import Target
 from flamectl_operator.kube.api_server_client import ApiServerClient
@@ -38,9 +36,10 @@ from flamectl_operator.process.memory import (
 from flamectl_operator.process.monitoring import Monitor
 from flamectl_operator.process.options import ConfigLocations
 from flamectl_operator.process.replica import Host, Replica, restarted_pod_uid
+from flamectl_operator.process.signals import stop_on_signals
 from flamectl_operator.process.startup import StartUp, access_checks
 from flamectl_operator.runtime.clock import Clock, SystemClock
-from flamectl_operator.runtime.log_writer import STDERR, LogWriter, can_write
+from flamectl_operator.runtime.log_writer import LogWriter
 from flamectl_operator.runtime.logs import configure_logging, set_level
 from flamectl_operator.runtime.server_clock import ServerClock
 from flamectl_operator.runtime.tasks import racing, while_running
@@ -204,28 +203,3 @@ async def _unless_stopped(work: Coroutine[Any, Any, T], stop: asyncio.Event) -> 
         if working not in ended:
             raise _StoppedError
         return await working
-
-
-_SIGNALS = (signal.SIGTERM, signal.SIGINT)
-
-
-def stop_on_signals(stop: asyncio.Event) -> None:
-    """Set an event on the first SIGTERM or SIGINT; end the process at once on the next one."""
-    loop = asyncio.get_running_loop()
-
-    def ask() -> None:
-        stop.set()
-        for number in _SIGNALS:
-            loop.remove_signal_handler(number)
-            # The event loop may be stuck, so its signal handler may never run. The default action does nothing for a process
-            # that is PID 1 in its container.
-            signal.signal(number, _insist)
-
-    for number in _SIGNALS:
-        loop.add_signal_handler(number, ask)
-
-
-def _insist(number: int, _frame: FrameType | None) -> NoReturn:
-    if can_write(STDERR):
-        os.write(STDERR, b"flamectl-operator: received a second stop signal, exits now\n")
-    os._exit(SIGNALLED + number)

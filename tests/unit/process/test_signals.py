@@ -13,7 +13,7 @@ SIGNALS = pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT], ids
 
 PROGRAM = """
 import asyncio, time
-from flamectl_operator.process.main import stop_on_signals
+from flamectl_operator.process.signals import stop_on_signals
 
 async def main():
     stop = asyncio.Event()
