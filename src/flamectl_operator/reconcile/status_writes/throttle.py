@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import dataclass
+from itertools import zip_longest
 from typing import Any
 
 from flamectl_operator.api.status import ConditionType
@@ -81,19 +82,27 @@ class Throttle:
 
 def _only_counts_differ(before: dict[str, Any], after: dict[str, Any]) -> bool:
     # The reason tells the turns of the state apart without a look at each message.
-    return before.get("reason") == after.get("reason") and _without_counts(before) == _without_counts(after)
+    return (
+        before.get("reason") == after.get("reason")
+        and _without_counts(before) == _without_counts(after)
+        and all(_alike(*texts) for texts in zip_longest(_texts(before), _texts(after)))
+    )
 
 
 def _without_counts(status: dict[str, Any]) -> dict[str, Any]:
-    """Return a status without counts of executors and tasks, numbers in messages and conditions, and Pods by name."""
-    return {
-        **status,
-        "message": gist(str(status.get("message"))),
-        "executorManager": _without(_COUNTS, status.get("executorManager")),
-        "conditions": gist(str(status.get("conditions"))),
-        "unhealthyPods": None,
-        "sessions": None,
-    }
+    """Return a status without counts of executors and tasks, its texts, and Pods by name."""
+    without = dict.fromkeys(("message", "conditions", "unhealthyPods", "sessions"))
+    return {**status, **without, "executorManager": _without(_COUNTS, status.get("executorManager"))}
+
+
+def _texts(status: dict[str, Any]) -> list[Any]:
+    """Return the message and the conditions."""
+    return [status.get("message"), *(status.get("conditions") or ())]
+
+
+def _alike(before: Any, after: Any) -> bool:
+    """Return whether nothing but numbers and ids tells two texts or two conditions apart."""
+    return bool(before == after) or gist(str(before)) == gist(str(after))
 
 
 def _only_created(before: dict[str, Any], after: dict[str, Any]) -> bool:
