@@ -11,6 +11,7 @@ import asyncio
 from collections.abc import AsyncGenerator, Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
+from functools import lru_cache
 from typing import Any, TypeVar, Unpack
 
 import msgspec
@@ -100,7 +101,8 @@ class FakeApi:
     version: int = 100
     #: Fields of a status, with their path, that the installed CRD does not know: they are dropped without a word.
     unknown: tuple[str, ...] = ()
-    history: list[tuple[int, str, str, Manifest]] = field(default_factory=list)
+    #: Each change with the object as it was then, in JSON.
+    history: list[tuple[int, str, str, bytes]] = field(default_factory=list)
     changed: asyncio.Event = field(default_factory=asyncio.Event)
 
     # --- What a test does to it
@@ -136,7 +138,7 @@ class FakeApi:
         self._tell("DELETED", plural, manifest)
 
     def all(self, plural: str) -> list[Manifest]:
-        return [self.objects[key] for key in sorted(self.objects) if key[0] == plural]
+        return [self.objects[key] for key in sorted(key for key in self.objects if key[0] == plural)]
 
     # --- The client's protocol
 
@@ -245,10 +247,10 @@ class FakeApi:
         seen, read, label_selector = int(options["resource_version"]), 0, options.get("label_selector", "")
         selected: dict[str, Manifest] = {}
         while True:
-            for version, kind, plural, manifest in self.history[read:]:
+            for version, kind, plural, encoded in self.history[read:]:
                 if plural != resource.plural:
                     continue
-                event = _as_selected(kind, manifest, label_selector, selected)
+                event = _as_selected(kind, msgspec.json.decode(encoded), label_selector, selected)
                 if event is not None and version > seen:
                     yield WatchEvent(event[0], self._view(resource, event[1]))
             read = len(self.history)
@@ -353,11 +355,18 @@ class FakeApi:
         manifest["metadata"]["resourceVersion"] = str(self.version)
 
     def _tell(self, kind: str, plural: str, manifest: Manifest) -> None:
-        self.history.append((self.version, kind, plural, _copy(manifest)))
+        self.history.append((self.version, kind, plural, msgspec.json.encode(manifest)))
         self.changed.set()
 
     def _view(self, resource: Resource[T], manifest: Manifest) -> T:
-        return wire.decode(resource.view, msgspec.json.encode(manifest))
+        return _decoded(resource.view, msgspec.json.encode(manifest))
+
+
+@lru_cache(maxsize=2048)
+def _decoded(kind: type[T], encoded: bytes) -> T:
+    """Return a view, which is immutable, so that an object which does not change is decoded once."""
+    view: T = wire.decode(kind, encoded)
+    return view
 
 
 def _add_defaults(plural: str, manifest: Manifest) -> None:
