@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import gc
 import logging
 import multiprocessing
 import time
 import traceback
 from typing import TYPE_CHECKING
 
+from flamectl_operator.process.memory import collect_rarely
 from tests.simulation.shrink import summary
 from tests.simulation.world import World, listen_to_logs
 from tests.simulation.written import scenario
@@ -16,8 +16,6 @@ from tests.simulation.written import scenario
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-#: For the collector of garbage, which would take a tenth of the time otherwise: worlds make many objects that live for long.
-COLLECT_AFTER = (20_000, 20, 20)
 #: Worlds that a process takes at a time.
 _CHUNK = 8
 
@@ -37,8 +35,7 @@ def run_seed(seed: int) -> tuple[int, list[str], float]:
 
 def prepare() -> None:
     listen_to_logs(logging.ERROR)
-    gc.freeze()
-    gc.set_threshold(*COLLECT_AFTER)
+    collect_rarely()
 
 
 def run_many(seeds: Sequence[int], jobs: int, stop_after: int = 20) -> int:
