@@ -332,11 +332,15 @@ def test_architecture_lists_every_room() -> None:
     assert _missing({f"{room}/" for room in rooms}, "docs/dev/architecture.md") == [], "add a row for each to The rooms"
 
 
+@cache
+def _python_files() -> list[str]:
+    return [f"/{_name(path)}" for folder in (SOURCE, ROOT / "tests", ROOT / "tools") for path in folder.rglob("*.py")]
+
+
 @pytest.mark.parametrize("page", PAGES, ids=_name)
 def test_python_file_that_a_page_names_exists(page: Path) -> None:
-    files = [f"/{_name(path)}" for folder in (SOURCE, ROOT / "tests", ROOT / "tools") for path in folder.rglob("*.py")]
     named = set(re.findall(r"`([\w/]+\.py)`", page.read_text(encoding="utf-8")))
-    lost = sorted(name for name in named if not any(file.endswith(f"/{name}") for file in files))
+    lost = sorted(name for name in named if not any(file.endswith(f"/{name}") for file in _python_files()))
     assert lost == [], f"{_name(page)} names these files, which have moved or gone"
 
 
@@ -434,6 +438,11 @@ _ROOMS = (
 _NAMED_PODS = ("SessionManager", "ObjectCache")
 
 
+@cache
+def _tree(path: Path) -> ast.Module:
+    return ast.parse(path.read_text(encoding="utf-8"))
+
+
 class _Reasons:
     """Finds out which texts the reason of a call in a module can be.
 
@@ -442,7 +451,7 @@ class _Reasons:
     """
 
     def __init__(self, path: Path) -> None:
-        self._tree = ast.parse(path.read_text(encoding="utf-8"))
+        self._tree = _tree(path)
         dotted = ".".join(path.relative_to(SOURCE.parent).with_suffix("").parts)
         self._module = importlib.import_module(dotted.removesuffix(".__init__"))
         self._path = path
@@ -548,7 +557,7 @@ def _reasons() -> frozenset[str]:
 def test_every_function_with_a_reason_is_known() -> None:
     takers = set()
     for file in (*_files_of_rooms(), SOURCE / "runtime" / "outcome.py"):
-        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+        for node in ast.walk(_tree(file)):
             match node:
                 case ast.FunctionDef(name=name, args=ast.arguments(args=arguments)):
                     if "reason" in {each.arg for each in arguments}:
