@@ -14,9 +14,10 @@ import sys
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import pytest
+if TYPE_CHECKING:
+    import pytest
 
 #: The tests that are known to be flaky, one a line; a line that begins with # is a comment.
 KNOWN = Path("tests/flaky.txt")
