@@ -95,12 +95,13 @@ _NAMES = {
     for part in (SessionManagerStatus, ExecutorManagerStatus, ObjectCacheStatus)
 }
 #: Read their values from the part, or from a `ReplacementBackoff`.
-of_session_manager, of_executors, of_object_cache = (attrgetter(*names) for names in _NAMES.values())
+_READ = {part: attrgetter(*names) for part, names in _NAMES.items()}
+of_session_manager, of_executors, of_object_cache = _READ.values()
 
 
 def remembered_fields(of: Remembers | ReplacementBackoff, part: type[Remembers]) -> dict[str, Any]:
     """Return the fields of a part of the status that remember failures, with their values."""
-    return dict(zip(_NAMES[part], attrgetter(*_NAMES[part])(of), strict=True))
+    return dict(zip(_NAMES[part], _READ[part](of), strict=True))
 
 
 def _whole_seconds(time: datetime) -> datetime:
