@@ -86,7 +86,7 @@ class ClusterPlan(Comparison):
     @cached_property
     def claims(self) -> ClaimPlan:
         """The changes of PersistentVolumeClaims."""
-        return plan_claims(self.observed, self.effective)
+        return plan_claims(self.observed, self.effective, self.now.wall)
 
     @cached_property
     def prerequisites(self) -> Prerequisites:

@@ -9,8 +9,15 @@ from flamectl_operator.kube.views import KubernetesObject
 from flamectl_operator.observed.cluster import ObservedCluster
 from flamectl_operator.observed.component import Component
 from flamectl_operator.runtime.clock_reading import ClockReading
+from flamectl_operator.runtime.outcome import Outcome, blocked, wait
 from flamectl_operator.settings.model import FlameSettings
 
+#: The reason for a name that another object has, or one of the operator's own that somebody's finalizer holds.
+NAME_CONFLICT = "NameConflict"
+#: How long a finalizer may hold a child before a person must act.
+HELD_TIMEOUT = timedelta(seconds=60)
+#: Seconds until an object that must end is looked at again.
+_RECHECK_SECONDS = 15.0
 #: The finalizer of a claim that a Pod mounts. Kubernetes removes it when that Pod is gone, whoever made the Pod.
 _IN_USE = "kubernetes.io/pvc-protection"
 
@@ -18,6 +25,14 @@ _IN_USE = "kubernetes.io/pvc-protection"
 def awaited_end(kind: str, child: KubernetesObject) -> str:
     """Return that an object must terminate, with the finalizers that keep it, because only their owner can remove them."""
     return f'waiting for {kind} "{child.name}" to terminate{finalizers_in_brackets(child)}'
+
+
+def end_wait(kind: str, child: KubernetesObject, now: datetime) -> Outcome:
+    """Return the outcome for a child that must end first. Finalizers that hold it for long need a person."""
+    message, since = awaited_end(kind, child), child.metadata.deletion_timestamp
+    if child.metadata.finalizers and since is not None and since + HELD_TIMEOUT <= now:
+        return blocked(NAME_CONFLICT, message, _RECHECK_SECONDS)
+    return wait("Terminating", message, _RECHECK_SECONDS)
 
 
 def held_by_finalizers(pod: PodView) -> str:

@@ -89,6 +89,11 @@ async def test_finalizer_that_holds_a_child_which_is_no_longer_wanted_is_named(
     await world.run_passes(2)
 
     assert f'"{name}" to terminate (held by finalizer {FINALIZER})' in str(world.status.message)
+    assert world.condition("Degraded")[0] == "False"
+    world.change(plural, name, {"metadata": {"deletionTimestamp": text(world.clock.now())}})
+    world.clock.elapsed += 60
+    await world.run_pass()
+    assert world.condition("Degraded")[:2] == ("True", "NameConflict")
     world.api.remove(plural, name)
     await world.converge()
     assert world.status.reason == "Healthy"
@@ -119,14 +124,25 @@ async def test_finalizer_that_keeps_executors_from_being_recreated_is_named() ->
     assert f"to terminate (held by finalizer {FINALIZER})" in str(world.status.message)
 
 
-async def test_finalizer_that_holds_a_claim_without_a_pod_is_named() -> None:
+async def test_finalizer_that_holds_a_claim_without_a_pod_is_named_and_degrades_the_cluster_after_a_minute() -> None:
+    """As while a snapshot of the claim is made, or for ever if its driver is gone. No Pod can be created meanwhile."""
     world = await converged(_STORED)
     world.api.remove("pods", cache_name(0))
-    world.change("persistentvolumeclaims", cache_name(0), {"metadata": HELD})
+    held = {**HELD, "deletionTimestamp": text(world.clock.now())}
+    world.change("persistentvolumeclaims", cache_name(0), {"metadata": held})
 
-    await world.run_passes(2)
+    result = await world.run_passes(2)
 
     assert f"held by finalizer {FINALIZER}" in str(world.status.message)
+    assert world.condition("Degraded")[0] == "False"
+    assert result.delay is not None, "no event tells that the minute is over"
+    world.clock.elapsed += 60
+    await world.run_pass()
+    assert world.condition("Degraded")[:2] == ("True", "NameConflict")
+    assert f"(held by finalizer {FINALIZER})" in world.condition("Degraded")[2]
+    world.api.remove("persistentvolumeclaims", cache_name(0))
+    await world.converge()
+    assert world.status.reason == "Healthy"
 
 
 async def test_finalizer_that_holds_a_needed_claim_is_named_while_the_cluster_is_paused() -> None:

@@ -7,6 +7,7 @@ Delete, and that no Pod uses. A claim without an owner that has the FlameCluster
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import datetime
 from typing import Any
 
 from flamectl_operator.api.constants import COMPONENT_FIELDS
@@ -21,7 +22,7 @@ from flamectl_operator.planning.effective.effective_spec import EffectiveSpec
 from flamectl_operator.planning.kept_claims import FILE_SYSTEM_RESIZE_PENDING, claims_in_danger, lost_claim
 from flamectl_operator.planning.patches import claim_patch, may_take_back, owners_patch, without_instance
 from flamectl_operator.planning.sub_plans import ClaimPlan
-from flamectl_operator.planning.termination import awaited_end
+from flamectl_operator.planning.termination import awaited_end, end_wait
 from flamectl_operator.runtime.outcome import Outcome, blocked, wait
 
 #: The ends of what Kubernetes says of a growth that its storage or its node refuses: since 1.31, and before.
@@ -32,7 +33,7 @@ _DIFFERS = "set that in the spec, or copy the data to a new claim; a webhook may
 _FAILS = ("ControllerResizeError", "NodeResizeError")
 
 
-def plan_claims(observed: ObservedCluster, effective: EffectiveSpec) -> ClaimPlan:
+def plan_claims(observed: ObservedCluster, effective: EffectiveSpec, now: datetime) -> ClaimPlan:
     """Decide what to do about the claims."""
     create: list[DesiredClaim] = []
     patch: list[tuple[PersistentVolumeClaimView, dict[str, Any]]] = []
@@ -46,8 +47,7 @@ def plan_claims(observed: ObservedCluster, effective: EffectiveSpec) -> ClaimPla
         elif not is_ours(claim, desired.owner):
             taken.append(claim)
         elif claim.terminating:
-            if claim.name not in observed.claim_users or claim.uid in observed.known_claims.confirmed:
-                outcomes.append(wait("Terminating", awaited_end("PersistentVolumeClaim", claim)))
+            outcomes += _end_waits(observed, claim, now)
         else:
             outcomes += differences(claim, desired)
             if (pods := observed.claim_users.get(claim.name)) and _grows_at_a_start(claim):
@@ -68,6 +68,14 @@ def plan_claims(observed: ObservedCluster, effective: EffectiveSpec) -> ClaimPla
     ]
     delete = [claim for claim in surplus if _policy(effective) == "Delete" and not _used(observed, effective, claim)]
     return ClaimPlan(tuple(create), tuple(patch), tuple(delete), tuple(taken), waits=tuple(outcomes))
+
+
+def _end_waits(observed: ObservedCluster, claim: PersistentVolumeClaimView, now: datetime) -> list[Outcome]:
+    """Return the wait for the end of a claim; none while a Pod keeps it and nobody has confirmed its loss."""
+    if claim.name not in observed.claim_users:
+        return [end_wait("PersistentVolumeClaim", claim, now)]
+    confirmed = claim.uid in observed.known_claims.confirmed
+    return [wait("Terminating", awaited_end("PersistentVolumeClaim", claim))] if confirmed else []
 
 
 def differences(claim: PersistentVolumeClaimView, desired: DesiredClaim) -> list[Outcome]:

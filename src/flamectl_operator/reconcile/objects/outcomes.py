@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import datetime, timedelta
+from dataclasses import replace
+from datetime import datetime
 from typing import Any
 
 from flamectl_operator.desired import names
@@ -12,20 +13,17 @@ from flamectl_operator.kube.resources import CLAIMS, SERVICES, Resource
 from flamectl_operator.kube.views import KubernetesObject
 from flamectl_operator.observed.ownership import has_labels_of, is_predecessors
 from flamectl_operator.planning.drift import fields_of
-from flamectl_operator.planning.termination import awaited_end
+from flamectl_operator.planning.termination import NAME_CONFLICT, end_wait
 from flamectl_operator.runtime.outcome import Outcome, blocked, wait
 
 #: Seconds until a taken name is checked again, because there may be no event when it becomes free.
 TAKEN_NAME_RECHECK_SECONDS = 15.0
 #: Seconds until the next pass when an object changed after the step decided on it.
 CHANGED_RECHECK_SECONDS = 0.25
-#: The reasons for a name that a foreign object has. Services have their own reason, because they may mislead clients.
-NAME_CONFLICT = "NameConflict"
+#: The reason for a name that a foreign Service has, because it may mislead clients.
 SERVICE_CONFLICT = "ServiceConflict"
 #: The reason for a webhook that changes what the operator writes.
 CHANGES_UNDONE = "ChangesUndone"
-#: How long a finalizer may hold a child before a person must act.
-HELD_TIMEOUT = timedelta(seconds=60)
 
 
 def changed(delay: float | None = CHANGED_RECHECK_SECONDS) -> Outcome:
@@ -70,11 +68,9 @@ def name_taken(owner: Identity, resource: Resource[Any], existing: KubernetesObj
 
 
 def still_terminating(resource: Resource[Any], existing: KubernetesObject, now: datetime) -> Outcome:
-    """Return the outcome for a child that must end first. Finalizers that hold it for long need a person."""
-    message, since = awaited_end(resource.kind, existing), existing.metadata.deletion_timestamp
-    if existing.metadata.finalizers and since is not None and since + HELD_TIMEOUT <= now:
-        return blocked(_conflict(resource), message, TAKEN_NAME_RECHECK_SECONDS)
-    return wait("Terminating", message, TAKEN_NAME_RECHECK_SECONDS)
+    """Return the outcome for a child that must end first; see `end_wait`."""
+    found = end_wait(resource.kind, existing, now)
+    return replace(found, reason=_conflict(resource)) if found.attention else found
 
 
 def _conflict(resource: Resource[Any]) -> str:

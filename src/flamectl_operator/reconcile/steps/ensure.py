@@ -13,7 +13,6 @@ from flamectl_operator.kube.views import KubernetesObject
 from flamectl_operator.planning.children import Child
 from flamectl_operator.planning.drift import fields_of
 from flamectl_operator.planning.effective.effective_spec import EffectiveSpec
-from flamectl_operator.planning.termination import awaited_end
 from flamectl_operator.reconcile.objects.cluster_io import ClusterIO
 from flamectl_operator.reconcile.objects.outcomes import changed, name_taken, still_terminating
 from flamectl_operator.reconcile.reconcile_pass import Pass
@@ -81,7 +80,7 @@ async def _ensure_absent(io: ClusterIO, resource: Resource[T], name: str) -> Out
     if existing is None or not existing.controlled_by(io.owner.uid):
         return DONE
     if existing.terminating:
-        return wait("Terminating", awaited_end(resource.kind, existing))
+        return still_terminating(resource, existing, io.clock.now())
     return await _delete(io, resource, existing, "the FlameCluster asks for none")
 
 

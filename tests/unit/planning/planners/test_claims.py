@@ -14,6 +14,7 @@ from flamectl_operator.planning.effective.effective_spec import EffectiveSpec
 from flamectl_operator.planning.planners.claims import claim_wait, plan_claims
 from flamectl_operator.planning.sub_plans import ClaimPlan
 from tests.unit.builders import (
+    NOW,
     OWNER,
     PodState,
     effective,
@@ -49,7 +50,7 @@ def _claim(
 def _plan(wanted: EffectiveSpec, *claims: PersistentVolumeClaimView, pods: tuple[PodView, ...] = ()) -> ClaimPlan:
     seen = observed(*pods, wanted=wanted)
     sources = replace(seen.sources, claims=claims)
-    return plan_claims(type(seen).of(OWNER, sources, 0.0), wanted)
+    return plan_claims(type(seen).of(OWNER, sources, 0.0), wanted, NOW)
 
 
 def _names(claims: Any) -> list[str]:
