@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import datetime, timedelta
 
 from flamectl_operator.kube.pod_views import PodView
@@ -28,10 +29,18 @@ def awaited_end(kind: str, child: KubernetesObject) -> str:
 
 
 def end_wait(kind: str, child: KubernetesObject, now: datetime) -> Outcome:
-    """Return the outcome for a child that must end first. Finalizers that hold it for long need a person."""
-    message, since = awaited_end(kind, child), child.metadata.deletion_timestamp
-    if child.metadata.finalizers and since is not None and since + HELD_TIMEOUT <= now:
-        return blocked(NAME_CONFLICT, message, _RECHECK_SECONDS)
+    """Return the outcome for a child that must end first. The watch may not show its end."""
+    found = held_or_waits(child, awaited_end(kind, child), now)
+    return replace(found, delay=_RECHECK_SECONDS)
+
+
+def held_or_waits(child: KubernetesObject, message: str, now: datetime) -> Outcome:
+    """Return the outcome with a message for a child that must end first. Finalizers that hold it for long need a person."""
+    since = child.metadata.deletion_timestamp
+    if not child.metadata.finalizers or since is None:
+        return wait("Terminating", message)
+    if since + HELD_TIMEOUT <= now:
+        return blocked(NAME_CONFLICT, message)
     return wait("Terminating", message, _RECHECK_SECONDS)
 
 

@@ -177,3 +177,37 @@ async def test_session_manager_that_was_deleted_with_a_long_grace_period_tells_u
     advice = f"kubectl delete pod {SM_NAME} --grace-period=10 ends it sooner"
     said = f'Pod "{SM_NAME}" may run until 2030-01-01 00:00:00 UTC, by the grace period of its deletion ({advice})'
     assert said in str(world.status.message)
+
+
+@pytest.mark.parametrize(
+    ("changes", "name"),
+    [
+        ({}, SM_NAME),
+        ({"sessionManager": {"storage": "fs:///var/lib/flame/session", "persistence": {"size": "1Gi"}}}, SM_NAME),
+        (cached(1), cache_name(0)),
+        (_STORED, cache_name(0)),
+    ],
+    ids=["session manager", "session manager with a claim", "object cache", "object cache with a claim"],
+)
+async def test_pod_whose_name_is_needed_and_that_a_finalizer_holds_degrades_the_cluster(
+    changes: Mapping[str, Any], name: str
+) -> None:
+    """Nothing but the owner of the finalizer ends it, and a forced deletion does not either."""
+    world = await converged(changes)
+    world.change("pods", name, {"metadata": {**HELD, "deletionTimestamp": text(world.clock.now())}})
+    await world.run_passes(2)
+    assert world.condition("Degraded")[0] == "False"
+
+    world.clock.elapsed += 90
+    result = await world.run_passes(3)
+    if world.condition("Degraded")[0] == "False":
+        assert result.delay is not None, "no event tells that a minute is over after the forced deletion"
+        world.clock.elapsed += 60
+        await world.run_pass()
+
+    status, reason, message = world.condition("Degraded")
+    assert (status, reason) == ("True", "NameConflict")
+    assert f"held by finalizer {FINALIZER}" in message
+    world.api.remove("pods", name)
+    await world.converge()
+    assert world.status.reason == "Healthy"

@@ -17,7 +17,7 @@ from flamectl_operator.planning.kept_claims import KEEPS_CLAIM
 from flamectl_operator.planning.patches import object_cache_repair
 from flamectl_operator.planning.planners.claims import claim_wait, has_claim
 from flamectl_operator.planning.sub_plans import CacheRemoval, ObjectCachePlan
-from flamectl_operator.planning.termination import MAY_WRITE, awaited_end, given_up_at
+from flamectl_operator.planning.termination import MAY_WRITE, awaited_end, given_up_at, held_or_waits
 from flamectl_operator.runtime.clock_reading import ClockReading
 from flamectl_operator.runtime.outcome import Outcome, wait, wait_until
 from flamectl_operator.settings.model import FlameSettings
@@ -135,7 +135,8 @@ def _end_of_terminating(
     forced = cache.pod.metadata.deletion_grace_period_seconds == 0
     message = awaited_end("Pod", cache.pod)
     if cache.pod.claim_names:
-        return wait("Terminating", f"{message}; the operator does not force-delete it, {MAY_WRITE}")
+        return held_or_waits(cache.pod, f"{message}; the operator does not force-delete it, {MAY_WRITE}", now.wall)
     if until <= now.wall and not forced:
         return CacheRemoval(cache, "stuck terminating", forced=True)
-    return wait("Terminating", message) if forced else wait_until("Terminating", until, now.wall, message)
+    held = held_or_waits(cache.pod, message, now.wall)
+    return held if forced else wait_until("Terminating", until, now.wall, message)

@@ -13,7 +13,7 @@ from flamectl_operator.planning.kept_claims import KEEPS_CLAIM
 from flamectl_operator.planning.patches import session_manager_repair
 from flamectl_operator.planning.planners.claims import claim_wait
 from flamectl_operator.planning.sub_plans import SessionManagerAction, SessionManagerPlan
-from flamectl_operator.planning.termination import MAY_WRITE, given_up_at, held_by_finalizers
+from flamectl_operator.planning.termination import MAY_WRITE, given_up_at, held_by_finalizers, held_or_waits
 from flamectl_operator.runtime.clock_reading import ClockReading
 from flamectl_operator.runtime.outcome import wait, wait_until
 from flamectl_operator.runtime.text import date_and_time, joined
@@ -75,12 +75,12 @@ def _terminating(
     if manager.pod.claim_names:
         # A process on a node that does not report may still write. After a forced deletion, a new Pod would share its claim.
         kept = f'the operator does not force-delete Pod "{manager.name}", {MAY_WRITE}'
-        return SessionManagerPlan(
-            SessionManagerAction.WAIT, deferral=wait("Terminating", joined(filter(None, (message, kept))))
-        )
+        deferral = held_or_waits(manager.pod, joined(filter(None, (message, kept))), now.wall)
+        return SessionManagerPlan(SessionManagerAction.WAIT, deferral=deferral)
     if until <= now.wall and not forced:
         return SessionManagerPlan(SessionManagerAction.FORCE_DELETE, "stuck terminating", pod=manager)
-    deferral = wait("Terminating", message) if forced else wait_until("Terminating", until, now.wall, message)
+    held = held_or_waits(manager.pod, message, now.wall)
+    deferral = held if forced else wait_until("Terminating", until, now.wall, message)
     return SessionManagerPlan(SessionManagerAction.WAIT, deferral=deferral)
 
 
