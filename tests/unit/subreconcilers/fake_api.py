@@ -359,14 +359,14 @@ class FakeApi:
         self.changed.set()
 
     def _view(self, resource: Resource[T], manifest: Manifest) -> T:
-        return _decoded(resource.view, msgspec.json.encode(manifest))
+        view: T = _decoded(resource.view, msgspec.json.encode(manifest))
+        return view
 
 
 @lru_cache(maxsize=2048)
 def _decoded(kind: type[T], encoded: bytes) -> T:
     """Return a view, which is immutable, so that an object which does not change is decoded once."""
-    view: T = wire.decode(kind, encoded)
-    return view
+    return wire.decode(kind, encoded)
 
 
 def _add_defaults(plural: str, manifest: Manifest) -> None:
