@@ -307,9 +307,9 @@ class Operator:
     def _subscribe(self) -> None:
         self.stores.doubts.subscribe(self._doubt)
         self.stores.flame_clusters.subscribe(partial(self._changed, KIND, own_key))
-        # A pass that wrote a child, or learned of a change of it, is followed by another pass until one changes nothing, because
-        # the earlier steps used the old state and no watch event repeats a response. Writes of the status are not, because they
-        # carry the version that the pass started from. If the pass read the FlameCluster again, the controller requeues the key.
+        # Another pass follows a pass that wrote a child or learned of a change of it, because the earlier steps used the old
+        # state and no watch event repeats a response. No pass follows a write of the status, because the write carries the
+        # version that the pass started from. If the pass read the FlameCluster again, the controller requeues the key.
         for resource in CHILD_RESOURCES:
             changed = self._pod_changed if resource is PODS else partial(self._changed, resource.kind, keys_of_child)
             self.stores.of(resource).subscribe(changed, responses=True)

@@ -1,8 +1,8 @@
 """`FlameCluster.status`: the operator's report about a cluster, and state that must survive a restart of the operator.
 
 All fields are optional: fields without a value are left out. Reading is lenient, because another version or a person may have
-written the status: an invalid part is dropped and the rest is kept, so that an invalid message never loses `nextId`, the
-high-water mark that keeps executor names unique.
+written the status: an invalid part is dropped and the rest is kept. So an invalid message never loses `nextId`, which keeps the
+names of executors unique.
 """
 
 from __future__ import annotations

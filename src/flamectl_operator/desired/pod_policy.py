@@ -22,7 +22,7 @@ from flamectl_operator.settings.model import PodPolicy
 #: Kinds of volumes that give access only to objects of the namespace, and not to Secrets.
 HARMLESS_VOLUMES = frozenset({"configMap", "downwardAPI", "emptyDir", "ephemeral", "image", "persistentVolumeClaim"})
 
-#: Such sources of projected volumes. The other sources except Secrets deliver credentials of the Pod's service account.
+#: The same for sources of projected volumes. The other sources except Secrets deliver credentials of the Pod's service account.
 HARMLESS_SOURCES = frozenset({"clusterTrustBundle", "configMap", "downwardAPI"})
 
 #: Capabilities and sysctls that the baseline Pod Security level allows (pod-security-standards, "Baseline").

@@ -264,8 +264,9 @@ def _plain(part: BaseModel) -> dict[str, Any]:
 def _yielding(defaults: dict[str, Any], component: str, spec: ComponentSpec, asked: dict[str, Any]) -> dict[str, Any]:
     """Return the defaults without fields that contradict the author's but would survive the merge.
 
-    These are: directories at or below a directory that the author mounts, which they would hide; variables that the author sets,
-    because their position decides which variables they may refer to; and fields that conflict with `privileged`.
+    Directories at or below a directory that the author mounts are left out, because they would hide it. Variables that the author
+    sets are left out, because their position decides which variables they may refer to. So are fields that conflict with
+    `privileged`.
     """
     authored = entry(asked, "containers", component)
     # Normalised as the kubelet does: `data//x`, `/data/x/.` and `/data/x` are the same path.

@@ -1,7 +1,7 @@
 """Revisions, which tell whether a Pod still matches the spec that its author wrote.
 
-A revision is the hash of only what the author wrote: the component's spec without fields at their default, and the other parts of
-the spec that end up in the sections of flame-cluster.yaml that the component reads. It does not change when the API server
+A revision is the hash of only what the author wrote: the component's spec without fields at their default, and the parts of the
+spec from which the component's sections of flame-cluster.yaml are made. It does not change when the API server
 defaults a field, when the operator is upgraded or configured differently, or when the API gains an optional field.
 """
 

@@ -35,7 +35,7 @@ MAX_MESSAGE_SIZE = 12 * 2**20
 MAX_ENTRIES = 100_000
 #: Entries that a list may have whatever its size, and the fewest bytes of each further one. Flame's have more.
 FREE_ENTRIES, MIN_ENTRY_SIZE = 1000, 8
-#: Bytes of an answer that is read in the event loop. That takes a few milliseconds.
+#: The most bytes of an answer that the event loop reads, which takes a few milliseconds.
 MAX_SIZE_IN_LOOP = 32 * 2**10
 #: Bytes of an answer that waits for no other one: some 1,500 nodes, executors and sessions.
 SMALL_ANSWER_SIZE = 256 * 2**10

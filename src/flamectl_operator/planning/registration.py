@@ -2,8 +2,8 @@
 
 Nothing is decided here unless the session manager answered the last question.
 
-A rollout stops when a new executor does not register: see `holds_rollout`. That executor is replaced once, because its node may
-be the cause, and then stays, because its image or its configuration is, and every further attempt would end alike.
+A rollout stops when a new executor does not register: see `holds_rollout`. The executor is replaced once, because its node may be
+the cause. Its replacement stays, because then the image or the configuration is the cause, and further attempts would end alike.
 """
 
 from __future__ import annotations

@@ -32,7 +32,7 @@ Removals = Sequence[tuple[Executor, RemovalReason]]
 
 @dataclass(frozen=True)
 class SubPlan:
-    """What a pass will do in one of its steps."""
+    """The part of a plan that one step carries out."""
 
     waits: tuple[Outcome, ...] = field(default=(), kw_only=True)
 

@@ -60,8 +60,8 @@ def finalizers_in_brackets(child: KubernetesObject) -> str:
 
 #: The longest grace period that counts, in seconds, because the API server accepts thousands of years. About thirty years.
 LONGEST_GRACE = 10**9
-#: Why a Pod is not force-deleted, and what to do where nothing else ends it: Kubernetes takes the Pods off a node that is gone,
-#: or that an administrator declares to be out of service.
+#: The reason not to force-delete a Pod, and the remedy where nothing else ends it. Kubernetes deletes the Pods of a node that is
+#: gone, or that an administrator declares to be out of service.
 MAY_WRITE = (
     "because it may still write to its claim (if its node is lost, delete the Node object, or taint the node with"
     " node.kubernetes.io/out-of-service=nodeshutdown:NoExecute)"

@@ -102,7 +102,7 @@ class ServerClock:
         self._origin = origin
         ahead = self._clock.now().timestamp() - now - origin
         if abs(ahead) > TOLERANCE:
-            # One of the two is wrong. If it is the server's, the times that were written before may be from another clock.
+            # If the wrong clock is the server's, the times that were written before may be from another clock.
             self._steady_since = _moment(origin + now)
             self._log.warning(
                 "the clock of this machine differs from the API server's, whose time counts", seconds=round(ahead, 1)

@@ -2,8 +2,8 @@
 
 When the first of a thousand creates fails because a quota is used up, the other 999 would fail as well. Each of them costs the
 API server as much as a successful one. ReplicaSets start slowly for the same reason (`slowStartBatch` in
-`pkg/controller/replicaset/replica_set.go`). Their batches wait for the slowest call of each batch; here each success lets two
-calls follow, as in TCP's slow start, so that the number in flight doubles with each round trip and nothing waits.
+`pkg/controller/replicaset/replica_set.go`). Their batches wait for the slowest call of each batch. Here
+nothing waits: each success lets two calls follow, as in TCP's slow start, so the number in flight doubles with each round trip.
 
 It stops growing when calls take several times as long as the quickest one, as in TCP Vegas. A server that works on as many calls
 as it can answers further ones no sooner: they wait in its queue, and the calls of others wait behind them.

@@ -1,7 +1,7 @@
 """The reflector, which keeps a store equal to the API server's state: it lists, then watches.
 
-A list gives the state at one moment, and a watch gives all changes after it. A watch that ends is resumed where it ended. That is
-sound only while the server has the same history. So the reflector lists again when the server no longer knows that
+A list gives the state at one moment, and a watch gives all changes after it. A watch that ends is resumed where it ended, which
+is sound only while the server has the same history. So the reflector lists again when the server no longer knows that
 resourceVersion (410), and when watches bring nothing. It also does so when the watch could not be resumed at once, because etcd
 may have been set back to a copy meanwhile.
 """

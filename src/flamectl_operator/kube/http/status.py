@@ -29,8 +29,8 @@ _OF_DENIALS = (errors.BadRequestError, errors.ForbiddenError, errors.InvalidErro
 #: The text of a 403 for a create in a namespace that is being deleted.
 _TERMINATING = "being terminated"
 
-#: The texts of a 403 for what the API server cannot judge at the moment: its caches are not filled yet, nobody has counted yet
-#: what a new quota has, or LimitRanges cannot be read.
+#: The texts of a 403 for an object that the API server cannot judge at the moment. Its caches are not filled yet, the use of a
+#: new quota is not counted yet, or LimitRanges cannot be read.
 _NOT_READY = re.compile(
     r" is forbidden: (not yet ready to handle request$|status unknown for quota: |unable to .{1,200} at this time because )"
 )

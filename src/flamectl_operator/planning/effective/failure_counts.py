@@ -222,8 +222,8 @@ def count_overdue(
 def executor_uncounted(executor: Executor, wanted: EffectiveGroup) -> bool:
     """Return whether the end of an executor is a failure that is not counted yet.
 
-    It is not a failure when its node is gone or shuts down, or when the executor had worked for a while: in a large cluster some
-    executors end now and then, which says nothing about their replacements.
+    It is no failure when its node is gone or shuts down. An executor that had worked for a while did not fail either, because in
+    a large cluster some executors end now and then, which says nothing about their replacements.
     """
     uncounted = made_since(executor, wanted.backoff) and not disrupted(executor.pod)
     return uncounted and not _worked_long(executor, EXECUTOR_MANAGER, wanted.settings)

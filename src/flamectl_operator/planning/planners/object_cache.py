@@ -62,7 +62,7 @@ def plan_object_caches(compared: Comparison, now: ClockReading) -> ObjectCachePl
 def stale_to_replace(compared: Comparison) -> tuple[ObjectCache, ...]:
     """Return the stale object caches that may be deleted now, after the session manager.
 
-    Those that are not ready are deleted at once, the others one at a time, the highest ordinal first, while all are ready.
+    Unready object caches are deleted at once. Ready ones are deleted one by one, the highest ordinal first, while all are ready.
     """
     observed = compared.observed
     if compared.session_manager_first:

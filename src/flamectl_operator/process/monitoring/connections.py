@@ -4,8 +4,8 @@ Clients of health and metrics need few connections, each for one small request. 
 
 - On open connections. A new one beyond it costs the address that has most of them, the new one included, one connection. So a
   client with a single connection gets in, however many connections others have.
-- On new connections in a second. Beyond it, connections of addresses that try often are closed as soon as they are accepted. That
-  must be cheap, or the kernel's queue of new connections stays full.
+- On new connections in a second. Beyond it, connections of addresses that try often are closed as soon as they are accepted. The
+  decision must be cheap, or the kernel's queue of new connections stays full.
 - On connections closed in this way. Beyond it, the kernel refuses these addresses for a while, because even to accept and close
   their connections would take much of a processor. See `steering.py`.
 """

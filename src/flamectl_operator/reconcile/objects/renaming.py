@@ -33,7 +33,7 @@ class Renaming:
 
         Raises:
             RefusedError: It would get another name.
-            KubernetesError: That is unknown.
+            KubernetesError: The dry run failed, so its name is unknown.
         """
         if (known := self._refusals.get(resource.kind)) is None:
             return

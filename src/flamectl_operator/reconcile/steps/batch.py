@@ -91,7 +91,7 @@ async def annotate_executors(
 class RemovalResult:
     """The names of the executors that were deleted.
 
-    Others stay, because they or the remaining executors had changed, the request failed, or the time was over.
+    The other chosen executors stay, because they or the remaining ones had changed, the request failed, or the time was over.
     """
 
     deleted: set[str]
