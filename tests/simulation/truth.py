@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from flamectl_operator.reconcile.status_writes.contention import FIRST_REPEAT, LAST_REPEAT, fingerprint
+from flamectl_operator.reconcile.status_writes.contention import FIRST_REPEAT, LAST_REPEAT, status_fingerprint
 from tests.simulation.caches import keeps_claim
 from tests.simulation.check import Check
 from tests.simulation.objects import (
@@ -120,7 +120,7 @@ class Truth(Check):
         if change.actor.startswith("operator"):
             speaker = self._speakers.setdefault(uid, {}).setdefault(change.actor, _Speaker())
             contradicts = before not in {"", change.actor}
-            speaker.speaks(fingerprint(change.new["status"]), self._loop.now, contradicts=contradicts)
+            speaker.speaks(status_fingerprint(change.new["status"]), self._loop.now, contradicts=contradicts)
 
     def left(self, names: set[str]) -> None:
         """Excuse the processes that are left of several, because they wait before they contradict one that is gone.

@@ -13,21 +13,20 @@ from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import Any, Literal
+from typing import Any
 
 import structlog
 
 from flamectl_operator.kube.client import Client
 from flamectl_operator.kube.errors import KubernetesError, NamespaceTerminatingError, NotFoundError
 from flamectl_operator.kube.resources import EVENTS
+from flamectl_operator.kube.views import EventKind
 from flamectl_operator.runtime.bucket import Bucket
 from flamectl_operator.runtime.clock import Clock
 from flamectl_operator.runtime.fair_queue import FairQueue
 from flamectl_operator.runtime.lru_cache import LRUCache
 from flamectl_operator.runtime.server_clock import TOLERANCE
 from flamectl_operator.runtime.text import shortened
-
-EventKind = Literal["Normal", "Warning"]
 
 #: Seconds within which a repetition increments the count of the first Event (client-go's aggregation interval).
 REPETITION_INTERVAL = 600.0

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Set as AbstractSet
 from datetime import MAXYEAR, MINYEAR, datetime
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 
@@ -271,6 +271,10 @@ class PersistentVolumeClaimView(KubernetesObject, frozen=True):
     def size(self) -> int | str | None:
         """The size that the claim asks for."""
         return (self.spec.resources.requests or {}).get("storage")
+
+
+#: The type of an Event.
+EventKind = Literal["Normal", "Warning"]
 
 
 class EventView(KubernetesObject, frozen=True):

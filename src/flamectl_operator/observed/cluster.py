@@ -159,8 +159,8 @@ class ObservedCluster:
         return self.session_manager_pod is None and names.session_manager(self.owner.name) in self.sources.quota_refused
 
     @property
-    def session_manager_lacks_quota(self) -> float | None:
-        """Since when, by `boottime`, a quota refuses the session manager and the end of other Pods may help; None otherwise."""
+    def session_manager_refused_since(self) -> float | None:
+        """When a quota first refused the session manager, by `boottime`; None if it does not, or the end of Pods cannot help."""
         refused = self.sources.quota_refused.get(names.session_manager(self.owner.name))
         return refused if self.session_manager_pod is None else None
 

@@ -95,7 +95,7 @@ class ClusterPlan(Comparison):
         return Prerequisites(
             config_map_current=self.config_map_current,
             session_manager_first=self.session_manager_first,
-            session_manager_refused=self.observed.session_manager_lacks_quota if due else None,
+            session_manager_refused=self.observed.session_manager_refused_since if due else None,
             object_caches_first=self.object_caches_first,
             session_manager_asked_next=self.effective.asks_next(self.observed),
             next_attempt=self.effective.session_manager_backoff.next_attempt,

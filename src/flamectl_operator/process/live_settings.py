@@ -17,7 +17,8 @@ from flamectl_operator.kube.errors import (
     ServerError,
     TooManyRequestsError,
 )
-from flamectl_operator.kube.events import EventKind, ObjectReference
+from flamectl_operator.kube.events import ObjectReference
+from flamectl_operator.kube.views import EventKind
 from flamectl_operator.process.settings_sources import NothingThereError, Source
 from flamectl_operator.runtime.clock import Clock
 from flamectl_operator.settings.catalogue import changed, in_force, restart_needed

@@ -16,9 +16,10 @@ from flamectl_operator.api.constants import CLUSTER_LABEL
 from flamectl_operator.controller import Controller
 from flamectl_operator.flame.watcher import Flame
 from flamectl_operator.kube.client import Client
-from flamectl_operator.kube.events import EventKind, EventRecorder, ObjectReference
+from flamectl_operator.kube.events import EventRecorder, ObjectReference
 from flamectl_operator.kube.recording_client import RecordingClient, Write
 from flamectl_operator.kube.resources import LEASES
+from flamectl_operator.kube.views import EventKind
 from flamectl_operator.observed.flame_cluster import FlameClusterView
 from flamectl_operator.reconcile.stores.stores import CHILD_RESOURCES, FLAME_CLUSTERS, WHOLE_FLAME_CLUSTERS, Stores
 from flamectl_operator.runtime.clock import Clock

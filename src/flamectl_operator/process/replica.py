@@ -8,10 +8,11 @@ from dataclasses import dataclass
 
 from flamectl_operator.kube.client import Client
 from flamectl_operator.kube.errors import ConfigurationError
-from flamectl_operator.kube.events import EventKind, ObjectReference
+from flamectl_operator.kube.events import ObjectReference
 from flamectl_operator.kube.http.credentials import own_namespace
 from flamectl_operator.kube.http.request import Guard
 from flamectl_operator.kube.leader_election import Candidate, ContendedLease, Fence, LeaderElector
+from flamectl_operator.kube.views import EventKind
 from flamectl_operator.operator import Environment, Operator
 from flamectl_operator.reconcile.spec_renderer import SpecRenderer
 from flamectl_operator.settings.model import LeaderElectionSettings, OperatorConfig

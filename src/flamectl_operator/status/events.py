@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Literal
 
 from flamectl_operator.api.status import Condition, ConditionType, FlameClusterStatus, find
+from flamectl_operator.kube.views import EventKind
 from flamectl_operator.planning.effective.idle import suspended_itself
 from flamectl_operator.status.reason import IDLE_SUSPENDED
-
-EventKind = Literal["Normal", "Warning"]
 
 #: Conditions that are bad news when they become true or false, and conditions that are good news when they become true.
 _WARN_WHEN_TRUE = (ConditionType.DEGRADED,)

@@ -16,8 +16,9 @@ from flamectl_operator.desired import names
 from flamectl_operator.flame.watcher import Flame
 from flamectl_operator.kube.cache.changes import Change
 from flamectl_operator.kube.cache.store import Store
-from flamectl_operator.kube.events import EventKind, EventRecorder, ObjectReference
+from flamectl_operator.kube.events import EventRecorder, ObjectReference
 from flamectl_operator.kube.resources import Resource
+from flamectl_operator.kube.views import EventKind
 from flamectl_operator.reconcile.controller_context import ControllerContext
 from flamectl_operator.reconcile.objects.write_count import WRITES, WriteCount
 from flamectl_operator.reconcile.reconcile_pass import Pass

@@ -619,7 +619,7 @@ async def test_quota_refusal_of_the_session_manager_counts_in_its_pass_and_the_n
 
     counts = []
     for _ in range(3):
-        counts.append(run.observe().session_manager_lacks_quota is not None)
+        counts.append(run.observe().session_manager_refused_since is not None)
         await run.io.begin(run.io.reads.inputs)
 
     assert counts == [True, True, False]

@@ -10,8 +10,9 @@ from flamectl_operator.api.constants import API_VERSION, KIND
 from flamectl_operator.desired import names
 from flamectl_operator.desired.metadata import Identity
 from flamectl_operator.kube.errors import KubernetesError, NamespaceTerminatingError
-from flamectl_operator.kube.events import EventKind, ObjectReference
+from flamectl_operator.kube.events import ObjectReference
 from flamectl_operator.kube.resources import CONFIG_MAPS
+from flamectl_operator.kube.views import EventKind
 from flamectl_operator.reconcile.controller_context import ControllerContext
 from flamectl_operator.runtime.turns import in_turn
 

@@ -46,7 +46,7 @@ class StatusContention:
 
     def delay(self, wanted: dict[str, Any], stored: dict[str, Any], now: float) -> float:
         """Return the seconds until a status may be written over the stored one; 0 when it may be written now."""
-        if not self.overwritten(stored) or fingerprint(wanted) not in self.ours:
+        if not self.overwritten(stored) or status_fingerprint(wanted) not in self.ours:
             return 0.0
         return max(0.0, self.wrote_at + doubled(FIRST_REPEAT, LAST_REPEAT, self.repeats + 1) - now)
 
@@ -54,7 +54,7 @@ class StatusContention:
         self, wanted: dict[str, Any], before: dict[str, Any], stored: dict[str, Any], now: float
     ) -> StatusContention:
         """Return the state after a write."""
-        written = fingerprint(wanted)
+        written = status_fingerprint(wanted)
         again = self.overwritten(before) and written in self.ours
         return StatusContention(
             stored=stored,
@@ -64,7 +64,7 @@ class StatusContention:
         )
 
 
-def fingerprint(status: dict[str, Any]) -> str:
+def status_fingerprint(status: dict[str, Any]) -> str:
     """Return a fingerprint of everything that a status says except the transition times of its conditions."""
     conditions = [
         {key: value for key, value in condition.items() if key != "lastTransitionTime"}

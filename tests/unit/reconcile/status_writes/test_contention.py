@@ -9,7 +9,7 @@ from flamectl_operator.reconcile.status_writes.contention import (
     LAST_REPEAT,
     MAX_REMEMBERED,
     StatusContention,
-    fingerprint,
+    status_fingerprint,
 )
 
 OURS: dict[str, Any] = {"message": "ours", "conditions": [{"type": "Ready", "lastTransitionTime": "1"}]}
@@ -64,7 +64,7 @@ def test_status_that_alternates_between_a_few_forms_waits() -> None:
 
 def test_fingerprint_ignores_transition_times() -> None:
     again = {**OURS, "conditions": [{"type": "Ready", "lastTransitionTime": "2"}]}
-    assert fingerprint(again) == fingerprint(OURS)
+    assert status_fingerprint(again) == status_fingerprint(OURS)
     assert _written().delay(again, THEIRS, 0.0) == FIRST_REPEAT
 
 
