@@ -9,15 +9,15 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-import yaml
 
 from flamectl_operator.api.checks.validation import parse_spec
 from flamectl_operator.settings.model import OperatorConfig
+from tests.unit.support import document
 from tools import chart_readme
 from tools.chart import CHART, ROOT, WHOLE, generated
 
 SCHEMA = json.loads((CHART / "values.schema.json").read_text(encoding="utf-8"))
-VALUES = yaml.safe_load((CHART / "values.yaml").read_text(encoding="utf-8"))
+VALUES = document((CHART / "values.yaml").read_text(encoding="utf-8"))
 GENERATED = generated((CHART / "values.schema.json").read_text(encoding="utf-8"))
 TEXT = (CHART / "values.yaml").read_text(encoding="utf-8")
 
@@ -28,7 +28,7 @@ def test_generated_files_of_the_chart_are_up_to_date(name: str) -> None:
 
 
 def test_chart_has_the_version_of_the_operator() -> None:
-    chart = yaml.safe_load((CHART / "Chart.yaml").read_text(encoding="utf-8"))
+    chart = document((CHART / "Chart.yaml").read_text(encoding="utf-8"))
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     assert chart["version"] == chart["appVersion"] == project["version"]
     assert (chart["name"], chart["description"]) == (project["name"], project["description"])
@@ -79,10 +79,10 @@ def test_value_without_a_comment_is_refused() -> None:
 
 
 def test_chart_has_the_annotations_of_artifact_hub() -> None:
-    chart = yaml.safe_load((CHART / "Chart.yaml").read_text(encoding="utf-8"))
+    chart = document((CHART / "Chart.yaml").read_text(encoding="utf-8"))
     assert chart["icon"] == chart_readme.icon(), "run `make generate`"
     assert chart["home"] in chart["sources"]
-    annotations = {name: yaml.safe_load(text) for name, text in chart["annotations"].items()}
+    annotations = {name: document(text) for name, text in chart["annotations"].items()}
     assert annotations["artifacthub.io/operator"] is True
     (crd,) = annotations["artifacthub.io/crds"]
     assert (crd["kind"], crd["name"]) == ("FlameCluster", "flameclusters.flame.xflops.io")

@@ -16,7 +16,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 from prometheus_client.core import Metric
 from pydantic import BaseModel
 
@@ -39,6 +38,7 @@ from tests.simulation.guarantees import PROOFS
 from tests.simulation.mutations import MUTATIONS
 from tests.unit.process.monitoring.everything import everything
 from tests.unit.runtime.virtual_time import VirtualClock, VirtualTimeLoop
+from tests.unit.support import document, documents
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCS = ROOT / "docs"
@@ -110,7 +110,7 @@ def _examples(kind: str) -> list[Any]:
         for number, block in enumerate(_YAML.findall(page.read_text(encoding="utf-8"))):
             found += [
                 pytest.param(part, id=f"{page.name}-{number}")
-                for part in yaml.safe_load_all(block)
+                for part in documents(block)
                 if isinstance(part, dict) and part.get("kind") == kind
             ]
     return found
@@ -129,10 +129,10 @@ def test_shown_settings_file_is_valid(settings: dict[str, Any]) -> None:
 def test_command_of_the_readme_installs_all_manifests() -> None:
     assert "kubectl apply --server-side -k config/default" in _text("README.md")
     default = ROOT / "config" / "default"
-    for base in yaml.safe_load(_text("config/default/kustomization.yaml"))["resources"]:
+    for base in document(_text("config/default/kustomization.yaml"))["resources"]:
         folder = (default / base).resolve()
         # Without an extension: `kubectl apply -f` of the folder would take kustomization.yaml for a manifest.
-        listed = yaml.safe_load((folder / "Kustomization").read_text(encoding="utf-8"))["resources"]
+        listed = document((folder / "Kustomization").read_text(encoding="utf-8"))["resources"]
         assert sorted(listed) == sorted(
             file.name for file in folder.iterdir() if file.suffix in {".yaml", ".yml", ".json"}
         )
@@ -140,7 +140,7 @@ def test_command_of_the_readme_installs_all_manifests() -> None:
 
 def test_image_has_the_version_of_the_project() -> None:
     version = tomllib.loads(_text("pyproject.toml"))["project"]["version"]
-    (image,) = yaml.safe_load(_text("config/default/kustomization.yaml"))["images"]
+    (image,) = document(_text("config/default/kustomization.yaml"))["images"]
     assert image["newTag"] == version
     named = re.findall(r"flamectl-operator:(\d[\w.]*\w)", _text("README.md") + _text("Dockerfile"))
     assert named
@@ -194,7 +194,7 @@ def test_every_permission_of_the_pod_policy_is_explained() -> None:
 
 
 def test_every_permission_of_the_operator_is_explained() -> None:
-    objects = list(yaml.safe_load_all(_text("config/rbac/operator.yaml")))
+    objects = documents(_text("config/rbac/operator.yaml"))
     own = (each for each in objects if not each["metadata"]["name"].endswith(("-edit", "-view")))
     resources = {name for each in own for rule in each.get("rules", ()) for name in rule["resources"]}
     assert {"flameclusters", "pods", "leases"} <= resources
@@ -303,7 +303,7 @@ def test_documented_metrics_and_labels_are_the_exported_ones() -> None:
 
 
 def test_documented_alerts_are_the_defined_ones_and_have_a_remedy() -> None:
-    groups = yaml.safe_load(_text("config/monitoring/rules.yaml"))["spec"]["groups"]
+    groups = document(_text("config/monitoring/rules.yaml"))["spec"]["groups"]
     explained = _table("docs/monitoring.md", "## Alerts")
     assert [row[0].strip("`") for row in explained] == [rule["alert"] for group in groups for rule in group["rules"]]
     assert all(all(row) and len(row) == 3 for row in explained)

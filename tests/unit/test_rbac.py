@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
+
+from tests.unit.support import documents
 
 CONFIG = Path(__file__).resolve().parents[2] / "config"
 
@@ -17,10 +18,8 @@ NEVER = {"secrets", "serviceaccounts", "roles", "rolebindings", "clusterroles", 
 
 @functools.cache
 def _roles() -> list[dict[str, Any]]:
-    texts = (file.read_text(encoding="utf-8") for file in CONFIG.rglob("*.yaml"))
-    # Each test process reads them, and to read the CustomResourceDefinition takes half a second.
-    documents = (document for text in texts if "Role\n" in text for document in yaml.safe_load_all(text))
-    return [each for each in documents if each and each.get("kind") in {"Role", "ClusterRole"}]
+    found = (each for file in CONFIG.rglob("*.yaml") for each in documents(file.read_text(encoding="utf-8")))
+    return [each for each in found if each and each.get("kind") in {"Role", "ClusterRole"}]
 
 
 def test_there_are_roles() -> None:

@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
 from flamectl_operator.api.checks.consistency import near_names, warnings
 from flamectl_operator.api.checks.validation import parse_spec
+from tests.unit.support import documents
 
 ROOT = Path(__file__).resolve().parents[2]
 SAMPLES = sorted((ROOT / "config" / "samples").rglob("*.yaml"))
@@ -18,11 +18,11 @@ SAMPLES = sorted((ROOT / "config" / "samples").rglob("*.yaml"))
 
 def _in_text(name: str, pattern: str) -> list[Any]:
     found = re.findall(pattern, (ROOT / name).read_text(encoding="utf-8"), re.DOTALL)
-    return [each for text in found for each in yaml.safe_load_all(text)]
+    return [each for text in found for each in documents(text)]
 
 
 MANIFESTS: dict[str, list[Any]] = {
-    **{str(file.relative_to(ROOT)): list(yaml.safe_load_all(file.read_text(encoding="utf-8"))) for file in SAMPLES},
+    **{str(file.relative_to(ROOT)): documents(file.read_text(encoding="utf-8")) for file in SAMPLES},
     "README.md": _in_text("README.md", r"```yaml\n(.*?)```"),
     "NOTES.txt": [
         {"kind": "FlameCluster", "metadata": {"name": "my-flame"}, "spec": spec["spec"]}

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
 from flamectl_operator.desired.pod_metadata_policy import HARMLESS_ANNOTATIONS, WELL_KNOWN
 from flamectl_operator.desired.pod_policy import HARMLESS_SOURCES, HARMLESS_VOLUMES
@@ -32,6 +31,7 @@ from flamectl_operator.reconcile.stores.transform import (
 )
 from flamectl_operator.runtime.logs import MAX_VALUE_LENGTH
 from flamectl_operator.settings.model import PodPolicy
+from tests.unit.support import documents
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = (ROOT / "docs" / "security.md").read_text(encoding="utf-8")
@@ -43,7 +43,7 @@ Permissions = dict[str, set[str]]
 
 def _objects(file: str) -> dict[str, dict[str, Any]]:
     """The objects of a file of config/, by kind and name."""
-    found = yaml.safe_load_all((ROOT / "config" / file).read_text(encoding="utf-8"))
+    found = documents((ROOT / "config" / file).read_text(encoding="utf-8"))
     return {f"{each['kind']} {each['metadata']['name']}": each for each in found}
 
 

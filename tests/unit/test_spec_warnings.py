@@ -7,7 +7,8 @@ from importlib import import_module
 from pathlib import Path
 
 import pytest
-import yaml
+
+from tests.unit.support import documents
 
 POLICY = Path(__file__).resolve().parents[2] / "config" / "admission" / "spec-warnings.yaml"
 
@@ -16,6 +17,6 @@ POLICY = Path(__file__).resolve().parents[2] / "config" / "admission" / "spec-wa
 def test_every_field_of_the_client_library_is_known(variable: str, model: str) -> None:
     # Imported here, because the import takes half a second of each process that collects the tests.
     models = import_module("kubernetes.client.models")
-    policy, _ = yaml.safe_load_all(POLICY.read_text(encoding="utf-8"))
+    policy, _ = documents(POLICY.read_text(encoding="utf-8"))
     expressions = {each["name"]: each["expression"] for each in policy["spec"]["variables"]}
     assert set(getattr(models, model).attribute_map.values()) - set(json.loads(expressions[variable])) == set()

@@ -6,18 +6,18 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 from prometheus_client.samples import Sample
 
 from tests.promql import firing
 from tests.unit.process.monitoring.everything import everything
+from tests.unit.support import document
 
 CONFIG = Path(__file__).resolve().parents[4] / "config"
 HERE = "flamectl-system"
 
 
 def _rules() -> dict[str, dict[str, Any]]:
-    groups = yaml.safe_load((CONFIG / "monitoring" / "rules.yaml").read_text(encoding="utf-8"))["spec"]["groups"]
+    groups = document((CONFIG / "monitoring" / "rules.yaml").read_text(encoding="utf-8"))["spec"]["groups"]
     return {rule["alert"]: rule for group in groups for rule in group["rules"]}
 
 

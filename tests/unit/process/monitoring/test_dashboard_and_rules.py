@@ -10,11 +10,11 @@ from typing import Any
 
 import promql_parser as promql
 import pytest
-import yaml
 
 from flamectl_operator.settings.model import OperatorConfig, listen_on
 from tests.promql import matches
 from tests.unit.process.monitoring.everything import everything
+from tests.unit.support import document, documents
 
 CONFIG = Path(__file__).resolve().parents[4] / "config"
 FOLDER = CONFIG / "monitoring"
@@ -29,7 +29,7 @@ VARIABLES = {"$__rate_interval": "5m", "$job": "flamectl-operator", "$namespace"
 
 
 def _yaml(name: str) -> Any:
-    return yaml.safe_load((FOLDER / name).read_text(encoding="utf-8"))
+    return document((FOLDER / name).read_text(encoding="utf-8"))
 
 
 def _dashboard() -> dict[str, Any]:
@@ -71,7 +71,7 @@ def _selectors(query: str) -> Iterator[promql.VectorSelector]:
 
 def _of_kube_state_metrics() -> dict[str, dict[str, str]]:
     """The labels of each series that the sample makes kube-state-metrics serve."""
-    values = yaml.safe_load((CONFIG / "samples" / "monitoring" / "kube-state-metrics.yaml").read_text(encoding="utf-8"))
+    values = document((CONFIG / "samples" / "monitoring" / "kube-state-metrics.yaml").read_text(encoding="utf-8"))
     [resource] = values["customResourceState"]["config"]["spec"]["resources"]
     labels = dict.fromkeys(resource["labelsFromPath"], "x")
     return {f"{resource['metricNamePrefix']}_{metric['name']}": labels for metric in resource["metrics"]}
@@ -207,7 +207,7 @@ def test_all_files_are_installed() -> None:
 
 def test_pod_monitor_selects_the_operator_under_the_job_of_the_queries() -> None:
     monitor = _yaml("podmonitor.yaml")
-    objects = list(yaml.safe_load_all((CONFIG / "manager" / "manager.yaml").read_text(encoding="utf-8")))
+    objects = documents((CONFIG / "manager" / "manager.yaml").read_text(encoding="utf-8"))
     [deployment] = [each for each in objects if each["kind"] == "Deployment"]
     labels = deployment["spec"]["template"]["metadata"]["labels"]
     assert monitor["spec"]["selector"]["matchLabels"].items() <= labels.items()
