@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 from pydantic import Field
 
 from flamectl_operator.api.checks.validation import parse_spec
@@ -18,6 +17,7 @@ from flamectl_operator.api.model import Model
 from flamectl_operator.api.schema import structural
 from flamectl_operator.api.status import FlameClusterStatus
 from flamectl_operator.status.reason import NOT_OBSERVED
+from tests.unit.support import document, documents
 
 _CONFIG = Path(__file__).parents[3] / "config"
 _FILE = _CONFIG / "crd" / "flame.xflops.io_flameclusters.yaml"
@@ -69,7 +69,7 @@ def test_crd_file_is_up_to_date() -> None:
 
 
 def test_crd_file_reads_back_as_the_definition() -> None:
-    assert yaml.safe_load(_text()) == _definition()
+    assert document(_text()) == _definition()
 
 
 def test_each_field_is_explained() -> None:
@@ -175,7 +175,7 @@ def test_union_raises() -> None:
 
 @pytest.mark.parametrize("sample", _SAMPLES, ids=lambda path: path.name)
 def test_samples_are_valid(sample: Path) -> None:
-    clusters = [each for each in yaml.safe_load_all(sample.read_text()) if each["kind"] == "FlameCluster"]
+    clusters = [each for each in documents(sample.read_text()) if each["kind"] == "FlameCluster"]
 
     assert clusters
     for manifest in clusters:

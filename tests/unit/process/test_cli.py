@@ -26,6 +26,7 @@ from flamectl_operator.runtime.workflow_graph import as_mermaid, as_text
 from flamectl_operator.settings.catalogue import ENVIRONMENT_PREFIX
 from flamectl_operator.settings.layers import SettingsError
 from flamectl_operator.subreconcilers import PIPELINE
+from tests.unit.support import document
 from tools.installation import WITHOUT_PORTS
 
 KUBECONFIG = {
@@ -80,7 +81,7 @@ def test_the_crd_is_printed_and_nothing_else() -> None:
 
     assert result.exit_code == 0
     assert result.stdout == render()
-    assert yaml.safe_load(result.stdout)["metadata"]["name"] == "flameclusters.flame.xflops.io"
+    assert document(result.stdout)["metadata"]["name"] == "flameclusters.flame.xflops.io"
 
 
 def test_graph_prints_the_pipeline_as_an_outline_or_as_a_chart() -> None:
