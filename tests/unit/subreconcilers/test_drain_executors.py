@@ -36,6 +36,23 @@ async def test_executor_of_the_session_with_the_lowest_priority_goes_first(prior
     assert [executor_name(each) for each in world.draining] == [nodes["s1"]]
 
 
+async def test_drain_time_of_each_executor_begins_when_its_own_mark_is_sent(monkeypatch: pytest.MonkeyPatch) -> None:
+    world, _ = await busy(replicas(3), 3, 100)
+    patch = world.api.merge_patch
+
+    async def slowly(*arguments: Any, **options: Any) -> Any:
+        world.clock.elapsed += 3
+        return await patch(*arguments, **options)
+
+    monkeypatch.setattr(world.api, "merge_patch", slowly)
+    world.edit(replicas(0))
+    await world.run_pass()
+
+    marks = [world.pod(executor_name(each))["metadata"]["annotations"] for each in range(3)]
+    times = sorted(datetime.fromisoformat(each[DRAINING_SINCE_ANNOTATION]) for each in marks)
+    assert times[1] - times[0] >= timedelta(seconds=3)
+
+
 async def test_drained_executor_is_deleted_with_one_second_of_grace(monkeypatch: pytest.MonkeyPatch) -> None:
     world, session = await busy(replicas(1), 1, 20)
     delete, graces = world.api.delete, []

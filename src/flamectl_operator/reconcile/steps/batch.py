@@ -129,12 +129,12 @@ class ExecutorRemoval:
 
     async def mark(self, executors: Sequence[Executor], reason: DrainReason, why: str) -> Outcome:
         """Mark executors that are deleted when their work is done; return how the step ends."""
-        annotations = drain_annotations(reason, self._io.clock.now())
         marked: list[Executor] = []
 
         async def mark(executor: Executor) -> None:
             due = self._still_due(executor) and not self._io.reads.superseded
-            if due and await self._io.annotate(executor.pod, annotations):
+            # The time of a drain begins with its own mark, because the requests before it in the batch may take long.
+            if due and await self._io.annotate(executor.pod, drain_annotations(reason, self._io.clock.now())):
                 marked.append(executor)
 
         result = await in_parallel(executors, self._io.writes_in_flight, mark, self._in_time)
