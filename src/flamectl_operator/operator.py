@@ -28,14 +28,8 @@ from flamectl_operator.kube.views import KubernetesObject
 from flamectl_operator.observed import pods
 from flamectl_operator.reconcile.controller_context import ControllerContext
 from flamectl_operator.reconcile.spec_renderer import SpecRenderer
-from flamectl_operator.reconcile.stores.stores import (
-    CHILD_RESOURCES,
-    FLAME_CLUSTERS,
-    Stores,
-    keys_of,
-    keys_of_child,
-    own_key,
-)
+from flamectl_operator.reconcile.stores import stores
+from flamectl_operator.reconcile.stores.stores import CHILD_RESOURCES, FLAME_CLUSTERS, Stores
 from flamectl_operator.runtime.backoff import ExponentialBackoff
 from flamectl_operator.runtime.clock import Clock, notice_standstills
 from flamectl_operator.runtime.logs import PASS
@@ -306,17 +300,19 @@ class Operator:
 
     def _subscribe(self) -> None:
         self.stores.doubts.subscribe(self._doubt)
-        self.stores.flame_clusters.subscribe(partial(self._changed, KIND, own_key))
+        self.stores.flame_clusters.subscribe(partial(self._changed, KIND, stores.own_key))
         # Another pass follows a pass that wrote a child or learned of a change of it, because the earlier steps used the old
         # state and no watch event repeats a response. No pass follows a write of the status, because the write carries the
         # version that the pass started from. If the pass read the FlameCluster again, the controller requeues the key.
         for resource in CHILD_RESOURCES:
-            changed = self._pod_changed if resource is PODS else partial(self._changed, resource.kind, keys_of_child)
+            changed = (
+                self._pod_changed if resource is PODS else partial(self._changed, resource.kind, stores.keys_of_child)
+            )
             self.stores.of(resource).subscribe(changed, responses=True)
 
     def _changed(self, kind: str, keys: Callable[[KubernetesObject], list[Key]], change: Change[Any]) -> None:
         priority = Priority.LOW if change.initial else Priority.NORMAL
-        for key in keys_of(change, keys):
+        for key in stores.keys_of(change, keys):
             if kind == KIND and key in self.queue.processing:
                 self._changed_meanwhile.add(key)  # by the pass itself, if the watch is faster than the answer
             else:
@@ -325,7 +321,7 @@ class Operator:
     def _pod_changed(self, change: Change[PodView]) -> None:
         """Enqueue the FlameClusters of a Pod, after a while if the Pod is one of many executors that start."""
         priority = Priority.LOW if change.initial else Priority.NORMAL
-        for key in keys_of(change, keys_of_child):
+        for key in stores.keys_of(change, stores.keys_of_child):
             if self.watcher is not None and change.old is not None and pods.answers_elsewhere(change.old, change.new):
                 self.watcher.leave(key, change.old.uid)
             delay = 0.0 if change.initial else self._controller.pass_delay(key, change)

@@ -212,18 +212,14 @@ def bounded_pod(obj: PodView) -> PodView:
 
 def _with_few_resources(pod: PodView) -> PodView:
     """Return a Pod whose containers tell their resources only where they were killed for their memory or have a bad device."""
-    status = pod.status
-    inits, containers = map(_few_resources, (status.init_container_statuses, status.container_statuses))
-    return replace(pod, status=replace(status, init_container_statuses=inits, container_statuses=containers))
+    found = (pod.status.init_container_statuses, pod.status.container_statuses)
+    inits, containers = (tuple(map(_few_resources, each)) for each in found)
+    return replace(pod, status=replace(pod.status, init_container_statuses=inits, container_statuses=containers))
 
 
-def _few_resources(statuses: tuple[ContainerStatus, ...]) -> tuple[ContainerStatus, ...]:
-    return tuple(
-        each if each.resources is None and not each.allocated_resources_status else _with_few(each) for each in statuses
-    )
-
-
-def _with_few(status: ContainerStatus) -> ContainerStatus:
+def _few_resources(status: ContainerStatus) -> ContainerStatus:
+    if status.resources is None and not status.allocated_resources_status:
+        return status
     kept = status.resources if _killed(status) else None
     return replace(status, resources=kept, allocated_resources_status=unhealthy(status))
 
