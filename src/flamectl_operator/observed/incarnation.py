@@ -4,12 +4,13 @@ An incarnation is one container. Its identity is the container's id, or the time
 restarts is no identity, because a kubelet that lost a container, as after a cleanup of the container runtime, counts from zero
 again.
 
-Executors are created before the first container exists. They get `<uid>.0`, which stands for the first container of the Pod. As
-soon as that container runs, the status of the FlameCluster records its identity, so that `<uid>.0` stays unambiguous. Every later
-incarnation is `<uid>.<identity>`. Earlier versions wrote `<uid>.<restarts>`, which holds while both agree, and recorded the first
-container in an annotation of the Pod.
+Executors are created before the first container exists. They get `<uid>.0`, which stands for the first container of the Pod. The
+status that says that the session manager is ready records the identity of that container, so that `<uid>.0` stays unambiguous.
+Every later incarnation is `<uid>.<identity>`. Earlier versions wrote `<uid>.<restarts>`, which holds while both agree, and
+recorded the first container in an annotation of the Pod.
 
-Anybody who may write Pods may edit these annotations. An annotation in another form than the operator writes is ignored.
+Anybody who may write Pods may edit annotations, and a few may edit the status. A record in another form than the operator writes
+is ignored.
 The spec and the claim also say which storage a session manager uses, and they take precedence over the annotation.
 """
 

@@ -19,6 +19,7 @@ from flamectl_operator.status.compute import StatusInput, compute_status
 from flamectl_operator.status.object_cache import NOT_RUN
 from tests.unit.builders import (
     NOW,
+    PodState,
     ago,
     cached,
     cluster_plan,
@@ -46,6 +47,24 @@ def _input(wanted: EffectiveSpec | None, *pods: PodView, **changes: Any) -> Stat
 
 def _status(wanted: EffectiveSpec | None, *pods: PodView, **changes: Any) -> FlameClusterStatus:
     return compute_status(_input(wanted, *pods, **changes), NOW)
+
+
+@pytest.mark.parametrize(
+    ("state", "recorded"),
+    [("unscheduled", None), ("starting", None), ("ready", f"sm-uid.{container_id(SESSION_MANAGER)}")],
+)
+def test_first_container_is_recorded_with_the_status_that_says_ready(state: PodState, recorded: str | None) -> None:
+    assert _status(effective(replicas(0)), session_manager(state)).session_manager.first_container == recorded
+
+
+@pytest.mark.parametrize(("suspended", "recorded"), [(False, "sm-uid.containerd://first"), (True, None)])
+def test_record_of_the_first_container_ends_with_a_suspension_and_not_with_a_lost_label(
+    *, suspended: bool, recorded: str | None
+) -> None:
+    before = FlameClusterStatus(session_manager=SessionManagerStatus(first_container="sm-uid.containerd://first"))
+    wanted = effective(replicas(0) | {"suspend": suspended}, suspended=suspended)
+
+    assert _status(wanted, before=before).session_manager.first_container == recorded
 
 
 def test_healthy_cluster_has_a_complete_status() -> None:
