@@ -123,8 +123,8 @@ FAILED_ONCE = (
     847130119,
     849276394,
 )
-#: Seeds whose worlds fail now, and nobody knows yet whether the operator or a check is wrong. A failure is reported and blocks
-#: nothing.
+#: Seeds whose worlds fail now, and nobody has mended the operator or the check yet; `history.md` has what is known of them. A
+#: failure is reported and blocks nothing.
 UNEXPLAINED = (37014777, 37016986)
 #: Seeds of worlds that nobody has seen, from the first to the last.
 _UNSEEN = range(10_000_000, 1_000_000_000)

@@ -28,9 +28,9 @@ def unhealthy(status: ContainerStatus) -> tuple[DeviceStatus, ...]:
 
 def unhealthy_device(status: ContainerStatus) -> str:
     """Return the first unhealthy device of a container with its resource or claim, for a message; empty where there is none."""
-    for each in unhealthy(status):
-        names = (
-            one_line(text, _MAX_LENGTH).translate(_NO_BRACES) for text in (each.resources[0].resource_id, each.name)
-        )
-        return '"{}" ({})'.format(*names)
-    return ""
+    first = next(iter(unhealthy(status)), None)
+    if first is None:
+        return ""
+    texts = (first.resources[0].resource_id, first.name)
+    device, resource = (one_line(text, _MAX_LENGTH).translate(_NO_BRACES) for text in texts)
+    return f'"{device}" ({resource})'
