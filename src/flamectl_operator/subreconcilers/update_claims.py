@@ -23,6 +23,7 @@ from flamectl_operator.reconcile.refusals.error import RefusedError
 from flamectl_operator.reconcile.steps.base import PlannedStep
 from flamectl_operator.reconcile.steps.collect import collect
 from flamectl_operator.reconcile.steps.ensure import find_taken, restore
+from flamectl_operator.reconcile.steps.named_pod import named_object_cache
 from flamectl_operator.runtime.outcome import DONE, Outcome, combine
 
 
@@ -93,9 +94,12 @@ class UpdateClaims(PlannedStep[ClaimPlan]):
         return outcome
 
     async def _remove(self, pass_: Pass, claim: PersistentVolumeClaimView) -> Outcome:
-        # The watch may be late, or not show a Pod without its label, and the claim holds data.
-        if await pass_.io.reads.refresh(PODS, claim.name) is not None:
-            return outcomes.changed(None)
+        # The watch may be late, or not show a Pod without its label, and the claim holds data. With its label again, such a Pod
+        # is surplus, and its end lets the claim go.
+        if (pod := await pass_.io.reads.refresh(PODS, claim.name)) is not None:
+            if not pod.controlled_by(pass_.io.owner.uid):
+                return outcomes.name_taken(pass_.io.owner, PODS, pod)
+            return await named_object_cache(pass_, claim.name).recover(pod)
         if (obstacle := in_use(pass_.io.reads, claim)) is not None:
             return obstacle
         if not await pass_.io.delete(CLAIMS, claim, unchanged=True, still_due=partial(_surplus, pass_, claim)):

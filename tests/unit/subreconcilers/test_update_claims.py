@@ -688,6 +688,32 @@ async def test_surplus_claim_that_another_cluster_mounts_is_not_deleted() -> Non
     assert cache_name(1) not in _claims(world)
 
 
+async def test_surplus_object_cache_without_its_label_is_found_by_its_claim_and_deleted_with_it() -> None:
+    world = await converged(_cache(2, deletionPolicy="Delete"))
+    world.unlabel("pods", cache_name(1))
+    world.restart()
+    world.edit({"objectCache": {"replicas": 1}})
+
+    await world.run_passes(4, ready=True)
+
+    assert not world.api.find("pods", cache_name(1))
+    assert _claims(world) == [cache_name(0)]
+    assert world.status.message == "All components healthy"
+
+
+async def test_foreign_pod_with_the_name_of_a_surplus_claim_is_told() -> None:
+    world = await converged(_cache(2, deletionPolicy="Delete"))
+    world.api.remove("pods", cache_name(1))
+    world.squat("pods", cache_name(1))
+    world.edit({"objectCache": {"replicas": 1}})
+
+    await world.run_passes(3)
+
+    assert _claims(world) == [cache_name(0), cache_name(1)]
+    assert world.condition("Degraded")[1] == "NameConflict"
+    assert f'Pod "{cache_name(1)}" does not belong to this FlameCluster' in (world.status.message or "")
+
+
 # --- What persistence changes for the Pods ---------------------------------------------------------------------------------
 
 

@@ -54,11 +54,11 @@ class NamedPod:
             pod = await io.create(PODS, manifest, template)
         except AlreadyExistsError:
             found = await find_taken(io, PODS, self.name, lambda pod, owner: pod.controlled_by(owner.uid))
-            return found if isinstance(found, Outcome) else await self._recover(found)
+            return found if isinstance(found, Outcome) else await self.recover(found)
         io.events.record_normal(f"{self.event}Created", f'Created {self.what} Pod "{self.name}"')
         self.pass_.dry_runs.check_named(template, pod, manifest)
         # A webhook may have removed the label, and then the watch does not show the Pod.
-        return DONE if CLUSTER_LABEL in pod.labels else await self._recover(pod)
+        return DONE if CLUSTER_LABEL in pod.labels else await self.recover(pod)
 
     async def delete(
         self,
@@ -86,7 +86,7 @@ class NamedPod:
         """Read the Pod by its name although none is wanted yet, because it may exist without its label."""
         pod = await self.pass_.io.reads.refresh(PODS, self.name)
         if pod is not None and pod.controlled_by(self.pass_.io.owner.uid):
-            return await self._recover(pod)
+            return await self.recover(pod)
         return otherwise
 
     async def restore_labels(self, pod: PodView) -> Outcome:
@@ -99,7 +99,7 @@ class NamedPod:
             io.events.record_normal(f"{self.event}Repaired", f'Restored labels of Pod "{pod.name}"')
         return outcome
 
-    async def _recover(self, pod: PodView) -> Outcome:
+    async def recover(self, pod: PodView) -> Outcome:
         """Restore the label of a Pod that the watch does not show."""
         outcome = await self.restore_labels(pod)
         # If a user keeps removing the label, there is no event.
