@@ -394,9 +394,10 @@ class Work(Check):
             if _is_ours(cluster, pod) and standing(pod) and draining(pod) and name_of(pod) not in held:
                 yield f"{name_of(pod)} is still being drained"
         want = wanted(cluster)
-        # Under OnDelete executors of an image that cannot be pulled stay after the spec names another one.
-        waits_for_others = want.strategy == "OnDelete" and not registered
-        if want.replicas and not waits_for_others and "bad" not in str(cluster["spec"]["executorManager"]["image"]):
+        # Executors that are stale serve on while the spec names an image that cannot be pulled. Under OnDelete executors of such
+        # an image stay after the spec names another one.
+        mute = want.strategy == "OnDelete" or "bad" in str(cluster["spec"]["executorManager"]["image"])
+        if want.replicas and (registered or not mute):
             yield from self.open_sessions(name_of(cluster))
 
     def _needed(self, cluster: Obj, model: FlameModel) -> int | None:
