@@ -119,11 +119,7 @@ class Operator:
         self._subscribe()
 
     def reconfigure(self, config: OperatorConfig) -> None:
-        """Apply other settings. Running passes end with the settings that they began with.
-
-        Args:
-            config: The settings. Settings marked `AtStart` must be unchanged.
-        """
+        """Apply other settings, with those marked `AtStart` unchanged. Running passes end with their own settings."""
         before, self._config = self._config, config
         self._controller.reconfigure(config)
         if config.controller.resync_seconds != before.controller.resync_seconds:
@@ -137,11 +133,7 @@ class Operator:
         self._enqueue_all("clock")
 
     async def run(self, stop: asyncio.Event) -> None:
-        """Run until asked to stop; then finish running passes, and write recorded events.
-
-        Raises:
-            TaskDiedError: A part of the operator failed for good; the process should end and be restarted.
-        """
+        """Run until asked to stop, then finish passes and write events; raise TaskDiedError when a part failed for good."""
         background: dict[str, Coroutine[Any, Any, None]] = {
             f"reflector {number}": reflector.run() for number, reflector in enumerate(self.reflectors)
         }

@@ -29,11 +29,7 @@ _PRECISION = 256
 
 @lru_cache(maxsize=256)
 def parse_quantity(quantity: int | str) -> Decimal:
-    """Return the exact value of a quantity in its base unit: cores, bytes or pieces. Specs have few different ones.
-
-    Raises:
-        ValueError: The text is not a quantity.
-    """
+    """Return the exact value in cores, bytes or pieces, or raise ValueError. Specs have few different ones."""
     if isinstance(quantity, int):
         return Decimal(quantity)
     match = _QUANTITY.fullmatch(quantity) if len(quantity) <= MAX_LENGTH else None
@@ -66,11 +62,7 @@ def amount(quantity: Any) -> Decimal:
 
 
 def canonical(quantity: int | str) -> str:
-    """Return a plain decimal number as the canonical form of equal quantities: `1`, `"1"` and `1000m` are `1`.
-
-    Raises:
-        ValueError: The text is not a quantity.
-    """
+    """Return the plain decimal number of equal quantities, or raise ValueError: `1`, `"1"` and `1000m` are `1`."""
     text = f"{parse_quantity(quantity):f}"
     return text.rstrip("0").rstrip(".") if "." in text else text
 

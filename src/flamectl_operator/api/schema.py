@@ -14,13 +14,9 @@ _ORDER = ("description", "type", "format", "enum", "default", "required", "prope
 
 
 def structural(model: type[PlainModel], *, defaults: bool = True) -> dict[str, Any]:
-    """Return the structural schema of a model.
+    """Return the structural schema of a model; raise ValueError for a field without a description or a schema.
 
-    Args:
-        defaults: Whether the API server fills in absent fields. Not for a status, where absent means unknown.
-
-    Raises:
-        ValueError: A field lacks a description, or has a type that no structural schema can express.
+    Without `defaults`, for a status, the API server fills in nothing, because absent means unknown there.
     """
     schema = model.model_json_schema(by_alias=True, mode="validation")
     result = _convert(schema, schema.get("$defs", {}), model.__name__)

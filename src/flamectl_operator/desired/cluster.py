@@ -94,11 +94,7 @@ class DesiredCluster:
     def of(
         cls, owner: Identity, spec: FlameClusterSpec, settings: FlameSettings, operator_namespace: str = ""
     ) -> DesiredCluster:
-        """Compute the desired objects.
-
-        Args:
-            operator_namespace: The namespace of the operator's Pod; empty outside a cluster.
-        """
+        """Compute the desired objects. The operator's namespace is empty outside a cluster."""
         config = flame_config.flame_config(owner.name, spec)
         text = flame_config.render(config)
         policy = spec.network_policy

@@ -55,11 +55,7 @@ def wait_defaults(component: ExecutorManagerSpec, settings: FlameSettings) -> di
 
 
 def wait_command(backend: str) -> dict[str, Any]:
-    """Return the command, which a podTemplate may not override.
-
-    Args:
-        backend: Host and port of the session manager's backend, as host:port.
-    """
+    """Return the command that waits for a backend, given as host:port. A podTemplate may not override it."""
     host, port = backend.rsplit(":", 1)
     return {"name": WAIT_CONTAINER, "command": ["sh", "-c", _SCRIPT.format(host=host, port=port, probes=PROBES)]}
 
@@ -104,11 +100,7 @@ exit 0
 
 
 def termination_hook(backend: str, options: OnTermination) -> dict[str, Any]:
-    """Return the fields that the executor's container must have for the hook.
-
-    Args:
-        backend: Host and port of the session manager's backend, as host:port.
-    """
+    """Return what the executor's container must have for the hook; the session manager's backend is given as host:port."""
     host, port = backend.rsplit(":", 1)
     script = _HOOK.format(
         host=host, port=port, probes=PROBES, seconds=options.max_seconds, silent=SILENCE_LIMIT_SECONDS

@@ -212,11 +212,7 @@ for each in (_QuotingDumper, _FastDumper):
 
 
 def client_config_map(owner: Identity, wanted: ClientConfigSpec, config: dict[str, Any]) -> dict[str, Any]:
-    """Return the desired ConfigMap `<name>-client` with flame.yaml, which Flame's clients read from `~/.flame`.
-
-    Args:
-        config: The content of flame-cluster.yaml. Clients get its endpoints and certificates.
-    """
+    """Return the ConfigMap `<name>-client` with flame.yaml for clients' `~/.flame`, made from flame-cluster.yaml's content."""
     return {
         "apiVersion": "v1",
         "kind": "ConfigMap",

@@ -31,11 +31,7 @@ MAX_OPERATORS = 8
 
 
 def network_policy(owner: Identity, wanted: NetworkPolicySpec, operator_namespace: str) -> dict[str, Any]:
-    """Return the desired NetworkPolicy.
-
-    Args:
-        operator_namespace: The namespace of the operator's Pod; empty outside a cluster.
-    """
+    """Return the desired NetworkPolicy. The operator's namespace is empty outside a cluster."""
     ingress = [_rule([{"podSelector": {"matchLabels": owner.selector(EXECUTOR_MANAGER)}}], _FOR_EXECUTORS)]
     # A rule without peers would let everybody in.
     if wanted.clients:

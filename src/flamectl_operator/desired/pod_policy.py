@@ -69,13 +69,9 @@ _CONTAINER_LISTS = ("initContainers", "containers", "ephemeralContainers")
 
 
 def check_pod_policy(spec: FlameClusterSpec, policy: PodPolicy, name: str = "") -> None:
-    """Reject a spec that asks for more than the policy allows.
+    """Raise InvalidSpecError for a spec that asks for more than the policy allows, with the settings that would allow it.
 
-    Args:
-        name: Name of the FlameCluster, which may mount the Secrets that are named after it.
-
-    Raises:
-        InvalidSpecError: The policy does not allow the spec; each problem names the field and the setting that would allow it.
+    `name` is the FlameCluster's, which may mount the Secrets that are named after it.
     """
     problems = [
         *_component("spec.sessionManager", spec.session_manager, policy),

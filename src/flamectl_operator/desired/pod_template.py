@@ -166,11 +166,7 @@ def template_of(
 
 
 def pod_defaults(settings: FlameSettings, container: dict[str, Any], directories: dict[str, str]) -> dict[str, Any]:
-    """Return the part of a PodSpec that a podTemplate may override.
-
-    Args:
-        directories: The mount paths of emptyDirs, by the name of the volume.
-    """
+    """Return the part of a PodSpec that a podTemplate may override; the directories are mount paths by volume."""
     mounts = [{"name": volume, "mountPath": path} for volume, path in directories.items()]
     return {
         "automountServiceAccountToken": False,
@@ -201,11 +197,7 @@ def own_container(name: str, component: ComponentSpec, args: list[str], addresse
 
 
 def port_probes(port: int, *, start_seconds: int) -> dict[str, Any]:
-    """Return the probes of a server of Flame. They only check an open port, because Flame's gRPC has no health service.
-
-    Args:
-        start_seconds: The most seconds until the port is open for the first time.
-    """
+    """Return the probes of a server that opens its port within `start_seconds`. Flame's gRPC has no health service."""
     probe = {"tcpSocket": {"port": port}, "timeoutSeconds": 2}
     return {
         "startupProbe": probe | {"periodSeconds": 1, "failureThreshold": start_seconds},

@@ -45,18 +45,10 @@ Key = tuple[str, str]
 
 
 def to_give_up(sizes: Mapping[Key, int], newest: Key, most: int) -> tuple[Key, ...]:
-    """Return the FlameClusters whose answers are given up, until the others fit.
+    """Return the FlameClusters whose answers are given up, until those that are left have `most` bytes.
 
-    The namespace that keeps most gives up its largest answer, or the newest answer if that is its own. So a namespace keeps its
-    share, whoever comes first and however many answers another one has.
-
-    Args:
-        sizes: Bytes of each answer, by the namespace and name of its FlameCluster.
-        newest: The FlameCluster whose answer has just come.
-        most: Bytes that all answers may take.
-
-    Returns:
-        The FlameClusters; only the newest one if its own namespace keeps most.
+    The namespace that keeps most gives up its largest answer, or the newest answer alone if that is its own. So a namespace keeps
+    its share, whoever comes first and however many answers another one has.
     """
     left, found = dict(sizes), list[Key]()
     while sum(left.values()) > most:

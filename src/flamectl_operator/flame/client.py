@@ -39,11 +39,7 @@ _WATCH, _WATCHED = message_class("WatchNodeRequest"), message_class("WatchNodeRe
 
 
 def verified_by(authority: str) -> ssl.SSLContext | None:
-    """Return how the certificate of a server is verified; None where the server has no TLS.
-
-    Args:
-        authority: Certificate authorities in PEM; empty where the server has no TLS.
-    """
+    """Return how a server's certificate is verified by authorities in PEM; None where there are none, without TLS."""
     if not authority:
         return None
     context = LimitedContext(ssl.PROTOCOL_TLS_CLIENT)

@@ -81,12 +81,7 @@ class Flame:
         return NOT_ASKED
 
     def follow(self, key: Key, target: Target | None, *, busy: bool) -> None:
-        """Ask this session manager from now on, or stop asking.
-
-        Args:
-            target: The session manager; None to stop asking.
-            busy: Whether work is under way, so that answers are needed soon.
-        """
+        """Ask this session manager from now on, more often while answers are needed soon (`busy`); None stops that."""
 
     def ask_now(self, key: Key) -> None:
         """Ask at once, because something was changed."""

@@ -134,11 +134,7 @@ class Client(Protocol):
     async def delete(
         self, resource: Resource[T], namespace: str, name: str, **options: Unpack[DeleteOptions]
     ) -> T | None:
-        """Delete the object with this uid.
-
-        Returns:
-            The object if the response holds it, None if the response is a Status.
-        """
+        """Delete the object with this uid; return the object if the response holds it, None if the response is a Status."""
 
     async def list_page(self, resource: Resource[T], namespace: str | None, **options: Unpack[ListOptions]) -> Page[T]:
         """Read a page of a list of a namespace, or of all of them, with a consistent read, never from a cache."""
@@ -161,17 +157,11 @@ USUAL_SIZE = 2 * 1024 * 1024
 async def list_pages(
     client: Client, resource: Resource[T], namespace: str | None, *, label_selector: str = ""
 ) -> AsyncGenerator[Page[T], None]:
-    """Iterate over the pages of a list. Each page has as many objects as fit.
+    """Iterate over the pages of a list of a namespace, or of all of them. Each page has as many objects as fit.
 
     Users decide how large objects are. A page of five hundred of the largest ones would take more memory than the process may
     use. So the size of a page is limited, and a page that is too large is asked for again with fewer objects. The pages that
     follow have as many objects as would fit if they were like those before.
-
-    Args:
-        namespace: The namespace, or None for all of them.
-
-    Raises:
-        KubernetesError: The list cannot be read.
     """
     limit, token = PAGE_LENGTH, ""
     while True:

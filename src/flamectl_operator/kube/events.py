@@ -160,11 +160,7 @@ class EventRecorder:
                 self._none_left.set()
 
     async def flush(self, timeout: float) -> None:  # noqa: ASYNC109 - a timeout is not an error here
-        """Wait until all Events are written. `run` must be running.
-
-        Args:
-            timeout: Seconds after which the wait ends without an error.
-        """
+        """Wait until all Events are written, or without an error for so many seconds. `run` must be running."""
         try:
             async with asyncio.timeout(timeout):
                 await self._none_left.wait()

@@ -53,11 +53,7 @@ class Fence:
         return self.remaining > 0
 
     def check(self) -> None:
-        """Check that the fence is open; the guard of a client.
-
-        Raises:
-            NotLeadingError: The fence is closed.
-        """
+        """Raise NotLeadingError if the fence is closed; the guard of a client."""
         if not self.open:
             raise NotLeadingError("not sent, because this process is not the leader")
 

@@ -23,11 +23,7 @@ MAX_TRANSITIONS = 2**31 - 1
 
 
 def new(metadata: Mapping[str, Any], holder: str, duration: float, now: datetime) -> dict[str, Any]:
-    """Return the manifest of a Lease that is acquired for the first time.
-
-    Args:
-        duration: Seconds for which the Lease is held unless it is extended.
-    """
+    """Return the manifest of a Lease that is acquired for the first time, for so many seconds unless it is extended."""
     return {
         "apiVersion": LEASES.api_version,
         "kind": LEASES.kind,
@@ -72,14 +68,10 @@ class ObservedLease:
 def observe(
     lease: LeaseView, before: ObservedLease | None, now: float, *, default: float, longest: float, shortest: float = 0.0
 ) -> ObservedLease:
-    """Record since when a Lease has had its present content.
+    """Record since when a Lease has had its present content. It lasts `shortest` to `longest` seconds.
 
-    Everybody who may write Leases in the namespace can write this one, so it lasts no longer than its holders would let it last.
-
-    Args:
-        default: Seconds that it lasts if it gives no duration that makes sense.
-        longest: The most seconds that it lasts.
-        shortest: The fewest seconds that it lasts.
+    Everybody who may write Leases in the namespace can write this one, so it lasts no longer than its holders would let it last,
+    and `default` seconds if it gives no duration that makes sense.
     """
     version, holder = lease.metadata.resource_version, lease.spec.holder_identity or ""
     if before is not None and before.version == version:

@@ -29,14 +29,7 @@ _STEPS = bytes(1 if byte in b"{[" else 255 for byte in range(256))
 
 
 def decode(decoder: msgspec.json.Decoder[T], data: bytes | msgspec.Raw) -> T:
-    """Decode JSON of any depth.
-
-    Returns:
-        The value; without the values below `MAX_DEPTH` levels if it is nested deeper than the decoder can follow.
-
-    Raises:
-        msgspec.MsgspecError: The data is not valid.
-    """
+    """Decode JSON, without the values below `MAX_DEPTH` levels if the decoder cannot follow; raise MsgspecError if invalid."""
     try:
         try:
             return decoder.decode(data)

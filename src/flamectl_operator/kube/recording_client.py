@@ -61,11 +61,7 @@ class RecordingClient:
         self._uids = 0
 
     async def load(self, resource: Resource[T], namespace: str, label_selector: str) -> Page[T]:
-        """Read all objects of a namespace, and answer from memory from then on.
-
-        Raises:
-            KubernetesError: The objects cannot be read.
-        """
+        """Read all objects of a namespace, and answer from memory from then on."""
         items: list[T] = []
         async for page in list_pages(self._client, resource, namespace, label_selector=label_selector):
             items += page.items

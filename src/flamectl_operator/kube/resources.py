@@ -43,11 +43,7 @@ class Resource(Generic[T]):
         return bool(slash) and not group.endswith(".k8s.io")
 
     def path(self, namespace: str | None = None, name: str | None = None, subresource: str | None = None) -> str:
-        """Return the path of the collection in all namespaces or one, of an object, or of a subresource of it.
-
-        Raises:
-            ValueError: A name has no namespace, or a subresource has no name.
-        """
+        """Return the path of a collection, an object or a subresource; raise ValueError if a name on the way is missing."""
         if (name is not None and namespace is None) or (subresource is not None and name is None):
             raise ValueError("a name needs a namespace, and a subresource a name")
         if name == "" or namespace == "":

@@ -98,12 +98,7 @@ class ObservedCluster:
     def of(
         cls, owner: Identity, sources: Sources, boottime: float, earlier: ObservedCluster | None = None
     ) -> ObservedCluster:
-        """Take a snapshot.
-
-        Args:
-            earlier: An earlier snapshot of the same FlameCluster. It is returned again if nothing has changed, and otherwise
-                provides the results for unchanged Pods.
-        """
+        """Take a snapshot: the earlier one if nothing has changed, whose results for unchanged Pods are kept otherwise."""
         if earlier is not None and earlier.sources.same(sources):
             return earlier
         # Compared by identity, because the stores never change an object in place, and the earlier snapshot keeps its objects

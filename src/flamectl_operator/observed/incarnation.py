@@ -109,11 +109,7 @@ class WantedSessionManager:
     def incarnation_of(self, manager: Component | None, store: str = "") -> str:
         """Return the incarnation of a session manager; empty without a live session manager.
 
-        A session manager whose sessions persist continues where the one before it ended, so its incarnation is that of its
-        storage.
-
-        Args:
-            store: The storage that the session manager keeps its sessions in; empty when they do not persist.
+        A session manager whose sessions persist continues where the one before it ended, so its incarnation is its storage.
         """
         if manager is None or not manager.live:
             return ""

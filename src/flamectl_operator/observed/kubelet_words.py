@@ -173,11 +173,7 @@ def image_remedy(said: str) -> str:
 
 
 def pull_cause(words: str) -> tuple[str, str]:
-    """Return why an image cannot be pulled, and the remedy.
-
-    Args:
-        words: The kubelet's message without the name of the image.
-    """
+    """Return why an image cannot be pulled, and the remedy, by the kubelet's message without the name of the image."""
     read = _ADDRESS.sub("", words[:_MAX_READ_LENGTH_OF_PULL])
     for pattern, cause, remedy in _PULLS:
         if re.search(pattern, read, re.IGNORECASE):

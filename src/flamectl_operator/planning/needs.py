@@ -49,11 +49,7 @@ _WORK = attrgetter(*[each.name for each in fields(Needs) if each.name.startswith
 
 
 def compute_needs(compared: Comparison, claims: ClaimPlan, scale: ScalePlan, contended: Collection[str]) -> Needs:
-    """Compare the observed cluster with the effective spec.
-
-    Args:
-        contended: The kinds of children that somebody keeps changing. They always need an update, which keeps the status still.
-    """
+    """Compare the cluster with the spec. Children of contended kinds always need an update, which keeps the status still."""
     observed, effective = compared.observed, compared.effective
     group = compared.group
     draining = {executor.drain_reason for executor in group.observed.draining}

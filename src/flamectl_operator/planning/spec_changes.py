@@ -54,12 +54,7 @@ def because(why: str, paths: tuple[str, ...]) -> str:
 
 
 def why_replaced(pods: Sequence[Component], wanted: str, paths: tuple[str, ...]) -> str:
-    """Return why stale Pods are replaced: the fields that changed, or the annotation that somebody changed or removed.
-
-    Args:
-        wanted: The revision that the Pods should have.
-        paths: The fields that changed, if they are known.
-    """
+    """Return why stale Pods are replaced: the changed fields, if known, or the annotation that somebody changed or removed."""
     found = {pod.revision for pod in pods}
     # An executor that is replaced in its present revision does not tell its session manager.
     if found == {wanted}:

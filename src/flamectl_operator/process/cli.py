@@ -47,11 +47,7 @@ class PlanCommand(TyperCommand):
     """The command `plan`, which exits with 1 for a wrong command line, because 2 says that there are changes."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Parse the arguments.
-
-        Raises:
-            click.UsageError: They are wrong.
-        """
+        """Parse the arguments, or raise click.UsageError."""
         try:
             return super().parse_args(ctx, args)
         except Exception as error:

@@ -66,15 +66,7 @@ class LiveConfig:
         self._subscribers.append(subscriber)
 
     async def load(self, *, prepare: bool = True) -> None:
-        """Read the settings for the first time.
-
-        Args:
-            prepare: Whether to create a missing ConfigMap.
-
-        Raises:
-            SettingsError: The settings cannot be used.
-            KubernetesError: The settings could not be read.
-        """
+        """Read the settings for the first time, and `prepare` a missing ConfigMap; raise SettingsError or KubernetesError."""
         if self._source is not None:
             try:
                 if prepare:

@@ -117,13 +117,9 @@ def config_locations(
     config_map: str | None,
     **settings: object,
 ) -> ConfigLocations:
-    """Interpret the command line and the environment.
+    """Interpret the command line and the environment; raise SettingsError if the options cannot be used.
 
-    Args:
-        settings: The other options by parameter name; None or empty for options that were not given.
-
-    Raises:
-        SettingsError: The options cannot be used.
+    `settings` are the other options by parameter name; None or empty for options that were not given.
     """
     overrides = (environment_layer(environ), _command_line(settings))
     for layer in overrides:

@@ -152,14 +152,9 @@ class Rehearsal:
         self.stores = Stores.empty(flame)
 
     async def load(self, cluster: FlameClusterView | None = None) -> None:
-        """Fill the stores with the objects as they are.
+        """Fill the stores with the objects as they are, and with the FlameCluster as it would be applied, if given.
 
-        Args:
-            cluster: The FlameCluster as it would be applied; None for the stored one.
-
-        Raises:
-            NotFoundError: There is no such FlameCluster, or no CRD.
-            KubernetesError: The objects cannot be read.
+        A NotFoundError means that there is no such FlameCluster, or no CRD.
         """
         for resource in CHILD_RESOURCES:
             page = await self.recording.load(resource, self._key[0], CLUSTER_LABEL)

@@ -84,22 +84,14 @@ class Replica:
         self.operator: Operator | None = None
 
     async def run(self, stop: asyncio.Event) -> None:
-        """Work or stand by until asked to stop.
-
-        Raises:
-            TaskDiedError: A part of the operator failed for good; the process should end and be restarted.
-        """
+        """Work or stand by until asked to stop; raise TaskDiedError when a part of the operator failed for good."""
         if self._elector is None:
             await self._term(None, stop)
         else:
             await self._elector.run(lambda: self._term(self._fence.check, stop), stop)
 
     def reconfigure(self, config: OperatorConfig) -> None:
-        """Apply other settings, in this term and in later ones.
-
-        Args:
-            config: The settings. Settings marked `AtStart` must be unchanged.
-        """
+        """Apply other settings, with those marked `AtStart` unchanged, in this term and in later ones."""
         self._config = config
         if self.operator is not None:
             self.operator.reconfigure(config)
@@ -160,11 +152,8 @@ def lock_identity(config: OperatorConfig, host: str, namespace: str | None) -> s
     """Return the identity of this deployment of the operator in the Leases of deletion locks.
 
     All replicas of a deployment have the same identity and keep it over a restart, so a new process continues with the lock of an
-    earlier one. The identity is the name of the Lease for leader election, because each deployment has its own.
-
-    Args:
-        host: The name of this machine, for a process outside a cluster.
-        namespace: The operator's namespace; None outside a cluster.
+    earlier one. It is the name of the Lease for leader election, because each deployment has its own; outside a cluster, the
+    host.
     """
     election = config.leader_election
     namespace = election.resource_namespace or namespace

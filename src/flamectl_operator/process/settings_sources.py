@@ -49,11 +49,7 @@ class Source(Protocol):
         """The object of events; None for a file, and before the first read of the object."""
 
     async def prepare(self) -> None:
-        """Create the document if it is missing, where that is the operator's task.
-
-        Raises:
-            KubernetesError: The API server could not be reached.
-        """
+        """Create the document if it is missing, where that is the operator's task, or raise KubernetesError."""
 
     async def read(self) -> str:
         """Return the present document.

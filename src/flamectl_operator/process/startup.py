@@ -53,12 +53,7 @@ class StartUp:
         self.waiting_for = ""
 
     async def run(self, *steps: Step) -> None:
-        """Run steps one after the other, and repeat each of them until it succeeds.
-
-        Raises:
-            ConfigurationError: Waiting does not help.
-            Exception: A step failed for a reason that is not in the API server.
-        """
+        """Run steps one after the other, and repeat each until it succeeds; raise an error that waiting does not end."""
         for step in steps:
             await self._repeat(step)
 
@@ -102,13 +97,10 @@ def what_to_do(error: Exception) -> str:
 
 
 def access_checks(client: Client, namespaces: Sequence[str]) -> list[Step]:
-    """Return steps that send one small list request for each watched resource.
+    """Return steps that send one small list request for each watched resource, in all namespaces if none is named.
 
     They detect missing permissions and CRDs in one place before the watches start, because otherwise the caches would never fill.
     At least one of several namespaces must allow access; `/readyz` reports the others.
-
-    Args:
-        namespaces: The watched namespaces; all if empty.
     """
     if len(namespaces) > 1:
         return [partial(_some_namespace, client, namespaces)]

@@ -130,11 +130,7 @@ class Pass:
 
     @property
     def effective(self) -> EffectiveSpec:
-        """The effective spec, for steps that run only when the spec is valid.
-
-        Raises:
-            RuntimeError: The spec is invalid.
-        """
+        """The effective spec, for steps that run only when the spec is valid; raise RuntimeError if it is not."""
         if self.resolved is None:
             raise RuntimeError("the pipeline must not run this step when the spec is invalid")
         return self.resolved
@@ -165,11 +161,7 @@ class Pass:
 
     @property
     def plan(self) -> ClusterPlan:
-        """The plan by what the pass knows now: a new value exactly when the snapshot or the facts are new.
-
-        Raises:
-            RuntimeError: The spec is invalid.
-        """
+        """The plan by what the pass knows now, new exactly when snapshot or facts are; raise RuntimeError without a spec."""
         observed, plan = self.io.reads.observe(), self.present_plan.plan
         # Each reader of the plan asks this, and `blocked_for` has an answer only after a start.
         held = self.ids.has_just_started and self.ids.blocked_for(observed.flame, self.clock)

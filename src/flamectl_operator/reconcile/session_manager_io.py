@@ -107,11 +107,7 @@ class SessionManagerIO:
     async def _call_each(
         self, nodes: Iterable[str], call: Callable[[SessionManager, str], Awaitable[None]], before: Mapping[str, float]
     ) -> tuple[Outcome | None, Mapping[str, float]]:
-        """Call the session manager once for each node; return why the pass must be repeated, and when each call succeeded.
-
-        Args:
-            before: When earlier calls succeeded.
-        """
+        """Call the session manager for each node; return why the pass must be repeated, and when each call succeeded."""
         manager, waiting = self._flame.session_manager(self._key), tuple(nodes)
         if manager is None or not waiting:
             return None, before

@@ -4,11 +4,6 @@ from __future__ import annotations
 
 
 def doubled(base: float, limit: float, failures: int) -> float:
-    """Return a delay that doubles with each of `failures` consecutive failures, counted from 1.
-
-    Args:
-        base: Seconds after the first failure.
-        limit: The longest delay in seconds.
-    """
+    """Return the seconds after so many consecutive failures: `base` after the first, doubled with each other, up to `limit`."""
     # A float overflows after some thousand failures, long after the delay has reached the limit.
     return min(limit, base * 2.0 ** min(max(0, failures - 1), 64))

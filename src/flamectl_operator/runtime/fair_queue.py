@@ -43,14 +43,7 @@ class FairQueue(Generic[K]):
             del self._groups[group]
 
     def take(self, admits: Callable[[Hashable], bool] = lambda _group: True) -> K:
-        """Remove the next key and return it.
-
-        Args:
-            admits: Returns whether a group may have its turn. A group that may not keeps its place.
-
-        Raises:
-            KeyError: No key of an admitted group waits.
-        """
+        """Remove and return the next key of an admitted group; the other groups keep their place. Raise KeyError without one."""
         for group in self._groups:
             if admits(group):
                 break
@@ -64,11 +57,7 @@ class FairQueue(Generic[K]):
         return key
 
     def drop_newest(self) -> K:
-        """Remove the newest key of the group with most keys and return it.
-
-        Raises:
-            ValueError: No key waits.
-        """
+        """Remove and return the newest key of the group with most keys; raise ValueError when no key waits."""
         group = max(self._groups, key=lambda each: len(self._groups[each]))
         key = next(reversed(self._groups[group]))
         self.discard(key)

@@ -63,12 +63,9 @@ class LogLimits:
         self._lock = Lock()
 
     def admit(self, key: Hashable, rate: float, burst: float, namespace: str = "") -> int | None:
-        """Return how many lines were left out since the last one, or None to leave this one out.
+        """Return how many lines were left out before this one, or None to leave it out.
 
-        Args:
-            rate: Lines a second.
-            burst: Lines at once.
-            namespace: The namespace that the line is about; empty for none.
+        `rate` is lines a second, and `burst` lines at once; the namespace is empty for a line about none.
         """
         with self._lock:
             return self._admit(key, rate, burst, namespace)

@@ -95,11 +95,7 @@ def configure_logging(
 
 
 def set_level(level: str) -> None:
-    """Change the lowest level that is logged, for all loggers.
-
-    Raises:
-        ValueError: The level is unknown.
-    """
+    """Change the lowest level that is logged, for all loggers; raise ValueError if it is unknown."""
     _threshold.level = _number(level)
     logging.getLogger().setLevel(max(_threshold.level, logging.WARNING))
 

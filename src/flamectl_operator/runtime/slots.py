@@ -15,12 +15,7 @@ OF_FREE = 3
 
 
 def leaves_room(held: int, free: int) -> bool:
-    """Return whether a group may have one more slot, because enough slots stay free for groups that come later.
-
-    Args:
-        held: The slots that the group has.
-        free: The slots that nobody has.
-    """
+    """Return whether a group may have one more slot besides those it holds, because enough stay free for groups to come."""
     return held + 1 <= OF_FREE * free
 
 
@@ -155,11 +150,7 @@ class Shares(Generic[K]):
         self._last = (key, asyncio.get_running_loop().time())
 
     def share(self, key: K, most: int) -> int:
-        """Return the share of a key.
-
-        Args:
-            most: Its share when it works alone.
-        """
+        """Return the share of a key, which is `most` when the key works alone."""
         _, seen = self._other if self._last[0] == key else self._last
         alone = asyncio.get_running_loop().time() - seen >= ACTIVE_SECONDS
         return most if alone else min(most, BESIDE_OTHERS)

@@ -136,11 +136,7 @@ async def in_parallel(
     call: Callable[[T], Awaitable[None]],
     go_on: Callable[[], bool] = lambda: True,
 ) -> SlowStartResult:
-    """Make a call for each item in parallel; a failed call does not prevent the others.
-
-    Raises:
-        asyncio.CancelledError: The caller was cancelled; all running calls have been cancelled and have ended.
-    """
+    """Make a call for each item in parallel. A failed call does not prevent the others; a cancellation ends all of them."""
     window = Window(max(1, len(items)))
     return await _make_calls(len(items), window, limit, lambda index: call(items[index]), go_on)
 

@@ -44,11 +44,7 @@ async def set_within(event: asyncio.Event, seconds: float) -> bool:
 
 
 async def run_forever(tasks: Mapping[str, Coroutine[Any, Any, None]]) -> NoReturn:
-    """Run named coroutines until the first of them ends, or until cancelled; all have ended when it raises.
-
-    Raises:
-        TaskDiedError: A task returned or failed. The others have been cancelled.
-    """
+    """Run named coroutines until one of them ends, which raises TaskDiedError, or until cancelled; all have ended then."""
     async with racing(*(asyncio.create_task(coroutine, name=name) for name, coroutine in tasks.items())) as ended:
         pass
     # Take the first by name, so that the same failures give the same message.
@@ -58,16 +54,7 @@ async def run_forever(tasks: Mapping[str, Coroutine[Any, Any, None]]) -> NoRetur
 
 
 async def while_running(background: Mapping[str, Coroutine[Any, Any, None]], work: Coroutine[Any, Any, None]) -> None:
-    """Run some work while background tasks run, which must not end first; all have ended when it returns or raises.
-
-    Args:
-        background: The tasks, by the name for tasks and errors. They are cancelled when the work is done.
-
-    Raises:
-        TaskDiedError: A background task ended first; the work has been cancelled.
-        Exception: The work failed.
-        asyncio.CancelledError: The caller was cancelled.
-    """
+    """Run work beside named background tasks, which end with it; raise its error, or TaskDiedError if one of them ends first."""
     working, running = asyncio.create_task(work), asyncio.create_task(run_forever(background))
     async with racing(working, running):
         await (working if working.done() else running)

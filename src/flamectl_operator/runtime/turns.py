@@ -40,11 +40,7 @@ _TURN: ContextVar[tuple[_Turns, int] | None] = ContextVar("turn", default=None)
 
 
 def in_turn(report: Callable[[], None]) -> None:
-    """Make a report that others see, such as an event: at once, or when the works before that of the caller have ended.
-
-    Args:
-        report: Makes it, in the context of the caller.
-    """
+    """Make a report that others see, such as an event: at once, or when the works before that of the caller have ended."""
     turn = _TURN.get()
     if turn is None:
         report()
@@ -54,14 +50,10 @@ def in_turn(report: Callable[[], None]) -> None:
 
 
 async def side_by_side(*works: Callable[[], Awaitable[T]]) -> list[T]:
-    """Run works at the same time, each as a task of its own, and return their results in their order.
+    """Run works at the same time, each as a task of its own; return their results in their order, or raise the first error.
 
     The failure of one does not stop the others, because a request that is cut off may have been carried out. All have ended when
     this returns or raises.
-
-    Raises:
-        Exception: The error of the first work that failed.
-        asyncio.CancelledError: The caller was cancelled; all works have been cancelled.
     """
     turns = _Turns(len(works))
 

@@ -75,12 +75,7 @@ class Workflow(ABC, Generic[S]):
 
     @abstractmethod
     async def run(self, subject: S, hooks: Hooks[S]) -> Result:
-        """Run the workflow.
-
-        Returns:
-            The joined results of all actions that ran. An exception of an action becomes an error of the result; only
-            cancellation passes through.
-        """
+        """Run the workflow and return the joined results. An action's exception is an error there; cancellation is raised."""
 
     def actions(self) -> Iterator[Action[S]]:
         """Iterate over all actions, in the order of the tree."""

@@ -134,11 +134,7 @@ class WorkQueue(Generic[K]):
         self._failures.pop(key, None)
 
     async def get(self) -> K:
-        """Wait for a key and take it; the caller must always call `done` with it.
-
-        Raises:
-            QueueShutDown: `shut_down` was called; all waiting callers get this error.
-        """
+        """Wait for a key and take it; the caller must always call `done` with it. Raise QueueShutDown after `shut_down`."""
         while True:
             if self._shutting_down:
                 raise QueueShutDown
@@ -152,11 +148,7 @@ class WorkQueue(Generic[K]):
             await self._wait_for_key()
 
     def done(self, key: K) -> None:
-        """Give a key back; if it was added meanwhile, it is ready again.
-
-        Raises:
-            ValueError: No worker holds the key. Ignoring this bug could hide a lost key.
-        """
+        """Give a key back, ready again if it was added meanwhile. Raise ValueError if no worker holds it: a key may be lost."""
         if key not in self._processing:
             raise ValueError(f"done() for a key that no worker holds: {key!r}")
         self._telemetry.key_done(_now() - self._processing.pop(key))

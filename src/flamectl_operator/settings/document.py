@@ -45,11 +45,7 @@ class _Loader(yaml.SafeLoader):
 
 
 def parse(text: str, origin: str) -> Layer:
-    """Parse the text of a file.
-
-    Raises:
-        SettingsError: The text is not YAML.
-    """
+    """Parse the text of a file; raise SettingsError if it is not YAML."""
     try:
         return Layer(origin, yaml.load(text, _Loader))  # noqa: S506 - it is a safe loader
     except YAML_ERRORS as error:

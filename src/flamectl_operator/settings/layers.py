@@ -66,12 +66,9 @@ def layer_of(origin: str, settings: Mapping[str, tuple[str, object]]) -> Layer:
 
 
 def environment_layer(environ: Mapping[str, str]) -> Layer:
-    """Read settings from environment variables, such as `FLAMECTL_CONFIG_CONTROLLER_WORKERS=4`.
+    """Read settings from variables such as `FLAMECTL_CONFIG_CONTROLLER_WORKERS=4`; raise SettingsError for an unknown one.
 
     Lists are separated by commas; an empty value is an empty list.
-
-    Raises:
-        SettingsError: A variable has our prefix, but there is no such setting.
     """
     known = {setting.variable: setting for setting in catalogue().values()}
     ours = sorted(name for name in environ if name.startswith(ENVIRONMENT_PREFIX))
@@ -89,11 +86,7 @@ def environment_layer(environ: Mapping[str, str]) -> Layer:
 
 
 def merge(layers: Sequence[Layer]) -> Effective:
-    """Merge layers. Later layers take precedence, and lists are replaced, not joined.
-
-    Raises:
-        SettingsError: A layer has an unknown setting or a bad value, or settings contradict each other.
-    """
+    """Merge layers: later ones take precedence, and lists are replaced. Raise SettingsError for an unknown or bad setting."""
     document: dict[str, Any] = {}
     origins = dict.fromkeys(catalogue(), DEFAULT)
     for layer in layers:
@@ -108,11 +101,7 @@ def merge(layers: Sequence[Layer]) -> Effective:
 
 
 def check(layer: Layer) -> None:
-    """Validate one layer alone.
-
-    Raises:
-        SettingsError: The layer has an unknown setting or a bad value.
-    """
+    """Validate one layer alone; raise SettingsError for an unknown setting or a bad value."""
     try:
         _validated(layer.document)
     except ValidationError as error:

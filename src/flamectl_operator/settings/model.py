@@ -58,11 +58,7 @@ def _conflict(message: str) -> PydanticCustomError:
 
 
 def listen_on(bind_address: str) -> tuple[str, int] | None:
-    """Return host and port of a `bindAddress`, with an empty host for all interfaces; None for `0`, which means not to listen.
-
-    Raises:
-        ValueError: The address is not valid.
-    """
+    """Return host and port of a `bindAddress`, an empty host for all interfaces; None for `0`. Raise ValueError if not valid."""
     if bind_address == "0":
         return None
     found = _ADDRESS.fullmatch(bind_address)
@@ -77,14 +73,9 @@ POD_IP = "{podIP}"
 
 @lru_cache
 def endpoint(template: str, *, name: str, namespace: str, cluster_domain: str, pod_ip: str) -> tuple[str, int]:
-    """Return host and port of a session manager.
+    """Return host and port of a session manager by a template; raise ValueError if the template has another form.
 
-    Args:
-        template: HOST:PORT with the placeholders {podIP}, {name}, {namespace} and {clusterDomain}.
-        pod_ip: IP address of the session manager's Pod.
-
-    Raises:
-        ValueError: The template has another form.
+    The template is HOST:PORT with the placeholders {podIP}, {name}, {namespace} and {clusterDomain}.
     """
     filled = template.replace(POD_IP, f"[{pod_ip}]" if ":" in pod_ip else pod_ip)
     for placeholder, value in (("name", name), ("namespace", namespace), ("clusterDomain", cluster_domain)):

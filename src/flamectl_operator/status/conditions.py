@@ -70,11 +70,7 @@ class ConditionWriter:
     now: datetime
 
     def make(self, kind: ConditionType, reason: str, message: str, *, status: bool | None) -> Condition:
-        """Return a condition.
-
-        Args:
-            status: Whether it holds; None when that is unknown.
-        """
+        """Return a condition, whose status is None when it is unknown whether it holds."""
         known = next((condition for condition in self.before if condition.type == kind), None)
         text: Literal["True", "False", "Unknown"] = "Unknown" if status is None else "True" if status else "False"
         wanted = (text, reason, message, self.generation)
@@ -124,11 +120,7 @@ class ValidSpecConditions:
         return () if over else retried(self.plan.observed, health.problems, self.before)
 
     def compute(self, *, midway: bool = False) -> tuple[Condition, ...]:
-        """Compute the conditions.
-
-        Args:
-            midway: Whether the pass has yet to find out what the API server answers to this generation.
-        """
+        """Compute the conditions, `midway` before the pass knows what the API server answers to this generation."""
         degraded = self._degraded()
         # Until the pass has tried this generation, a refusal of an earlier one is neither resolved nor repeated.
         unknown = midway and degraded.status == "False" and _refused(self.before) is not None

@@ -51,12 +51,7 @@ class Loss:
 
 
 def loss_events(earlier: ObservedCluster, observed: ObservedCluster, deleted: Collection[str]) -> Iterator[Loss]:
-    """Yield an event for the Pods of each component that vanished, and one for those that terminate.
-
-    Args:
-        earlier: The objects at the pass before.
-        deleted: uids of Pods that this operator deleted.
-    """
+    """Yield an event for the Pods of each component that vanished since the pass before, and one for those that terminate."""
     # A snapshot keeps the components whose Pods have not changed.
     before, after = set(map(id, earlier.components)), set(map(id, observed.components))
     now = {each.pod.uid: each for each in observed.components if id(each) not in before}

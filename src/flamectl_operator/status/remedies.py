@@ -64,11 +64,7 @@ def templates_of(desired: DesiredCluster | None) -> dict[str, ComponentTemplate 
 def explained(
     component: Component, problem: PodProblem, template: ComponentTemplate | None = None, known: Iterable[str] = ()
 ) -> str:
-    """Return the subject and the cause of a problem, and its remedy.
-
-    Args:
-        known: Messages, of which the first counts that has the same subject, and the same cause but for numbers.
-    """
+    """Return subject, cause and remedy of a problem, as the first known message that differs only in numbers has them."""
     tail = _tail(component, problem, template)
     message = f"{problem.message}{tail}".strip()
     subject = f"{problem.subject}: " if problem.subject else ""

@@ -108,12 +108,7 @@ class _Creation:
         return self.created | self.taken | self.lost
 
     async def create(self, executor_id: int) -> None:
-        """Create an executor, unless the spec has changed.
-
-        Raises:
-            RefusedError: The API server rejects the executor.
-            KubernetesError: The executor was not created, or the outcome is unknown.
-        """
+        """Create an executor, unless the spec has changed."""
         pass_, template = self.pass_, self.template
         if pass_.io.reads.superseded:
             return

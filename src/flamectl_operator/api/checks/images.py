@@ -30,11 +30,7 @@ class Version(NamedTuple):
 
 
 def tagged_version(image: str) -> Version | None:
-    """Return the version in an image's tag; None without a tag or without a version in the tag.
-
-    Args:
-        image: An image reference, such as `registry:5000/xflops/flame-session-manager:v0.6.0@sha256:...`.
-    """
+    """Return the version in the tag of an image such as `registry:5000/xflops/flame:v0.6.0@sha256:...`; None without one."""
     _, _, tag = image.partition("@")[0].rpartition("/")[2].partition(":")
     match = _VERSION.fullmatch(tag)
     if match is None:

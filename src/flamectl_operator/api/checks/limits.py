@@ -28,11 +28,7 @@ _LARGE_FIELDS = frozenset({"configOverrides", "networkPolicy", "podTemplate"})
 
 
 def size_problems(size: int) -> Iterator[Problem]:
-    """Yield the problem of a spec that is too large to be decoded.
-
-    Args:
-        size: Bytes of the spec as JSON.
-    """
+    """Yield the problem of a spec that is too large to be decoded, by its bytes as JSON."""
     if size > MAX_SPEC_SIZE:
         yield Problem("spec", f"must have at most {_kib(MAX_SPEC_SIZE)} as JSON, has {_kib(size)}")
 

@@ -18,14 +18,7 @@ from flamectl_operator.api.rules import BROKEN_RULES
 
 
 def parse_spec(raw: Any, name: str) -> FlameClusterSpec:
-    """Return the spec of a FlameCluster, with defaults.
-
-    Args:
-        name: `metadata.name`, from which the names of all objects derive.
-
-    Raises:
-        InvalidSpecError: The name or the spec is not valid.
-    """
+    """Return the spec of a FlameCluster, with defaults; raise InvalidSpecError if the spec or `metadata.name` is not valid."""
     problems = list(_name_problems(name))
     if too_costly := list(cost_problems(raw)):
         # The code below reads the whole spec.

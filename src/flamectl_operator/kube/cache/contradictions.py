@@ -62,11 +62,7 @@ class OutdatedStates(Generic[T]):
         return frozenset((*self.tombstones, *self.ended))
 
     def add_deletion(self, obj: T, version: int) -> None:
-        """Ignore all states of a deleted object.
-
-        Args:
-            version: The last known resourceVersion of the object.
-        """
+        """Ignore all states of a deleted object, whose last known resourceVersion is the version."""
         self.tombstones[obj.uid] = _Horizon(obj.namespace, version)
 
     def add_disappearance(self, obj: T, version: int) -> None:

@@ -162,11 +162,7 @@ class Reflector(Generic[T]):
         self._doubted_at = self._clock.monotonic()
 
     async def run(self) -> None:
-        """List and watch until cancelled. Errors of the API server do not end the loop.
-
-        Raises:
-            SetBackError: etcd was restored from a backup.
-        """
+        """List and watch until cancelled, whatever the API server answers; raise SetBackError if etcd was set back."""
         self.begun = self._clock.monotonic()
         while True:
             self.last_attempt = self._clock.monotonic()
@@ -276,11 +272,7 @@ class Reflector(Generic[T]):
         self.last_error = None
 
     def _failed(self, error: KubernetesError, lasted: float) -> float:
-        """Decide where to resume after a watch that lasted for some seconds, log it once, and return the seconds to wait.
-
-        Raises:
-            SetBackError: Lists contradicted the store too often.
-        """
+        """Decide where to resume after a watch of some seconds, log it once, and return the pause, or raise SetBackError."""
         if isinstance(error, StaleListError):
             self._resource_version = ""
             self._stale_lists += 1

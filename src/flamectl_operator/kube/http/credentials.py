@@ -242,10 +242,7 @@ async def _no_plugin_left() -> AsyncIterator[None]:
 
 @contextlib.contextmanager
 def _readable_errors(source: str) -> Iterator[None]:
-    """Turn any loading error into one line that names the source and contains no secret.
-
-    An exception whose text may hold a secret does not become the cause.
-    """
+    """Turn any loading error into one line that names the source. An exception that may hold a secret is not its cause."""
     try:
         yield
     except ConfigException as error:

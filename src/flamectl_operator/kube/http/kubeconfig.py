@@ -31,11 +31,7 @@ _Document = tuple[Path, dict[str, Any]]
 
 
 def check_kubeconfig(location: str, context: str | None) -> None:
-    """Check that the files of a kubeconfig exist, and have the context and all that it names.
-
-    Raises:
-        ConfigurationError: Something is missing or is not YAML; the error names the file, the option or the entry.
-    """
+    """Raise ConfigurationError, with file, option or entry, unless a kubeconfig has the context and all that it names."""
     documents, source = _documents(location), f"kubeconfig {location}"
     contexts = _entries(documents, "contexts", "context")
     current = next((content["current-context"] for _, content in documents if content.get("current-context")), None)

@@ -17,11 +17,7 @@ _PORTS = {"http": 80, "https": 443}
 
 
 def environment_proxy(host: str) -> str:
-    """Return the proxy that the environment names (`HTTPS_PROXY`, `HTTP_PROXY`, `NO_PROXY`); empty when there is none.
-
-    Args:
-        host: The URL of the API server.
-    """
+    """Return the proxy of the environment for a URL (`HTTPS_PROXY`, `HTTP_PROXY`, `NO_PROXY`); empty when there is none."""
     url, proxies = urlsplit(host), getproxies()
     name = (url.hostname or "").rstrip(".")
     if _goes_direct(name, url.port or _PORTS.get(url.scheme, 0), proxies.get("no", "")):

@@ -120,11 +120,7 @@ def parse_date(value: str | None) -> datetime | None:
 
 
 def parse_retry_after(value: str | None, now: datetime) -> float | None:
-    """Return the seconds to wait from a `Retry-After` header, never negative; None when absent or not valid.
-
-    Args:
-        value: Seconds, or an HTTP date (RFC 9110, section 10.2.3).
-    """
+    """Return the seconds of a `Retry-After` header, at least 0: a number or a date (RFC 9110, 10.2.3); None if not valid."""
     if value is None:
         return None
     value = value.strip()

@@ -56,17 +56,9 @@ class Transport(Protocol):
     def stream(
         self, path: str, query: Mapping[str, str] | None = None, *, read_timeout: float
     ) -> AbstractAsyncContextManager[AsyncIterator[bytes]]:
-        """Send a GET for a stream and iterate over its lines, without line breaks and empty lines.
+        """Send a GET for a stream, and iterate over its lines without line breaks and empty lines; raise the errors of `send`.
 
-        Args:
-            path: The path below the server's address.
-            query: Parameters, not yet quoted.
-            read_timeout: Seconds without a line that has something in it, after which the connection counts as lost.
-
-        Raises:
-            ConnectionFailedError: As for `send`.
-            ConnectionLostError: Also while iterating.
-            ApiError: The server answered with an error.
+        `read_timeout` seconds without a line that has something in it count as a lost connection.
         """
 
     async def close(self) -> None:

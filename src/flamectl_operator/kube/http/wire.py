@@ -61,11 +61,7 @@ def encode(data: Any) -> bytes:
 
 
 def decode(struct: type[S], answer: bytes | msgspec.Raw) -> S:
-    """Decode an answer of the API server.
-
-    Raises:
-        UndecodableError: The response was cut off or is not valid. The request may have been carried out.
-    """
+    """Decode an answer of the API server; raise UndecodableError if it was cut off or is not valid."""
     decoder: msgspec.json.Decoder[S] = _decoder(struct)
     try:
         return nesting.decode(decoder, answer)
@@ -80,15 +76,9 @@ def to_json(obj: msgspec.Struct) -> dict[str, Any]:
 
 
 def check_object(answer: bytes, kind: str, name: str, uid: str = "", *, stored: bool = True) -> None:
-    """Check that an answer is the object that was asked for, because a proxy may answer 200 with anything.
+    """Raise UndecodableError unless an answer is the object that was asked for: a proxy may answer 200 with anything.
 
-    Args:
-        name: The name that was asked for; any if empty.
-        uid: The uid that was asked for; any if empty.
-        stored: Whether the object is stored, so that it has a uid.
-
-    Raises:
-        UndecodableError: It is something else. The request may have been carried out.
+    An empty name or uid stands for any. An object that is not stored has no uid.
     """
     found = decode(_Answer, answer)
     known = found.metadata
@@ -100,11 +90,7 @@ def check_object(answer: bytes, kind: str, name: str, uid: str = "", *, stored: 
 
 
 def is_success(answer: bytes, uid: str) -> bool:
-    """Return whether an answer to a deletion is the Status of its success, which names the uid; else it must be the object.
-
-    Raises:
-        UndecodableError: It is a Status of something else.
-    """
+    """Return whether an answer to a deletion is the Status of its success; raise UndecodableError for another Status."""
     found = decode(_Answer, answer)
     if found.kind != "Status":
         return False

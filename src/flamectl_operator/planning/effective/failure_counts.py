@@ -140,12 +140,9 @@ def count_object_caches(
     now: datetime,
     settings: FlameSettings,
 ) -> ReplacementBackoff:
-    """Count failures of the present object caches, which have one count.
+    """Count failures of the present object caches, which have one count. The revision is empty where none are wanted.
 
     Object caches that fail together are one failure: with the first of them, all that exist count as counted.
-
-    Args:
-        revision: The wanted revision; empty when the operator runs no object cache.
     """
     if replicas == 0:
         return ReplacementBackoff(revision)
@@ -174,12 +171,9 @@ def object_cache_uncounted(cache: ObjectCache, backoff: ReplacementBackoff, sett
 
 
 def count_executors(wanted: EffectiveGroup, existing: ObservedGroup, next_id: int, now: datetime) -> ReplacementBackoff:
-    """Count failures of the present executors.
+    """Count failures of the present executors, after those that the status records.
 
     Executors that fail together are one failure: after the first of them, `attempt_id` marks all earlier executors as counted.
-
-    Args:
-        wanted: The group with its failures as the status records them.
     """
     before, revision, settings = wanted.backoff, wanted.desired.template.revision, wanted.settings
     backoff = before.for_revision(revision, now, settings)

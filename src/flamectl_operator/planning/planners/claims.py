@@ -143,11 +143,7 @@ def _grows_at_a_start(claim: PersistentVolumeClaimView) -> bool:
 
 
 def claim_wait(observed: ObservedCluster, desired: DesiredClaim | None) -> Outcome | None:
-    """Return why a Pod that mounts a claim is not created yet; None when it may be created.
-
-    Args:
-        desired: The claim; None when the Pod mounts none that the operator creates.
-    """
+    """Return why a Pod that mounts a desired claim is not created yet; None when it may be, as without a claim."""
     if desired is None:
         return None
     claim = observed.claims.get(desired.name)
@@ -156,11 +152,7 @@ def claim_wait(observed: ObservedCluster, desired: DesiredClaim | None) -> Outco
 
 
 def has_claim(observed: ObservedCluster, desired: DesiredClaim | None) -> bool:
-    """Return whether a new Pod would find its claim, so that the present Pod may be deleted for it.
-
-    Args:
-        desired: The claim; None when the Pod mounts none that the operator creates.
-    """
+    """Return whether a new Pod would find its desired claim, if any, so that the present Pod may be deleted for it."""
     claim = None if desired is None else observed.claims.get(desired.name)
     return desired is None or (claim is not None and is_ours(claim, desired.owner))
 

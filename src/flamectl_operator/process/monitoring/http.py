@@ -100,11 +100,7 @@ def health_routes(checks: HealthChecks) -> Routes:
 
 
 def metrics_routes(registry: CollectorRegistry, now: Callable[[], float]) -> Routes:
-    """Return `/metrics`, in the text format of Prometheus or OpenMetrics, as the client accepts.
-
-    Args:
-        now: Returns the time, in seconds of a monotonic clock.
-    """
+    """Return `/metrics`, in the format of Prometheus or OpenMetrics, as the client accepts; the clock is monotonic."""
     formats = {each: _Exposition(registry, each, now) for each in ("", OPEN_METRICS)}
 
     async def metrics(request: web.Request) -> web.Response:

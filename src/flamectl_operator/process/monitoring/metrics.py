@@ -177,12 +177,7 @@ class Metrics(Telemetry):
         self._leader.labels(name).set_function(leads)
 
     def watch_config(self, refused: Callable[[], object], restart_needed: Callable[[], object]) -> None:
-        """Export the result of reading the settings again.
-
-        Args:
-            refused: Returns a true value if the last settings that were read are not in force.
-            restart_needed: Returns a true value if a setting needs a restart.
-        """
+        """Export whether the last settings that were read are refused, and whether one needs a restart."""
         self._reload_success.set_function(lambda: not refused())
         self._restart_needed.set_function(lambda: bool(restart_needed()))
 

@@ -79,13 +79,9 @@ class Monitor:
             await self._beating
 
     async def serve(self, config: OperatorConfig, *, provisional: bool = False) -> None:
-        """Serve at the addresses in the settings, and stop other servers.
+        """Serve at the addresses in the settings, and stop other servers; raise CannotListenError if a port is taken.
 
-        Args:
-            provisional: Whether other settings may follow in a moment. Then an address that cannot be used is only logged.
-
-        Raises:
-            CannotListenError: A port is taken.
+        Other settings may follow provisional ones in a moment, so an address that cannot be used is only logged then.
         """
         self._config = config
         for what, address, routes in (
@@ -181,12 +177,7 @@ def hanging_watches(reflectors: Iterable[Reflector[Any]], clock: Clock) -> str:
 
 
 def hanging_election(last_attempt: float | None, duration: float, clock: Clock) -> str:
-    """Fail when no attempt on the Lease, successful or not, was made for longer than its duration and `ELECTION_TIMEOUT_SECONDS`.
-
-    Args:
-        last_attempt: The monotonic time of the last attempt; None when there was none.
-        duration: The Lease's duration in seconds.
-    """
+    """Fail when the last attempt on the Lease, if any, is older than its duration and `ELECTION_TIMEOUT_SECONDS`."""
     still = 0.0 if last_attempt is None else clock.monotonic() - last_attempt
     return f"the election has hung for {still:.0f} s" if still > duration + ELECTION_TIMEOUT_SECONDS else ""
 

@@ -36,11 +36,7 @@ async def volume_wait(reads: ClusterReads, claim: PersistentVolumeClaimView, lab
 
     A claim whose class has the volumeBindingMode WaitForFirstConsumer gets its volume when a Pod mounts it. Any other claim gets
     one by itself, or never. Only the events of a claim tell which, because an operator of single namespaces may not read
-    StorageClasses.
-
-    Args:
-        label: The claim, as the message begins.
-        advice: The remedy, as the message ends.
+    StorageClasses. The message begins with the label and ends with the advice.
     """
     if claim.status.phase != PHASE_PENDING:
         return None

@@ -50,10 +50,7 @@ class DryRuns:
     async def named(self, template: ComponentTemplate, replaced: str = "") -> None:
         """Check whether a Pod with a fixed name would be accepted, before the present one is deleted for it.
 
-        Its name is taken, so the dry run has another one, which no Pod ever has.
-
-        Args:
-            replaced: The name of the present Pod, if it serves; empty otherwise.
+        Its name is taken, so the dry run has another one, which no Pod ever has. `replaced` names the present Pod if it serves.
         """
         if template.rendered not in self.accepted:
             trial = template.pod(f"{self._io.owner.name}-{template.component}-trial")
@@ -97,11 +94,7 @@ class DryRuns:
         check: Callable[[PodView, Mapping[str, Any]], None],
         replaced: str = "",
     ) -> None:
-        """Send a dry run. A quota's refusal that may end with the old Pod is inconclusive; so is a webhook without dry runs.
-
-        Args:
-            replaced: The name of the old Pod, if it serves.
-        """
+        """Send a dry run. A quota's refusal that may end with the old Pod is inconclusive; so is a webhook without dry runs."""
         try:
             # The API server checks the name last, after everything else that could be wrong with the Pod.
             with suppress(AlreadyExistsError):

@@ -179,10 +179,7 @@ def _unusable(claim: PersistentVolumeClaimView, mount: _Mount) -> Outcome | None
 
 
 def in_use(reads: ClusterReads, claim: PersistentVolumeClaimView) -> Outcome | None:
-    """Return the outcome for a claim that a Pod of another FlameCluster mounts; None when none does.
-
-    A Pod that has ended mounts its claim no longer.
-    """
+    """Return the outcome for a claim that a Pod of another FlameCluster mounts and that has not ended; None when none does."""
     return _mounted_by_another(reads, claim, _Mount(claim.name, f'PersistentVolumeClaim "{claim.name}"'))
 
 

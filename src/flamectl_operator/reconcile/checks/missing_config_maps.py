@@ -23,11 +23,7 @@ MAX_READ = 8
 
 
 async def missing_config_map(reads: ClusterReads, template: ComponentTemplate, consequence: str) -> Outcome | None:
-    """Return which ConfigMap a new Pod would lack, or which key of one; None when it would lack none.
-
-    Args:
-        consequence: The consequence, as the message ends.
-    """
+    """Return which ConfigMap, or key of one, a new Pod would lack, with the consequence at the end; None when it lacks none."""
     needed = needed_config_maps(template.manifest["spec"])
     # The operator creates its own ones before the Pods.
     unknown = (name for name in sorted(needed) if reads.stores.of(CONFIG_MAPS).get(reads.owner.namespace, name) is None)
@@ -46,10 +42,7 @@ async def missing_config_map(reads: ClusterReads, template: ComponentTemplate, c
 
 
 def needed_config_maps(spec: dict[str, Any]) -> dict[str, set[str]]:
-    """Return the ConfigMaps that a Pod's spec refers to, by name, each with the keys that it must have.
-
-    References that are optional are left out.
-    """
+    """Return the ConfigMaps that a Pod's spec needs, without optional ones, by name, each with the keys that it must have."""
     needed: dict[str, set[str]] = {}
     for reference, keys in _references(spec):
         name = str(reference.get("name") or "")

@@ -46,11 +46,7 @@ class DeletionLock:
         self._wait = LockWait()
 
     def begin(self, generation: int, options: LockOptions, duration: float) -> None:
-        """Begin a pass.
-
-        Args:
-            duration: Seconds that the lock lasts unless it is extended.
-        """
+        """Begin a pass, in which the lock lasts for so many seconds unless it is extended."""
         self._deferral = _NOT_ASKED
         self.lease.begin(generation, options, duration)
         self._wait.begin()
@@ -61,11 +57,7 @@ class DeletionLock:
         return self._guard.denied
 
     async def acquire(self) -> Outcome | None:
-        """Acquire the lock, or extend it when that is due.
-
-        Returns:
-            None when Pods may be deleted; otherwise the reason why not.
-        """
+        """Acquire the lock, or extend it when that is due; return why no Pod may be deleted, or None."""
         # The outcome until the answers are there, and after an error, which already asks for a retry.
         self._deferral = wait("LockNotAcquired")
         self._wait.need(f'somebody keeps changing Lease "{self.lease.name}"')

@@ -25,11 +25,7 @@ class LockGuard:
         return self.identity in self.options.deny_list
 
     def check(self) -> None:
-        """Check the lock right before the deletion of a Pod or a PersistentVolumeClaim is sent.
-
-        Raises:
-            LockLostError: This operator does not hold the lock.
-        """
+        """Raise LockLostError unless this operator holds the lock, right before the deletion of a Pod or a claim is sent."""
         if self.options.disabled:
             return
         held = self.held

@@ -43,11 +43,7 @@ class LockLease:
         self._acquired_for = 0
 
     def begin(self, generation: int, options: LockOptions, duration: float) -> None:
-        """Begin a pass.
-
-        Args:
-            duration: Seconds that the lock lasts unless it is extended.
-        """
+        """Begin a pass, in which the lock lasts for so many seconds unless it is extended."""
         self.generation, self.guard.options, self._duration = generation, options, duration
         if options.disabled:
             self.guard.held = self._seen = None

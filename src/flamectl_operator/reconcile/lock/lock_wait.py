@@ -55,11 +55,7 @@ class LockWait:
         return wait(LOCK_HELD, "", delay)
 
     def explained(self, deferral: Outcome, pods: frozenset[str], now: float, *, no_operator: bool) -> Outcome:
-        """Return why nothing may be deleted. The outcome has a message only after the wait has lasted for minutes.
-
-        Args:
-            no_operator: Whether the holder is certainly no operator, so that the status reports it at once.
-        """
+        """Return why nothing may be deleted, with a message only after minutes, or at once if the holder is no operator."""
         if deferral.attention:
             return deferral
         self._waiting = (self._waiting or Waiting(now, pods)).after(pods, self.obstacle, now, at_once=no_operator)

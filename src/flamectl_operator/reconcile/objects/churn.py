@@ -43,12 +43,7 @@ class Churn:
         self._held: dict[str, float] = {}
 
     def wait_before_creating(self, pod: str, wanted: int) -> Outcome | None:
-        """Return the wait before a Pod may be created; None when it may be created now.
-
-        Args:
-            pod: Its name; that of any executor stands for all executors.
-            wanted: How many such Pods are wanted.
-        """
+        """Return the wait before a Pod may be created; None when it may be now. The name of any executor stands for all."""
         words, now, most = self._words(pod), self._clock.monotonic(), max(AT_LEAST, PER_WANTED_POD * wanted)
         recent = self._counts[words] = [each for each in self._counts.get(words, ()) if each[0] > now - WINDOW_SECONDS]
         if sum(count for _, count in recent) < most:

@@ -66,11 +66,7 @@ class ClaimReads:
         return bool(pod.claim_names) and self.known(pod.claim_names).must_stay(pod)
 
     async def read_due(self, observed: ObservedCluster, limit: Callable[[], int]) -> None:
-        """Read the claims that Pods mount and that the watch does not show, if that is due. An error stays in `error`.
-
-        Args:
-            limit: Returns the most concurrent requests at the moment.
-        """
+        """Read the claims that Pods mount and that the watch does not show, if that is due. An error stays in `error`."""
         self.error, self._found_first = None, self.found
         if not observed.claim_users and not self.found:
             return
@@ -97,15 +93,7 @@ class ClaimReads:
         self._read_at[name] = self._clock.monotonic()
 
     async def confirm(self, pods: Iterable[PodView], limit: Callable[[], int]) -> None:
-        """Read the claims of Pods that are about to be deleted, because the watch may be late.
-
-        Args:
-            limit: Returns the most concurrent requests at the moment.
-
-        Raises:
-            RefusedError: RBAC forbids a read.
-            KubernetesError: A read failed.
-        """
+        """Read the claims of Pods that are about to be deleted, because the watch may be late."""
         result = await in_parallel(sorted(users_of_claims(pods)), limit, self._read_again)
         if result.errors:
             raise result.errors[0]

@@ -94,15 +94,9 @@ class ClusterIO:
     async def create(
         self, resource: Resource[T], manifest: Mapping[str, Any], template: ComponentTemplate | None = None
     ) -> T:
-        """Create a child. When the response is lost, a read tells whether it was created.
+        """Create a child, or raise AlreadyExistsError. When the response is lost, a read tells whether it was created.
 
-        Args:
-            template: The template of a Pod, so that a refusal can name the fields of the FlameCluster.
-
-        Raises:
-            AlreadyExistsError: The name is taken.
-            RefusedError: RBAC, admission, a quota or the schema rejects it.
-            KubernetesError: The child was not created, or the outcome is unknown.
+        A refusal of a Pod names the fields of the FlameCluster by its template.
         """
         manifest = self.common.added_to(manifest)
         name = manifest["metadata"]["name"]
@@ -136,11 +130,7 @@ class ClusterIO:
         self._dropped = message
 
     async def patch(self, resource: Resource[T], name: str, changes: Mapping[str, Any]) -> T | None:
-        """Repair a child with a merge patch.
-
-        Returns:
-            The child; None when it had changed, which is not an error, because the store has been updated.
-        """
+        """Repair a child with a merge patch; return None when it had changed, because then the store is up to date."""
         WRITES.get().sent += 1
         store = self.stores.of(resource)
         before = store.before_request(self.owner.namespace, name)
@@ -165,13 +155,10 @@ class ClusterIO:
         return patched
 
     async def annotate(self, pod: PodView, annotations: Mapping[str, str | None]) -> bool:
-        """Patch annotations of a Pod, and return whether that was done.
+        """Patch annotations of a Pod, and return whether that was done; raise RefusedError when a webhook undoes it.
 
         The resourceVersion is a precondition, so two operators do not choose by different views or patch more often together, and
         no executor that has started meanwhile is bound to another session manager.
-
-        Raises:
-            RefusedError: A webhook undoes it.
         """
         version = pod.metadata.resource_version
         changes = {"metadata": {"annotations": annotations, "resourceVersion": version}}

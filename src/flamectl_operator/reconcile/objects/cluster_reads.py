@@ -80,15 +80,7 @@ class ClusterReads:
         self._children = [(each.resource, each.name(owner.name)) for each in CHILDREN]
 
     async def begin(self, inputs: PassInputs, deleted: Collection[str]) -> ObservedCluster:
-        """Begin a pass: read what the watches cannot show, and return a snapshot.
-
-        Args:
-            deleted: uids of Pods that this operator deleted.
-
-        Raises:
-            KubernetesError: The outcome of an earlier request is still unknown.
-            RefusedError: RBAC forbids a read.
-        """
+        """Begin a pass: read what the watches cannot show, beside Pods that this operator deleted; return a snapshot."""
         self.inputs = inputs
         self.quota_refusals.begin_pass()
         self.claims.begin_pass(self.stores.flame_clusters.get(*self.owner.key))
@@ -165,11 +157,7 @@ class ClusterReads:
             raise RefusedError.of(error) from error
 
     async def refresh(self, resource: Resource[T], name: str) -> T | None:
-        """Read an object and update the store, because the watch may be late or may not show an object without its label.
-
-        Returns:
-            The object; None when it does not exist.
-        """
+        """Read an object, None if there is none, and update the store, because the watch may be late or not show it."""
         store = self.stores.of(resource)
         # Before the read, because a watch event that arrives during the read may be newer than the response.
         before = store.before_request(self.owner.namespace, name)
@@ -183,14 +171,7 @@ class ClusterReads:
         return found
 
     def check_age(self, resource: Resource[T], before: Known[T], answer: T, *, created: bool = False) -> None:
-        """Reject an answer that is older than the store was before the request, and have everything listed again.
-
-        Args:
-            before: The state of the store before the request was sent.
-
-        Raises:
-            OutdatedAnswerError: The answer is older.
-        """
+        """Raise OutdatedAnswerError, and have all listed again, if an answer is older than the store before the request."""
         store = self.stores.of(resource)
         if how := outdated(before, answer, created=created) or store.overlooked(before, [answer]):
             self._reject(resource, how)
@@ -213,11 +194,7 @@ class ClusterReads:
         return cluster if cluster is not None and cluster.uid == self.owner.uid else None
 
     async def read_spec(self, cluster: FlameClusterView) -> FlameClusterView:
-        """Read the FlameCluster with its whole spec, which the store may leave out or may have as another CRD reads it.
-
-        Raises:
-            ConflictError: The spec has changed since; the store has the change.
-        """
+        """Read the FlameCluster with its whole spec, as the CRD reads it now; raise ConflictError if it has changed since."""
         store = self.stores.flame_clusters
         before = store.before_request(cluster.namespace, cluster.name)
         found = await self.read(WHOLE_FLAME_CLUSTERS, cluster.name)
@@ -230,11 +207,7 @@ class ClusterReads:
         raise ConflictError(409, "Conflict", "the spec changed before it was read")
 
     async def refresh_pods(self) -> None:
-        """List the FlameCluster's Pods, and read known Pods that the list lacks.
-
-        Raises:
-            OutdatedAnswerError: The list has a Pod that the watch should have brought before.
-        """
+        """List the Pods, and read known ones that the list lacks; raise OutdatedAnswerError if the watch missed one."""
         owner, store = self.owner, self.stores.pods
         before, present = store.before_request(owner.namespace), {pod.uid: pod for pod in store.by_index(owner.key)}
         ours = {uid: pod for uid, pod in present.items() if pod.controlled_by(owner.uid)}

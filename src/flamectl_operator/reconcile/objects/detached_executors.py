@@ -41,17 +41,7 @@ class DetachedExecutors:
         limit: Callable[[], int],
         now: float,
     ) -> None:
-        """Read the executors that have left since the last look, and now and then those that left before.
-
-        Args:
-            deleted: uids of Pods that this operator deleted.
-            read: Reads a Pod by its name.
-            limit: Returns the most concurrent requests at the moment.
-
-        Raises:
-            KubernetesError: A Pod could not be read; the next pass reads it.
-            RefusedError: RBAC forbids it.
-        """
+        """Read the executors that left since the last look and were not deleted, and now and then those that left before."""
         left, earlier, self._seen = self._may_have_left, self._seen, observed
         if earlier is not None and earlier is not observed:
             # Sets of names cost no function call for each executor.

@@ -12,12 +12,7 @@ MAY_BE_DROPPED = frozenset({"resources", "resourceClaims", "schedulingGroup"})
 
 
 def dropped_fields(asked: Mapping[str, Any], found: PodView, place: str) -> str:
-    """Return a message about the fields that were sent and that a new Pod lacks; empty when it lacks none.
-
-    Args:
-        asked: The spec of the Pod as it was sent.
-        place: The path of the PodSpec in the FlameCluster.
-    """
+    """Return a message about fields of a PodSpec, at this path, that were sent and that a new Pod lacks; empty without any."""
     has = {
         "resources": found.spec.resources is not None,
         "resourceClaims": bool(found.spec.resource_claims),

@@ -27,20 +27,12 @@ CHANGES_UNDONE = "ChangesUndone"
 
 
 def changed(delay: float | None = CHANGED_RECHECK_SECONDS) -> Outcome:
-    """Return the outcome for an object that changed after the step's decision, so that the next pass decides again.
-
-    Args:
-        delay: Seconds until that pass; None when an event will trigger it.
-    """
+    """Return the outcome for an object that changed after the decision. The next pass comes in seconds, or by an event (None)."""
     return wait("Changed", "", delay)
 
 
 def undone(resource: Resource[Any], name: str, changes: Mapping[str, Any]) -> Outcome:
-    """Return the outcome for an object that differs from the operator's write in the response to that write.
-
-    Args:
-        changes: The patch that would bring it back.
-    """
+    """Return the outcome for an object that needs changes by the response to the operator's own write."""
     how = f"differs from what the operator wrote ({fields_of(changes)})"
     message = f'{resource.kind} "{name}" {how}; check the webhooks that change it'
     return blocked(CHANGES_UNDONE, message, TAKEN_NAME_RECHECK_SECONDS)

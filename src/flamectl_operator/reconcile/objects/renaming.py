@@ -26,14 +26,10 @@ class Renaming:
         self._refusals: dict[str, RefusedError] = {}  # by kind
 
     async def check(self, resource: Resource[Any], manifest: Mapping[str, Any]) -> None:
-        """Find out by a dry run whether an object would keep its name, if the last one of its kind did not.
+        """Raise RefusedError if a webhook renamed the last object of this kind, and would rename this one, by a dry run.
 
         If the webhook does not support dry runs, nothing shows whether it was corrected, and no object of this kind is created
         until the operator restarts.
-
-        Raises:
-            RefusedError: It would get another name.
-            KubernetesError: The dry run failed, so its name is unknown.
         """
         if (known := self._refusals.get(resource.kind)) is None:
             return
@@ -49,11 +45,7 @@ class Renaming:
         self._refusals.pop(resource.kind, None)  # one of several creates may have done so
 
     def note(self, resource: Resource[Any], manifest: Mapping[str, Any], error: KubernetesError) -> None:
-        """Remember the kind of an object that was not created under its name, if a webhook renamed the object.
-
-        Raises:
-            RefusedError: The object was renamed.
-        """
+        """Raise RefusedError, and remember the kind of the object, if the error shows that a webhook renamed it."""
         if isinstance(error, RenamedError):
             self._refusals[resource.kind] = refusal(resource, manifest, error)
             raise self._refusals[resource.kind] from error

@@ -89,11 +89,7 @@ class Repairs:
         return series.undone or wait(CONTENTION, "", max(series.bucket.delay(now), SHORTEST_WAIT))
 
     def undone(self, resource: Resource[Any], name: str, changes: Mapping[str, Any], aspect: str = "") -> Outcome:
-        """Return the outcome for a child that differs from the operator's write in the answer to that write.
-
-        Args:
-            changes: The patch that would bring it back.
-        """
+        """Return the outcome for a child that needs changes by the answer to the operator's own write."""
         outcome = undone(resource, name, changes)
         if (series := self._series.get((resource.kind, name, aspect))) is not None:
             series.undone = outcome
@@ -106,14 +102,7 @@ class Repairs:
                 series.bucket.give_back()
 
     def record(self, resource: Resource[Any], name: str, before: KubernetesObject | None, aspect: str = "") -> bool:
-        """Count a repair after `admit` has allowed it.
-
-        Args:
-            before: The child as somebody changed it; None when it was missing.
-
-        Returns:
-            Whether somebody keeps changing the child, so that one more repair is no news.
-        """
+        """Count a repair that `admit` allowed; return whether somebody keeps changing the child, so that one more is no news."""
         series = self._series.get((resource.kind, name, aspect))
         if series is None:  # the write took longer than a series lasts
             return False

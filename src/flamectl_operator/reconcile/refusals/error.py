@@ -66,11 +66,7 @@ class RefusedError(Exception):
 
     @classmethod
     def of(cls, error: ApiError, template: ComponentTemplate | None = None) -> RefusedError:
-        """Return the refusal to create an object, or to read or write another one, for an error of the API server.
-
-        Args:
-            template: The template of the Pod that is refused; None for another object.
-        """
+        """Return the refusal for an error of the API server; the template is that of a refused Pod, None for another object."""
         words = str(error) if template is None else as_manifested(str(error), template.manifest["spec"])
         reason = _reason(error, words)
         # The advice stays whole if it can, because it says what to do. It may name each of many containers and resources.
@@ -84,11 +80,7 @@ class RefusedError(Exception):
 
     @classmethod
     def of_change(cls, error: ApiError, what: str, *, deletion: bool = False) -> RefusedError:
-        """Return the refusal to change or delete an object. The message names the object where a webhook or a policy does not.
-
-        Args:
-            what: The kind and the name of the object.
-        """
+        """Return the refusal to change or delete an object; the message names it where a webhook or a policy does not."""
         refusal = cls.of(error)
         if refusal.reason != ADMISSION_DENIED:
             return refusal

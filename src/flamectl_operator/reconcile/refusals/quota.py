@@ -40,12 +40,7 @@ class QuotaRefusals:
         self.names, self._of_this_pass = _without(self.names, name), _without(self._of_this_pass, name)
 
     def add(self, name: str, now: float, *, helps: bool) -> None:
-        """Remember a refusal.
-
-        Args:
-            now: The time by `boottime`.
-            helps: Whether the end of other Pods may help.
-        """
+        """Remember a refusal at a `boottime`, and whether the end of other Pods may help."""
         refused = {name: self._since.setdefault(name, now) if helps else None}
         self.names, self._of_this_pass = {**self.names, **refused}, {**self._of_this_pass, **refused}
 

@@ -34,13 +34,10 @@ class StatusRecorder:
         self._not_stored: Outcome | None = None
 
     async def record(self, status: FlameClusterStatus) -> Outcome | None:
-        """Write a status whose durable fields must be stored before the pass acts on them.
+        """Write a status whose durable fields must be stored before the pass acts; return why the pass must stop, or None.
 
         When the installed CRD does not declare all of them, the pass must not act: executor names would be used twice after the
         next restart, failures would not be counted, and a suspension could be reversed half-way.
-
-        Returns:
-            The reason why the pass must stop; None when everything is stored.
         """
         before = self._status.stored
         if self._not_stored is not None and not await self._would_be_stored(status):

@@ -101,13 +101,10 @@ class StoredStatus:
         self._failing = failing(self._failing, errors, self._io.clock.monotonic())
 
     async def write(self, status: FlameClusterStatus) -> Outcome | None:
-        """Write the status if it differs from the stored status.
+        """Write the status if it differs from the stored one; return why the write is postponed, or None when it is stored.
 
         The write carries the resourceVersion of the view on which every decision of the pass is based. So if two operators
         reserve the same ids, or an operator has an old view, only one write succeeds.
-
-        Returns:
-            The reason why the write is postponed; None when the status is stored.
         """
         self._computed, self.spec_hash = status, status.spec_hash
         if self._agreed == (self.cluster.raw_status, status):

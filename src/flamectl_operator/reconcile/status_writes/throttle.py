@@ -53,11 +53,7 @@ class Throttle:
     pause: float = FIRST_PAUSE
 
     def delay(self, before: dict[str, Any], after: dict[str, Any], now: float, creation_seconds: float) -> float:
-        """Return the seconds until a status may be written; 0 when it may be written now.
-
-        Args:
-            creation_seconds: The seconds that the creation of an object took lately.
-        """
+        """Return the seconds until a status may be written, by the seconds that a creation took lately; 0 when it may be now."""
         if _only_counts_differ(before, after):
             only_sessions = {**before, "sessions": None} == {**after, "sessions": None}
             due = self.wrote_at + SESSIONS_PAUSE if only_sessions else self.counts_due

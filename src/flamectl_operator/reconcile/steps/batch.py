@@ -55,15 +55,9 @@ def raise_failure(result: SlowStartResult) -> None:
 
 
 def batch_end(result: SlowStartResult, done: int, otherwise: Outcome = DONE) -> Outcome:
-    """Return how a step ends with a batch.
+    """Return how a step ends with a batch; `otherwise` is the outcome when nothing is left.
 
-    Args:
-        done: How many of its requests did what they were for; the others found that their objects had changed.
-        otherwise: The outcome when nothing is left.
-
-    Raises:
-        RefusedError: The API server refused a request.
-        KubernetesError: A request failed.
+    The requests that are not `done` found that their objects had changed.
     """
     raise_failure(result)
     if result.skipped:

@@ -13,15 +13,7 @@ Failure = RefusedError | KubernetesError
 
 
 async def collect(*works: Callable[[], Awaitable[Outcome]], earlier: Exception | None = None) -> list[Outcome]:
-    """Do several things one after the other; an error of one does not prevent the others.
-
-    Args:
-        earlier: The error of a work that was done before.
-
-    Raises:
-        RefusedError: A work was refused.
-        KubernetesError: No request was refused, and one failed.
-    """
+    """Do things one after the other; an error, also an earlier one, prevents none of them, and is raised in the end."""
     outcomes: list[Outcome] = []
     errors = [] if earlier is None else [earlier]
     for work in works:

@@ -136,14 +136,9 @@ async def restore(
     wanted: Mapping[str, Any],
     aspect: str = "",
 ) -> tuple[Outcome, bool]:
-    """Patch a child with `changes`, unless somebody keeps changing it.
+    """Patch a child, unless somebody keeps changing it; return how that ended, and whether it is news.
 
-    Args:
-        patch_of: Returns the merge patch that the child needs after that; None when it is as wanted.
-        wanted: See `Repairs.admit`, also for `aspect`.
-
-    Returns:
-        How that ended, and whether it is news, because nobody keeps changing the child.
+    `patch_of` returns the merge patch that the child needs after that, or None. See `Repairs.admit` for `wanted` and `aspect`.
     """
     if (deferral := io.repairs.admit(resource, child.name, wanted, aspect)) is not None:
         return deferral, False

@@ -38,12 +38,7 @@ class NamedPod:
     repair: Callable[[PodView], Mapping[str, Any] | None]
 
     async def create(self, template: ComponentTemplate, annotations: dict[str, str] | None = None) -> Outcome:
-        """Create the Pod, or find out what has its name.
-
-        Raises:
-            RefusedError: The API server refuses the Pod, or a webhook changes it beyond recognition.
-            KubernetesError: It could not be created, or that is unknown.
-        """
+        """Create the Pod, or find out what has its name; raise RefusedError also if a webhook changes it beyond recognition."""
         io = self.pass_.io
         if io.reads.superseded:
             return outcomes.changed(0)

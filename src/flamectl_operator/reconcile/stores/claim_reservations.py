@@ -14,15 +14,7 @@ class ClaimReservations:
         self._given: dict[str, tuple[str, str, float]] = {}
 
     def take(self, claim: str, cluster: str, uid: str, now: float) -> str | None:
-        """Reserve a claim for a FlameCluster.
-
-        Args:
-            claim: The claim's uid.
-            now: The time on a monotonic clock.
-
-        Returns:
-            None, or the name of another FlameCluster for which the claim is reserved.
-        """
+        """Reserve a claim, by its uid, for a FlameCluster; return None, or the name of another one that has reserved it."""
         self._given = {each: given for each, given in self._given.items() if given[2] > now}
         holder = self._given.get(claim)
         if holder is not None and holder[1] != uid:
@@ -31,10 +23,6 @@ class ClaimReservations:
         return None
 
     def end(self, claim: str, uid: str) -> None:
-        """End the reservation for a FlameCluster: stores show its Pod now, or there is none.
-
-        Args:
-            claim: The claim's uid.
-        """
+        """End the reservation of a claim, by its uid: stores show the FlameCluster's Pod now, or there is none."""
         if claim in self._given and self._given[claim][1] == uid:
             del self._given[claim]

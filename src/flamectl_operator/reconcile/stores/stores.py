@@ -75,11 +75,7 @@ class Stores:
 
     @classmethod
     def empty(cls, flame: Flame | None = None) -> Stores:
-        """Return empty stores. Pods and claims are indexed by the FlameCluster in their label, and Pods by their claim.
-
-        Args:
-            flame: The knowledge about the session managers; None when they are not polled.
-        """
+        """Return empty stores. Pods and claims are indexed by the FlameCluster in their label, and Pods by their claim."""
         changes = ChangeCount()
         return cls(
             flame_clusters=Store(transform=bounded),
@@ -98,11 +94,7 @@ class Stores:
         )
 
     def of(self, resource: Resource[T]) -> Store[T]:
-        """Return the store of a resource.
-
-        Raises:
-            KeyError: No store holds this resource.
-        """
+        """Return the store of a resource; raise KeyError if no store holds it."""
         return self.flame_clusters if resource is FLAME_CLUSTERS else self.children[resource.kind]  # type: ignore[return-value]
 
     @cached_property

@@ -155,10 +155,7 @@ def _reduced(obj: T, labels: int, annotations: int) -> T:
 
 
 def bounded_config_map(obj: ConfigMapView) -> ConfigMapView:
-    """Return a ConfigMap with its content if it is a FlameCluster's.
-
-    The content of every other ConfigMap is dropped, and `TOO_LARGE` replaces too much content.
-    """
+    """Return a ConfigMap with its content only if it is a FlameCluster's. `TOO_LARGE` replaces too much content."""
     obj = bounded(obj)
     if obj.data is None and obj.binary_data is None:
         return obj
