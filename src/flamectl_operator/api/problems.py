@@ -17,12 +17,7 @@ _SHOWN = 60
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """A problem of one field.
-
-    Args:
-        path: The path of the field in Kubernetes' notation: `spec.executorManager.env[2].name`.
-        message: The requirement, as text after the path and a colon.
-    """
+    """A problem of the field at a path such as `spec.executorManager.env[2].name`; the message says what is required."""
 
     path: str
     message: str

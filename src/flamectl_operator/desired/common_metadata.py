@@ -21,11 +21,7 @@ _SEPARATOR = ";"
 
 @dataclass(frozen=True)
 class CommonMetadata:
-    """Labels and annotations of all children of a FlameCluster.
-
-    Args:
-        specific: The keys of labels, and of annotations, that more specific metadata has, which stay on the child.
-    """
+    """Labels and annotations of all children of a FlameCluster, without the `specific` keys that a child has of its own."""
 
     labels: Mapping[str, str] = field(default_factory=dict)
     annotations: Mapping[str, str] = field(default_factory=dict)

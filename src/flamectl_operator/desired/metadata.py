@@ -20,11 +20,7 @@ from flamectl_operator.api.constants import (
 
 @dataclass(frozen=True)
 class Identity:
-    """The identity of a FlameCluster, on which its children's metadata depends.
-
-    Args:
-        uid: `metadata.uid`: a recreated FlameCluster of the same name is another owner.
-    """
+    """The identity of a FlameCluster, as its children name it. A recreated FlameCluster of the same name has another uid."""
 
     name: str
     namespace: str

@@ -138,7 +138,6 @@ def _allowed(field: str, key: str, patterns: Sequence[str]) -> bool:
 
 
 def _complaint(field: str, patterns: Sequence[str]) -> str:
-    """Return why a key is refused."""
     except_it = ', where "*" covers only keys that grant no rights' if "*" in patterns else ""
     return f"is not allowed by the operator's setting flame.podPolicy.{field}{except_it}"
 

@@ -122,7 +122,6 @@ def executor_pod(
 
 
 def _executor_defaults(spec: FlameClusterSpec, group: ExecutorManagerSpec, settings: FlameSettings) -> dict[str, Any]:
-    """Return the part of an executor's PodSpec that a podTemplate may override."""
     container = {"name": EXECUTOR_MANAGER, "env": [{"name": LOG_VARIABLE, "value": _LOG_LEVEL}]}
     defaults = pod_defaults(
         settings, container, directories_for(EXECUTOR_DIRECTORIES, spec) | _object_cache_directory(spec)
@@ -145,7 +144,6 @@ def _executor_defaults(spec: FlameClusterSpec, group: ExecutorManagerSpec, setti
 def _executor_musts(
     owner: Identity, spec: FlameClusterSpec, group: ExecutorManagerSpec, settings: FlameSettings
 ) -> dict[str, Any]:
-    """Return the fields that an executor's PodSpec must have."""
     session_manager = names.session_manager(owner.name)
     backend = address(session_manager, BACKEND_PORT, owner, settings)
     addresses = {

@@ -54,12 +54,7 @@ class Load(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class FlameExecutor:
-    """A process that runs the tasks of a session on a node.
-
-    Args:
-        node: Name of the node, which is the name of an executor manager's Pod.
-        session: The session that the process works for; empty when there is none.
-    """
+    """A process that runs the tasks of a session, if any, on a node, which has the name of an executor manager's Pod."""
 
     node: str
     state: ExecutorState
@@ -77,12 +72,7 @@ class FlameExecutor:
 
 
 class Resources(NamedTuple):
-    """The resources of one executor of a session.
-
-    Args:
-        cpu: Cores.
-        memory: Bytes.
-    """
+    """The resources of one executor of a session: cores, bytes of memory, and GPUs."""
 
     cpu: int
     memory: int
@@ -90,13 +80,7 @@ class Resources(NamedTuple):
 
 
 class SessionCounts(NamedTuple):
-    """How much work the session manager has.
-
-    Args:
-        sessions: Open sessions.
-        pending: Tasks of open sessions that wait.
-        paused: Open sessions that get no more executors.
-    """
+    """How much work there is: open sessions, their tasks by state, and those sessions that get no more executors."""
 
     sessions: int
     pending: int

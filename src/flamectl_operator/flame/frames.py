@@ -73,7 +73,6 @@ class FrameLimit:
         return not self.exceeded
 
     def _begin(self, head: bytes) -> None:
-        """Take in the head of a frame."""
         self._rest = int.from_bytes(head[:_LENGTH], "big")
         self._other += self._rest if head[_LENGTH] != _DATA else 0
 

@@ -96,8 +96,6 @@ class Flame:
 
 @dataclass
 class _Followed:
-    """A session manager that is asked."""
-
     target: Target
     manager: SessionManager
     knowledge: Knowledge

@@ -35,12 +35,7 @@ MAX_PAGE_SIZE = 4 * 1024 * 1024
 
 
 class ApiServerClient:
-    """The client of a real API server.
-
-    Args:
-        timeout: Seconds for each request except lists and watches.
-        guard: Called right before each write is sent; None allows all writes.
-    """
+    """The client of a real API server. Its guard, if any, is called right before each write is sent."""
 
     def __init__(self, transport: Transport, timeout: float = REQUEST_TIMEOUT, guard: Guard | None = None) -> None:
         self._transport = transport
@@ -188,7 +183,6 @@ def _is_stored(obj: KubernetesObject) -> bool:
 
 
 def _both(first: Guard | None, second: Guard | None) -> Guard | None:
-    """Return a guard that calls both guards."""
     if first is None or second is None:
         return first or second
 

@@ -289,7 +289,6 @@ class LeaderElector:
             self._log.info("leadership released")
 
     def _log_once(self, what: str, *, fresh: bool = False, **details: object) -> None:
-        """Log a state once, until it changes."""
         line = f"{what} {details}"
         if fresh or line != self._last_logged:
             self._log.info(what, **details)

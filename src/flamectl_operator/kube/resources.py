@@ -23,13 +23,7 @@ T = TypeVar("T", bound=KubernetesObject)
 
 @dataclass(frozen=True)
 class Resource(Generic[T]):
-    """A namespaced resource of the API.
-
-    Args:
-        api_version: `v1`, or `group/version`.
-        plural: The name in paths, such as `pods`.
-        view: The type that objects are decoded into.
-    """
+    """A namespaced resource of the API, with its name in paths, such as `pods`, and the type that objects are decoded into."""
 
     api_version: str
     kind: str

@@ -116,7 +116,6 @@ class Bindings:
 
     @cached_property
     def _present(self) -> tuple[str, ...]:
-        """The bindings of executors that belong to the present incarnation."""
         return (self.incarnation, *other_names(self.manager, self.session_store))
 
     def follows(self, executor: Executor) -> bool:

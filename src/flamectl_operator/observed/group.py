@@ -13,11 +13,7 @@ from flamectl_operator.runtime.lazy import cached_property
 
 @dataclass(frozen=True)
 class ObservedGroup:
-    """The executors of a group that exist.
-
-    Args:
-        answer: The last answer of the session manager; None while it is not believed.
-    """
+    """The executors of a group that exist, and the last answer of the session manager while it is believed."""
 
     executors: tuple[Executor, ...]
     bindings: Bindings

@@ -112,7 +112,6 @@ def _late(group: PlannedGroup) -> list[Unregistered]:
 
 
 def _advice(group: GroupComparison) -> str:
-    """Return what a person can do, and what happens until then."""
     look = "see its log; usual causes are the image, a NetworkPolicy on port 8081, and TLS files"
     if not _rolls_out(group):
         return look
@@ -124,5 +123,4 @@ def _advice(group: GroupComparison) -> str:
 
 
 def _rolls_out(group: GroupComparison) -> bool:
-    """Return whether executors of an earlier revision are still there."""
     return len(group.up_to_date) < len(group.observed.live)

@@ -38,11 +38,7 @@ RecordEvent = Callable[[ObjectReference, EventKind, str, str], None]
 
 
 class LiveConfig:
-    """The settings in force, with subscribers to their changes; without a source nothing can change.
-
-    Args:
-        overrides: Environment and command line; the last one takes precedence.
-    """
+    """The settings in force, with subscribers to their changes; without a source nothing can change."""
 
     def __init__(self, source: Source | None, overrides: Sequence[Layer], clock: Clock) -> None:
         self._source = source

@@ -87,11 +87,7 @@ _SETTINGS = {
 
 @dataclass(frozen=True)
 class ConfigLocations:
-    """The locations of the settings, in a file or else a ConfigMap, and of the API server.
-
-    Args:
-        overrides: The settings of the environment and of the command line; the last one takes precedence.
-    """
+    """The locations of the API server and of the settings, and overrides of these, of which the last takes precedence."""
 
     kubeconfig: Path | None
     context: str | None

@@ -33,13 +33,7 @@ Output = Literal["text", "json", "yaml"]
 
 @dataclass(frozen=True)
 class Entry:
-    """A write that the operator would send, or a message of an event that it would record.
-
-    Args:
-        stage: The name of the stage.
-        part: The name of the action within the stage; empty for the stage's own.
-        write: The write; None for a message.
-    """
+    """A write that the operator would send, or a message of an event that it would record, by stage and part."""
 
     stage: str
     part: str = ""
@@ -127,18 +121,12 @@ class _Events(EventRecorder):
 
 
 def _place() -> tuple[str, str]:
-    """Return the stage and the part that run now."""
     step = STEP.get({})
     return step.get("subreconciler", ""), step.get("part", "")
 
 
 class Rehearsal:
-    """Passes of a controller whose writes are recorded.
-
-    Args:
-        client: The API server, which is only read.
-        flame: The knowledge about the session managers; None when they are not polled.
-    """
+    """Passes of a controller whose writes are recorded. The API server is only read."""
 
     def __init__(self, client: Client, key: tuple[str, str], clock: Clock, flame: Flame | None = None) -> None:
         self._client = client

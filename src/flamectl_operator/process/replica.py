@@ -25,11 +25,7 @@ _FIRST = 1
 
 @dataclass(frozen=True, slots=True)
 class Host:
-    """The host of a process.
-
-    Args:
-        pod_uid: The uid of the Pod if every earlier process with this uid is dead; else empty.
-    """
+    """The host of a process, and the uid of its Pod if every earlier process with this uid is dead."""
 
     name: str
     pod_uid: str = ""

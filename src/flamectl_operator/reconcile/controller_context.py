@@ -12,12 +12,7 @@ from flamectl_operator.runtime.telemetry import UNMEASURED, Telemetry
 
 @dataclass(frozen=True)
 class ControllerContext:
-    """The parts that a controller uses for all FlameClusters.
-
-    Args:
-        lock_identity: The identity of this operator in deletion locks: the same for all processes of a deployment.
-        renderer: Computes the desired objects. It may outlive the controller.
-    """
+    """The parts that a controller uses for all FlameClusters. The renderer may outlive it."""
 
     stores: Stores
     client: Client

@@ -39,12 +39,7 @@ _NO_WORK = frozenset({"reconciled", "has_pending_removal"})
 
 
 class Awaited(NamedTuple):
-    """The executors that a FlameCluster waits for. Until the last of them, each changes only counts.
-
-    Args:
-        starts: How many more must become ready until the state changes.
-        ends: How many terminate.
-    """
+    """The executors that a FlameCluster waits for, to start or to end. Until the last of them, each changes only counts."""
 
     starts: int = 0
     ends: int = 0

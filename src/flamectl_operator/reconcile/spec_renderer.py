@@ -73,11 +73,7 @@ class RenderedSpec:
 
 
 class SpecRenderer:
-    """Renders specs and keeps the results across terms of leadership, because rendering all specs again would delay each term.
-
-    Args:
-        operator_namespace: The namespace of the operator's Pod; empty outside a cluster.
-    """
+    """Renders specs and keeps the results across terms of leadership, because rendering all again would delay each term."""
 
     def __init__(self, operator_namespace: str = "") -> None:
         self._operator_namespace = operator_namespace

@@ -4,13 +4,7 @@ from __future__ import annotations
 
 
 class Bucket:
-    """A token bucket, which every limit on requests, events and log lines uses.
-
-    Args:
-        rate: Tokens per second.
-        size: The most tokens; the bucket starts full.
-        now: The time, in seconds of a monotonic clock.
-    """
+    """A token bucket that starts full, with a rate per second; `now` is of a monotonic clock. All limits on rates use it."""
 
     __slots__ = ("_filled", "_tokens", "rate", "size")
 

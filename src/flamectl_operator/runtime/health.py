@@ -28,12 +28,7 @@ def ping() -> str:
 
 @dataclass
 class HealthChecks:
-    """The checks of a process, by name.
-
-    Args:
-        live: Checks that fail when only a restart helps.
-        ready: Checks that fail while the process cannot do its work, whether or not a restart helps.
-    """
+    """The checks of a process: `live` ones fail when only a restart helps, `ready` ones while it cannot do its work."""
 
     live: dict[str, Check] = field(default_factory=lambda: {"ping": ping})
     ready: dict[str, Check] = field(default_factory=lambda: {"ping": ping})

@@ -43,8 +43,6 @@ _SUBJECT_KEYS = ("component", "namespace", "cluster", "subreconciler", "resource
 
 
 class _Line:
-    """A line and how often it was left out."""
-
     __slots__ = ("bucket", "suppressed")
 
     def __init__(self, bucket: Bucket) -> None:

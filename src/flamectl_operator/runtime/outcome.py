@@ -67,12 +67,7 @@ def stop(reason: str, message: str, delay: float | None = None) -> Outcome:
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """The joined outcomes of several steps.
-
-    Args:
-        errors: Exceptions, in the order of the steps.
-        outcomes: Outcomes that wait or stop, in the order of the steps.
-    """
+    """The joined outcomes of several steps that wait or stop, and the errors of others, each in the order of the steps."""
 
     errors: tuple[Exception, ...] = ()
     outcomes: tuple[Outcome, ...] = ()

@@ -27,11 +27,7 @@ _RESOLUTION = 1.0
 
 @dataclass(frozen=True)
 class _Candidate:
-    """Another time than expected, on which answers agree since a `boottime`.
-
-    Args:
-        origin: That time at `boottime` 0.
-    """
+    """Another time than expected, given for `boottime` 0, on which answers agree since a `boottime`."""
 
     origin: float
     since: float

@@ -117,8 +117,6 @@ class Slots:
 
 @dataclass(frozen=True, eq=False)
 class _Caller:
-    """A caller that waits for slots."""
-
     admitted: asyncio.Future[None]
     count: int
 

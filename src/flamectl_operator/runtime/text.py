@@ -100,14 +100,12 @@ def time_of_day(time: datetime) -> str:
 
 
 def _parts(message: str) -> tuple[str, str]:
-    """Return the cause and the advice of a message."""
     match = _ADVICE.search(message)
     advice = match[0] if match is not None else ""
     return message.removesuffix(advice), advice
 
 
 def _fitted(message: str, room: int) -> str:
-    """Return a message in one line of so many characters."""
     line = one_line(message, _MAX_READ_LENGTH)
     if len(line) <= room:
         return line

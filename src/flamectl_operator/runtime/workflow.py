@@ -93,12 +93,7 @@ Node = Workflow[S] | Action[S]
 
 @dataclass(frozen=True)
 class Place:
-    """The place of an action, as logs and metrics name it.
-
-    Args:
-        part: The name of the action; empty for the stage's own.
-        phase: The phase of the stage; empty where a stage has none.
-    """
+    """The place of an action, as logs and metrics name it; the stage's own has no part, and many stages have no phase."""
 
     subreconciler: str
     part: str = ""
@@ -197,11 +192,7 @@ class Stage(Workflow[S]):
 
 
 class If(Workflow[S]):
-    """Run a workflow only when a condition holds.
-
-    Args:
-        why_not: Returns why the condition does not hold; empty when it holds. Called right before the workflow would run.
-    """
+    """Run a workflow when a condition holds: `why_not`, called right before that, returns why it does not, or nothing."""
 
     def __init__(self, label: str, why_not: Callable[[S], str], then: Node[S]) -> None:
         self.label = label

@@ -40,8 +40,6 @@ class QueueShutDown(Exception):  # noqa: N818 - a signal that ends a worker's lo
 
 @dataclass(frozen=True, slots=True)
 class _Timer:
-    """A delayed add that is not due yet."""
-
     handle: asyncio.TimerHandle
     priority: Priority
 

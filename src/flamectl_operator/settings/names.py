@@ -24,7 +24,6 @@ def is_subdomain(text: str) -> bool:
 
 
 def _matching(pattern: str, message: str) -> AfterValidator:
-    """Return a validator that accepts what matches a pattern as a whole."""
 
     def check(value: str) -> str:
         if re.fullmatch(pattern, value) is None:

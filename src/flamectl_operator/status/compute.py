@@ -249,7 +249,6 @@ def _endpoint(given: StatusInput) -> str:
 
 
 def _certificates(owner: Identity, spec: FlameClusterSpec, settings: FlameSettings) -> TlsStatus:
-    """Return the names that the certificates must cover."""
     manager_is_secure, cache_is_secure = tls.cluster_is_secure(spec), tls.cache_is_secure(spec)
     if not (manager_is_secure or cache_is_secure):
         return _NO_CERTIFICATES

@@ -99,11 +99,7 @@ class ConditionWriter:
 
 @dataclass(frozen=True)
 class ValidSpecConditions:
-    """The conditions that are known of a valid spec, and the facts from which they follow.
-
-    Args:
-        warnings: Probable mistakes, and what has no effect, each with its path.
-    """
+    """The conditions that are known of a valid spec, and the facts from which they follow."""
 
     writer: ConditionWriter
     plan: ClusterPlan

@@ -61,11 +61,7 @@ class Health:
 
 @dataclass(frozen=True)
 class ValidSpecHealth:
-    """The facts from which the health of a FlameCluster with a valid spec follows.
-
-    Args:
-        late: The Pods and claims that should have ended. The status names them whatever the health is.
-    """
+    """The facts from which the health of a FlameCluster with a valid spec follows."""
 
     plan: ClusterPlan
     problems: tuple[ProblemGroup, ...] = ()

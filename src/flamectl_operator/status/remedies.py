@@ -73,7 +73,6 @@ def explained(
 
 
 def _tail(component: Component, problem: PodProblem, template: ComponentTemplate | None) -> str:
-    """Return the remedy in brackets."""
     advice = problem.remedy.format(**_names(component, problem.container, template)) if problem.remedy else ""
     advice = _with_pull_secrets(advice, template)
     if template is not None and template.revision == component.revision and _FIELD.search(problem.remedy):

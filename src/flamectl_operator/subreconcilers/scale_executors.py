@@ -90,11 +90,7 @@ class ScaleExecutors(PlannedStep[ScalePlan]):
 
 @dataclass
 class _Creation:
-    """Creates executors and records their ids.
-
-    Args:
-        lost: Ids of requests with a lost answer; their Pods may still appear.
-    """
+    """Creates executors and records their ids. The Pods of requests whose answer was lost may still appear."""
 
     pass_: Pass
     template: ComponentTemplate

@@ -126,7 +126,6 @@ def _of_size(error: RefusedError, claim: PersistentVolumeClaimView, changes: dic
 
 
 def _patch_of(pass_: Pass, claim: PersistentVolumeClaimView) -> Mapping[str, Any] | None:
-    """Return the merge patch that a claim needs now."""
     changes = next((each for found, each in pass_.plan.claims.patch if found.uid == claim.uid), None)
     if changes is None and CLUSTER_LABEL not in claim.labels:
         return {"metadata": {"labels": {CLUSTER_LABEL: None}}}

@@ -99,7 +99,6 @@ def _due(pass_: Pass) -> Iterator[MetadataChange]:
 
 
 def _children(observed: ObservedCluster) -> Iterator[tuple[Resource[Any], KubernetesObject]]:
-    """Iterate over the children that are not Pods."""
     kept = ((row.resource, row.find(observed)) for row in CHILDREN)
     yield from ((resource, child) for resource, child in kept if child is not None and observed.owns(child))
     yield from ((CLAIMS, claim) for claim in observed.sources.claims if is_ours(claim, observed.owner))

@@ -17,12 +17,7 @@ _OF_PODS = ("cpu", "memory")
 
 
 class Limit(NamedTuple):
-    """A limit of an executor.
-
-    Args:
-        amount: In cores, bytes or pieces.
-        path: The field that sets the limit.
-    """
+    """A limit of an executor in cores, bytes or pieces, and the path of the field that sets it."""
 
     amount: Decimal
     path: str

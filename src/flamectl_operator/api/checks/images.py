@@ -12,12 +12,7 @@ _VERSION = re.compile(
 
 
 class Version(NamedTuple):
-    """A version of Flame.
-
-    Args:
-        minor: The second number. The first two numbers decide the format of flame-cluster.yaml.
-        patch: The third number; 0 when the tag leaves it out.
-    """
+    """A version of Flame. Its first two numbers decide the format of flame-cluster.yaml; a tag may leave out the third, 0."""
 
     major: int
     minor: int

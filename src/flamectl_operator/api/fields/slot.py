@@ -52,12 +52,7 @@ def readable_by_0_5(text: str) -> bool:
 
 
 class Slot(NamedTuple):
-    """A slot as Flame reads it.
-
-    Args:
-        cpu: Cores.
-        memory: Bytes.
-    """
+    """A slot as Flame reads it: cores, bytes of memory, and GPUs."""
 
     cpu: int
     memory: int

@@ -13,11 +13,7 @@ T = TypeVar("T", bound=KubernetesObject)
 
 @dataclass(frozen=True, slots=True)
 class Change(Generic[T]):
-    """A change that subscribers receive; None stands for no object.
-
-    Args:
-        initial: Whether the object existed when the operator started, so that it has not changed just now.
-    """
+    """A change that subscribers receive, with None for no object; `initial` if the object was there when the operator started."""
 
     old: T | None
     new: T | None

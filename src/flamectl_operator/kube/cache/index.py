@@ -13,11 +13,7 @@ Key = tuple[str, str]
 
 
 class Index(Generic[T]):
-    """Finds objects by a computed value.
-
-    Args:
-        value_of: Computes the value of an object. An object whose value is None cannot be found.
-    """
+    """Finds objects by a computed value; an object whose value is None cannot be found."""
 
     def __init__(self, value_of: Callable[[T], Hashable | None]) -> None:
         self._value_of = value_of

@@ -91,12 +91,7 @@ class SetBackError(Exception):
 
 
 class Reflector(Generic[T]):
-    """Feeds one store with the objects of one resource.
-
-    Args:
-        namespace: The namespace; None for all namespaces.
-        label_selector: The label selector; empty selects all objects.
-    """
+    """Feeds one store with the objects of a resource that a label selector matches, of a namespace or of all (None)."""
 
     def __init__(
         self,

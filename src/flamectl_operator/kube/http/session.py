@@ -57,11 +57,7 @@ class _GuardedBody(aiohttp.BytesPayload):
 
 
 class Connection:
-    """The connections made with one set of credentials; closed after they are retired and unused.
-
-    Raises:
-        ConfigurationError: The proxy cannot be used.
-    """
+    """The connections of one set of credentials, closed when retired and unused. A bad proxy raises ConfigurationError."""
 
     def __init__(self, credentials: Credentials) -> None:
         self.credentials = credentials

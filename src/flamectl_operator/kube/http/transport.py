@@ -205,7 +205,6 @@ class _Exchange:
 
 
 async def _read(response: aiohttp.ClientResponse, request: Request) -> bytes:
-    """Read a body of bounded size."""
     chunks: list[bytes] = []
     size = 0
     try:

@@ -16,12 +16,7 @@ MAX_KINDS = 64
 
 @dataclass(frozen=True)
 class Demand:
-    """The demand of all open sessions.
-
-    Args:
-        executors: How many executors the sessions can use.
-        too_large: A session that asks for more than one executor offers; empty when there is none.
-    """
+    """The demand of all open sessions in executors, and a session that asks for more than one executor offers, if any."""
 
     executors: int
     too_large: str = ""

@@ -14,12 +14,7 @@ from flamectl_operator.settings.model import FlameSettings
 
 @dataclass(frozen=True)
 class Budget:
-    """The limits of a rolling update, in Pods.
-
-    Args:
-        unavailable: The most wanted executors that may be unavailable because of the update.
-        surge: The most executors beyond the wanted number.
-    """
+    """The limits of a rolling update: wanted executors that may be unavailable for it, and executors beyond their number."""
 
     unavailable: int
     surge: int
@@ -52,11 +47,7 @@ def _resolve(value: int | str, replicas: int, *, up: bool) -> int:
 
 @dataclass(frozen=True)
 class EffectiveGroup:
-    """A group of executors as it is wanted in this pass.
-
-    Args:
-        scaling: The number of executors where it follows the demand, with its reason; None where the spec has the number.
-    """
+    """A group of executors as it is wanted in this pass; `scaling` is None where the spec has their number."""
 
     desired: DesiredGroup
     settings: FlameSettings

@@ -112,8 +112,6 @@ def metrics_routes(registry: CollectorRegistry, now: Callable[[], float]) -> Rou
 
 
 class _Exposition:
-    """The text of all metrics in one format."""
-
     def __init__(self, registry: CollectorRegistry, accepted: str, now: Callable[[], float]) -> None:
         self._registry = registry
         self._now = now

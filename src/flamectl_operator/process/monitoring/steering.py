@@ -105,12 +105,7 @@ _ACCEPTED, _IGNORED = 0, 1
 
 
 class Steering:
-    """The listeners of one port.
-
-    Args:
-        listener: A bound socket that does not listen yet.
-        backlog: How many new connections the kernel keeps for it.
-    """
+    """The listeners of one port, of which the first is a bound socket that does not listen yet."""
 
     def __init__(self, listener: socket.socket, backlog: int) -> None:
         self._listener = listener

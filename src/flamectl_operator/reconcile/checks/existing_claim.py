@@ -37,12 +37,7 @@ _NOT_DELETED = "; the present Pods stay, because their replacements could not st
 
 @dataclass(frozen=True)
 class _Mount:
-    """A claim that a new Pod would mount, as messages name it.
-
-    Args:
-        label: The beginning of a message about the claim.
-        replaces: Whether a present Pod would be deleted for the new one.
-    """
+    """A claim that a new Pod would mount, as messages name it, and whether a present Pod would be deleted for the new one."""
 
     claim: str
     label: str

@@ -23,11 +23,7 @@ MAX_CLAIMS_READ = 64
 
 
 class ClaimReads:
-    """The claims that the Pods of one FlameCluster mount. The watch shows only claims that have the FlameCluster's label.
-
-    Args:
-        read: Reads a claim by its name; raises KubernetesError, or RefusedError when RBAC forbids it.
-    """
+    """The claims that the Pods of one FlameCluster mount. The watch shows only claims that have the FlameCluster's label."""
 
     def __init__(
         self,

@@ -47,11 +47,7 @@ T = TypeVar("T", bound=KubernetesObject)
 
 
 class ClusterIO:
-    """Writes the objects of one FlameCluster, for as long as the process knows it.
-
-    Args:
-        lock: Called right before the deletion of a Pod or a PersistentVolumeClaim is sent; raises an error if it must not be.
-    """
+    """Writes the objects of one FlameCluster. The lock is asked right before the deletion of a Pod or a claim is sent."""
 
     def __init__(self, owner: Identity, context: ControllerContext, lock: Guard) -> None:
         self.owner, self.client, self.stores, self.clock = owner, context.client, context.stores, context.clock

@@ -53,12 +53,7 @@ _PERMISSION = re.compile(r"\bUser \"[^\"]*\" cannot |can't set finalizers on|\(R
 
 
 class RefusedError(Exception):
-    """The API server refuses a write that cannot succeed until a person changes something.
-
-    Args:
-        reason: One CamelCase word for the `Degraded` condition.
-        message: The server's own text and the remedy.
-    """
+    """The API server refuses a write until a person changes something: the reason for `Degraded`, its words, and the remedy."""
 
     def __init__(self, reason: str, message: str) -> None:
         super().__init__(message)

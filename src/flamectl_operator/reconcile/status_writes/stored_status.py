@@ -183,7 +183,6 @@ class StoredStatus:
 
     @staticmethod
     def _log_state(before: FlameClusterStatus, after: FlameClusterStatus) -> None:
-        """Log a change of the state or of its reason."""
         old, new = (f"{status.state or 'New'} ({status.reason or '-'})" for status in (before, after))
         if old != new:
             _LOG.info(f"state {old} -> {new}", message=after.message)

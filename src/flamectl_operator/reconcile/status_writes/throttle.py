@@ -43,11 +43,7 @@ _STEPS = ("ready", "endpoint", "firstContainer")
 
 @dataclass(frozen=True)
 class Throttle:
-    """The writes of counts so far. All times are of one clock that only goes forward, and statuses are JSON data.
-
-    Args:
-        pause: The seconds to wait after that before counts are written again.
-    """
+    """The last write of counts, and the pause after it in seconds. All times are of one clock that only goes forward."""
 
     wrote_at: float = float("-inf")
     pause: float = FIRST_PAUSE

@@ -25,11 +25,7 @@ from flamectl_operator.runtime.outcome import DONE, Outcome
 
 @dataclass(frozen=True)
 class NamedPod:
-    """A Pod that is wanted under a fixed name.
-
-    Args:
-        repair: Returns the merge patch that restores the Pod's labels, or None.
-    """
+    """A Pod that is wanted under a fixed name; `repair` returns the merge patch that restores its labels, or None."""
 
     pass_: Pass
     name: str

@@ -133,7 +133,6 @@ def _is_of_rbac(error: Exception, io: ClusterIO) -> bool:
 
 
 def _how_ended(result: Result) -> str:
-    """Return how a step ended, as logs and metrics call it."""
     if result.errors:
         return "error"
     if not result.outcomes:
