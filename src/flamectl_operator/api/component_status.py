@@ -49,7 +49,7 @@ class SessionManagerStatus(AtomicModel):
 
     ready: Int32 | None = Field(None, description="Number of ready session managers: 1 or 0.")
     endpoint: str | None = Field(
-        None, description="Address of the session manager for clients within the Kubernetes cluster."
+        None, description="Address of the session manager for clients in the same namespace."
     )
     revision: str | None = Field(None, description="Wanted revision of the session manager.")
     stale_pod: str | None = Field(
@@ -157,7 +157,7 @@ class ObjectCacheStatus(AtomicModel):
         "exist have failed, else Pending.",
     )
     message: Message | None = Field(None, description="Reason why the operator runs no object cache.")
-    endpoint: str | None = Field(None, description="Address of the object cache within the Kubernetes cluster.")
+    endpoint: str | None = Field(None, description="Address of the object cache for Flame's processes.")
     replicas: Int32 | None = Field(None, description="Number of wanted object caches.")
     ready: Int32 | None = Field(None, description="Number of ready object caches.")
     current: Int32 | None = Field(

@@ -2,7 +2,7 @@
 
 Events are best effort. Recording one never waits and never fails; a task writes them one after the other, and namespaces take
 turns. When too many wait, the namespace that has most of them loses one. Pods are more urgent, so an Event waits until no pass is
-under way, for a few seconds at most. As in client-go's event correlator, a repetition increments the count of the existing Event,
+under way, for half a minute at most. As in client-go's event correlator, a repetition increments the count of the existing Event,
 and each object has a budget. Otherwise a quota that refuses hundreds of Pods would cause hundreds of Events.
 """
 
