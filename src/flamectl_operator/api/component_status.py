@@ -48,9 +48,7 @@ class SessionManagerStatus(AtomicModel):
     """The status of the session manager."""
 
     ready: Int32 | None = Field(None, description="Number of ready session managers: 1 or 0.")
-    endpoint: str | None = Field(
-        None, description="Address of the session manager for clients in the same namespace."
-    )
+    endpoint: str | None = Field(None, description="Address of the session manager for clients in the same namespace.")
     revision: str | None = Field(None, description="Wanted revision of the session manager.")
     stale_pod: str | None = Field(
         None,
