@@ -1,7 +1,5 @@
 """The controller: a pass observes a FlameCluster, runs the pipeline, and returns the result to the queue."""
 
-from __future__ import annotations
-
 from functools import partial
 
 import structlog

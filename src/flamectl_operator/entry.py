@@ -4,22 +4,17 @@ PID 1 of a container ignores signals without a handler, see pid_namespaces(7): a
 kubelet would wait for the whole grace period. At this point there is nothing to finish.
 """
 
-from __future__ import annotations
-
 import os
 import signal
 import sys
+from collections.abc import Sequence
 from importlib.abc import MetaPathFinder
-from importlib.machinery import PathFinder
+from importlib.machinery import ModuleSpec, PathFinder
 from importlib.util import LazyLoader
-from typing import TYPE_CHECKING, NoReturn
+from types import FrameType, ModuleType
+from typing import NoReturn
 
 from flamectl_operator import SIGNALLED
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from importlib.machinery import ModuleSpec
-    from types import FrameType, ModuleType
 
 #: Modules of the package `kubernetes` that are imported with its asynchronous client.
 _UNUSED = frozenset(

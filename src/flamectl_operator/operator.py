@@ -1,7 +1,5 @@
 """The operator: watches fill the stores and the queue, and workers take keys from the queue to the controller."""
 
-from __future__ import annotations
-
 import asyncio
 import itertools
 from collections.abc import Callable, Coroutine, Iterable, Iterator

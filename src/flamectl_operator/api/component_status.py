@@ -1,7 +1,5 @@
 """The parts of `FlameCluster.status` that speak of one component, and what all parts are made of."""
 
-from __future__ import annotations
-
 from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Annotated, Any

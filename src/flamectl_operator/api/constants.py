@@ -1,7 +1,5 @@
 """Names that users, dashboards and Flame's Pods rely on. A changed name breaks existing clusters."""
 
-from __future__ import annotations
-
 from typing import Final
 
 GROUP: Final = "flame.xflops.io"

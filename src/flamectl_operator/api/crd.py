@@ -1,7 +1,5 @@
 """The CustomResourceDefinition of FlameCluster, generated from the models. `make generate` writes the file."""
 
-from __future__ import annotations
-
 import sys
 from typing import Any
 

@@ -1,7 +1,5 @@
 """`FlameCluster.spec`. The schema in `config/crd` is generated from these models and descriptions."""
 
-from __future__ import annotations
-
 import re
 from operator import attrgetter
 from typing import Annotated, Any, ClassVar, Literal, TypeAlias

@@ -1,7 +1,5 @@
 """A status as JSON data that another version, a person or the installed CRD changed: what is kept of it, and what differs."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from functools import cache
 from typing import Any

@@ -1,7 +1,5 @@
 """Base of all models of the API: reads JSON of the API server, and provides the types of the schema."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Annotated, Any, ClassVar, Self, TypeVar
 

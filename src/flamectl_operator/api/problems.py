@@ -1,7 +1,5 @@
 """Problems of a spec, each with the path of its field."""
 
-from __future__ import annotations
-
 import json
 import re
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Kubernetes' quantities: `500m`, `1.5Gi`, `2`, `1e3`. The grammar is that of `resource.Quantity` in apimachinery."""
 
-from __future__ import annotations
-
 import re
 from decimal import Decimal, localcontext
 from functools import lru_cache

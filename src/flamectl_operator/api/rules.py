@@ -4,8 +4,6 @@ The operator repeats the check because an object that was stored before a rule e
 older CRD may be installed. Both give the same message.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Converts pydantic's JSON schema of a model into the structural OpenAPI schema of a CRD."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from copy import deepcopy

@@ -5,8 +5,6 @@ written the status: an invalid part is dropped and the rest is kept. So an inval
 names of executors unique.
 """
 
-from __future__ import annotations
-
 from contextlib import suppress
 from copy import deepcopy
 from enum import StrEnum

@@ -1,7 +1,5 @@
 """The PersistentVolumeClaims that a FlameCluster asks for."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any
 

@@ -1,7 +1,5 @@
 """All desired objects for one generation of a FlameCluster and one state of the settings, computed once and kept."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any
 
@@ -93,7 +91,7 @@ class DesiredCluster:
     @classmethod
     def of(
         cls, owner: Identity, spec: FlameClusterSpec, settings: FlameSettings, operator_namespace: str = ""
-    ) -> DesiredCluster:
+    ) -> "DesiredCluster":
         """Compute the desired objects. The operator's namespace is empty outside a cluster."""
         config = flame_config.flame_config(owner.name, spec)
         text = flame_config.render(config)

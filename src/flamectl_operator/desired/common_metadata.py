@@ -4,8 +4,6 @@ An annotation of each child lists the keys that come from the spec, so that any 
 alone. Metadata that is more specific, such as that of a podTemplate, takes precedence. No revision reads any of it.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -28,11 +26,11 @@ class CommonMetadata:
     specific: tuple[frozenset[str], frozenset[str]] = (frozenset(), frozenset())
 
     @classmethod
-    def of(cls, spec: FlameClusterSpec) -> CommonMetadata:
+    def of(cls, spec: FlameClusterSpec) -> "CommonMetadata":
         """Return the common metadata that a spec asks for."""
         return cls(spec.common_labels, spec.common_annotations)
 
-    def besides(self, metadata: Mapping[str, Any]) -> CommonMetadata:
+    def besides(self, metadata: Mapping[str, Any]) -> "CommonMetadata":
         """Return what is left beside more specific metadata."""
         labels, annotations = metadata.get("labels") or {}, metadata.get("annotations") or {}
         return CommonMetadata(

@@ -4,8 +4,6 @@ A user who creates objects with the names and owners of a FlameCluster's decides
 own objects has some KiB, at most 64 KiB. So the store keeps only a digest of large content.
 """
 
-from __future__ import annotations
-
 import hashlib
 from typing import Any, Final
 

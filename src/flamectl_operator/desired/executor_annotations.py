@@ -3,8 +3,6 @@
 Anybody who may write Pods may edit or remove them, so a time that cannot be read is None.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from datetime import datetime
 from enum import StrEnum

@@ -11,8 +11,6 @@ the work of sessions in processes of its own, so the hook waits until it has no 
 Pod, because without it the executor manager is process 1 and ignores SIGTERM.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 from flamectl_operator.api.constants import WAIT_CONTAINER

@@ -1,7 +1,5 @@
 """From the paths of a Pod's fields, as the API server names them, to the paths of a FlameCluster's fields."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Mapping
 from types import MappingProxyType

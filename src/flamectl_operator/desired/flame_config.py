@@ -5,8 +5,6 @@ really reads (`cluster.resreq`, `cluster.executors`, `cluster.limits`), because 
 is left out unless the author asks for a policy other than the default, because leaving it out works with each version.
 """
 
-from __future__ import annotations
-
 import hashlib
 import io
 import re

@@ -1,7 +1,5 @@
 """The names of a FlameCluster's children, which depend only on its name and, for executors, on their ids."""
 
-from __future__ import annotations
-
 from flamectl_operator.api.constants import EXECUTOR_MANAGER, OBJECT_CACHE, SESSION_MANAGER
 
 #: The most digits of an executor's id, because with more the name would not be a valid hostname. A foreign Pod may still have

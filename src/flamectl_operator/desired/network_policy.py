@@ -4,8 +4,6 @@ One policy selects all Pods of the cluster, because each port belongs to one com
 policy that forgets DNS breaks everything.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from typing import Any
 

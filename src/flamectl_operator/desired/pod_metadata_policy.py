@@ -4,8 +4,6 @@
 from annotations, and nobody knows the annotations of all software. So `*` stands only for annotations known to be harmless.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Sequence
 from fnmatch import fnmatchcase
 from typing import Any

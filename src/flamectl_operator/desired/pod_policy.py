@@ -5,8 +5,6 @@ podTemplate or `env`: other service accounts and Secrets, or the host. So all fi
 operator's settings allow them, and the message names the field and the setting.
 """
 
-from __future__ import annotations
-
 import posixpath
 from collections.abc import Iterator, Sequence
 from typing import Any

@@ -6,8 +6,6 @@
    owner and annotations.
 """
 
-from __future__ import annotations
-
 import posixpath
 from collections.abc import Iterable
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """The Pods of the session manager, the executors and the object caches; `pod_template` builds the common part of all Pods."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

@@ -1,7 +1,5 @@
 """How much of a resource a Pod asks for, and which field of the FlameCluster asks for it."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from decimal import Decimal
 from typing import Any, Literal, TypeAlias

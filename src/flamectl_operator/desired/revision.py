@@ -5,8 +5,6 @@ spec from which the component's sections of flame-cluster.yaml are made. It does
 defaults a field, when the operator is upgraded or configured differently, or when the API gains an optional field.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import re

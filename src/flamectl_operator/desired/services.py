@@ -1,7 +1,5 @@
 """The two Services through which Flame's processes find each other."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from flamectl_operator.api.constants import (

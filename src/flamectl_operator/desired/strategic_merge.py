@@ -6,8 +6,6 @@ variable's value or source, a volume's kind, a probe's handler), the patch's fie
 needs directives for that.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 from flamectl_operator.api.fields.merge_keys import MERGE_KEYS, merge_key

@@ -4,8 +4,6 @@ The session manager reads its certificate, its key and the authority. Executors 
 Flame reads the files when a process starts.
 """
 
-from __future__ import annotations
-
 from typing import Any, Final
 
 from flamectl_operator.api.constants import OWN_VOLUME_PREFIX

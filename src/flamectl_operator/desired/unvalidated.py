@@ -1,7 +1,5 @@
 """Readers for unvalidated JSON, such as a podTemplate or a status that somebody edited: a wrong type reads as nothing."""
 
-from __future__ import annotations
-
 from typing import Any
 
 

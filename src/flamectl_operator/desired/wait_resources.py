@@ -5,8 +5,6 @@ asks for as much as the executor's container, up to a bound, which costs nothing
 container then admits the waiting container too, and the waiting container never keeps a Pod out of the QoS class Guaranteed.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 

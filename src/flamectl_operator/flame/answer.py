@@ -1,7 +1,5 @@
 """An answer of a session manager: its nodes, executors and sessions at one moment. Decisions read nothing else of Flame."""
 
-from __future__ import annotations
-
 from collections import Counter, defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -245,7 +243,7 @@ class SessionManagerAnswer:
                 found[session.resources] += instances
         return found
 
-    def same_for_decisions(self, other: SessionManagerAnswer) -> bool:
+    def same_for_decisions(self, other: Self) -> bool:
         """Return whether neither a decision nor the status differs between this answer and another.
 
         `used_at` aside: it only moves a time, at whose end the present answer counts.

@@ -1,7 +1,5 @@
 """Limits the memory that answers of session managers take while they arrive, are read, and are kept."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -13,7 +11,7 @@ class AnswerMemory(Slots):
     """Bytes that answers take in the order in which they asked. Namespaces take turns."""
 
     @contextmanager
-    def share(self, namespace: str = "") -> Iterator[Share]:
+    def share(self, namespace: str = "") -> "Iterator[Share]":
         """Hold bytes while the context is entered."""
         share = Share(self, namespace)
         try:

@@ -8,8 +8,6 @@ Small answers arrive at the same time. Large ones take turns, because each of th
 been read, and answers that wait for each other's memory would all be late.
 """
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor

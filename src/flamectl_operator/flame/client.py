@@ -4,8 +4,6 @@ Flame 0.7 renamed two calls. When a session manager does not know the name that 
 remembers it.
 """
 
-from __future__ import annotations
-
 import asyncio
 import ssl
 from collections.abc import AsyncIterator

@@ -4,8 +4,6 @@ The author of a FlameCluster chooses the image of its session manager. A server 
 can, would keep the event loop from all other FlameClusters, and fill the memory with answers to them.
 """
 
-from __future__ import annotations
-
 import ssl
 from asyncio import BaseTransport, Transport
 from time import thread_time

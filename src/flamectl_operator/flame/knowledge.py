@@ -1,7 +1,5 @@
 """The knowledge about one session manager and its age. Decisions treat old or missing answers as unknown."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from enum import Enum

@@ -5,8 +5,6 @@ protobuf skips them. The descriptors live in a pool of their own, so that anothe
 harm.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The pauses between questions to a session manager, longer where it did not answer or its answers cost too much."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 #: Seconds between two questions while something is going on, where executors follow the demand of sessions or are protected

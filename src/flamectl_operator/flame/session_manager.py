@@ -1,7 +1,5 @@
 """The calls of the operator to a session manager, and the error that they raise."""
 
-from __future__ import annotations
-
 from typing import Protocol
 
 from flamectl_operator.flame.answer import SessionManagerAnswer

@@ -5,8 +5,6 @@ every 30 s, or 5 s where a cluster follows its sessions. It backs off while the 
 queue gets the key after a change that may matter to a decision.
 """
 
-from __future__ import annotations
-
 import asyncio
 from collections import Counter
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """The client of a real API server, which turns verbs into requests and responses into views."""
 
-from __future__ import annotations
-
 from collections.abc import AsyncGenerator, Mapping
 from typing import Any, TypeVar, Unpack
 

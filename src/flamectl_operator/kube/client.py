@@ -3,8 +3,6 @@
 `list_pages` reads a list page by page.
 """
 
-from __future__ import annotations
-
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum

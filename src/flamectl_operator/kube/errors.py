@@ -5,8 +5,6 @@ Where the API offers no other way they use the text: for the causes of a 403 and
 not support dry run, and for denials, because a webhook or a policy chooses their code.
 """
 
-from __future__ import annotations
-
 from typing import TypeVar
 
 E = TypeVar("E", bound=Exception)

@@ -6,8 +6,6 @@ under way, for half a minute at most. As in client-go's event correlator, a repe
 and each object has a budget. Otherwise a quota that refuses hundreds of Pods would cause hundreds of Events.
 """
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Awaitable, Callable
 from contextlib import suppress

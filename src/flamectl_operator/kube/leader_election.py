@@ -9,8 +9,6 @@ of a process that was frozen is closed before the process can send anything. A r
 is harmless, because each write has a precondition or a unique name.
 """
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Callable, Coroutine
 from contextlib import suppress

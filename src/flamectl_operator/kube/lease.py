@@ -4,8 +4,6 @@ The times in a Lease are for people: no decision uses them, because the clocks o
 duration from when it first saw the present content, by `boottime`, which also runs while the machine or the process is stopped.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass

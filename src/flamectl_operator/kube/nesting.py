@@ -5,8 +5,6 @@ own way. The object of a single author must not end the watch of all objects, so
 Rules for the spec refuse values that are nested so deep.
 """
 
-from __future__ import annotations
-
 import re
 from itertools import accumulate
 from typing import TypeVar

@@ -1,7 +1,5 @@
 """Views of Pods, with the fields that the operator reads."""
 
-from __future__ import annotations
-
 from datetime import datetime
 
 import msgspec

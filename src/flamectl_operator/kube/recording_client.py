@@ -5,8 +5,6 @@ reads all other objects from the API server. Dry runs are sent, because they cha
 is tried by one.
 """
 
-from __future__ import annotations
-
 from collections.abc import AsyncGenerator, Callable
 from dataclasses import dataclass
 from datetime import timedelta

@@ -1,7 +1,5 @@
 """The resources, their paths and their views."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 from urllib.parse import quote

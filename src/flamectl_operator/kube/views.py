@@ -9,8 +9,6 @@ Times that clients write stay text until they are read. The API server accepts t
 0, and one such object must not fail a whole list or watch.
 """
 
-from __future__ import annotations
-
 from collections.abc import Set as AbstractSet
 from datetime import MAXYEAR, MINYEAR, datetime
 from typing import Any, Literal

@@ -6,8 +6,6 @@ Pods that have mounted it, because no other Pod can start with it. A claim that 
 finalizers off, and that was made anew, holds nothing: only that Pod still has the data. So the operator deletes no such Pod.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 

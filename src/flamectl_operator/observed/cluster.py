@@ -1,7 +1,5 @@
 """A snapshot of a FlameCluster's children, taken from the stores. Decisions use only this snapshot."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -54,7 +52,7 @@ class Sources:
     losses_confirmed: frozenset[str] = frozenset()
     wanted_session_manager: WantedSessionManager = UNKNOWN_SESSION_MANAGER
 
-    def same(self, other: Sources) -> bool:
+    def same(self, other: "Sources") -> bool:
         """Return whether these are the same objects by identity, because the stores never change an object in place."""
         return (
             self.labelled_pods is other.labelled_pods
@@ -96,8 +94,8 @@ class ObservedCluster:
 
     @classmethod
     def of(
-        cls, owner: Identity, sources: Sources, boottime: float, earlier: ObservedCluster | None = None
-    ) -> ObservedCluster:
+        cls, owner: Identity, sources: Sources, boottime: float, earlier: "ObservedCluster | None" = None
+    ) -> "ObservedCluster":
         """Take a snapshot: the earlier one if nothing has changed, whose results for unchanged Pods are kept otherwise."""
         if earlier is not None and earlier.sources.same(sources):
             return earlier

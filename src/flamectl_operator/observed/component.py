@@ -1,7 +1,5 @@
 """The Pods that are ours, read as components of Flame: the object caches by ordinal, and the time for which a Pod worked."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
@@ -176,7 +174,7 @@ class ObjectCaches:
         return tuple(cache for ordinal, cache in self.ours.items() if ordinal < replicas)
 
     @classmethod
-    def of(cls, owner: Identity, pods: Iterable[PodView]) -> ObjectCaches:
+    def of(cls, owner: Identity, pods: Iterable[PodView]) -> "ObjectCaches":
         """Return the object caches among Pods with the FlameCluster's label."""
         prefix = f"{names.object_cache(owner.name)}-"
         ours: dict[int, ObjectCache] = {}

@@ -4,8 +4,6 @@ The kubelet tells it in the status of the container since Kubernetes 1.36. Nothi
 on, or fails by what it finds, and no controller replaces the Pod.
 """
 
-from __future__ import annotations
-
 from msgspec.structs import replace
 
 from flamectl_operator.kube.pod_views import ContainerStatus, DeviceStatus

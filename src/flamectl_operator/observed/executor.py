@@ -1,7 +1,5 @@
 """An executor manager's Pod, its binding to a session manager's incarnation, and the times at which this process saw it."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -199,7 +197,7 @@ class FirstSeen:
         manager: PodView | None,
         before: Sequence[Executor],
         boottime: float,
-    ) -> FirstSeen:
+    ) -> "FirstSeen":
         """Return the times after another look."""
         stuck = {manager.uid} if manager is not None and scheduling.unschedulable_since(manager) is not None else set()
         return FirstSeen(

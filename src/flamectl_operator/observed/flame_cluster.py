@@ -5,8 +5,6 @@ spec takes fifty times as much memory decoded as in JSON, for as long as the sto
 a large spec, and a pass without its rendered objects reads it again.
 """
 
-from __future__ import annotations
-
 from hashlib import sha256
 from typing import Any, ClassVar
 

@@ -1,7 +1,5 @@
 """A group of executors as it exists. A FlameCluster has one group today."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -14,8 +14,6 @@ is ignored.
 The spec and the claim also say which storage a session manager uses, and they take precedence over the annotation.
 """
 
-from __future__ import annotations
-
 import re
 from dataclasses import dataclass
 
@@ -60,7 +58,7 @@ class WantedSessionManager:
     recorded_container: str = ""
 
     @classmethod
-    def of(cls, desired: DesiredCluster | None, stored: FlameClusterStatus) -> WantedSessionManager:
+    def of(cls, desired: DesiredCluster | None, stored: FlameClusterStatus) -> "WantedSessionManager":
         """Return the session manager that the spec asks for; without a valid spec only its first container is known."""
         known = stored.session_manager
         container = known.first_container or ""

@@ -3,8 +3,6 @@
 Remedies have names in braces, which `PodProblem` lists. Of each table the first pattern that matches counts.
 """
 
-from __future__ import annotations
-
 import re
 
 from flamectl_operator.api.constants import OWN_VOLUME_PREFIX

@@ -3,8 +3,6 @@
 A detached executor runs without a label by which executors are found, or without an owner. It has left the cluster.
 """
 
-from __future__ import annotations
-
 from flamectl_operator.api.constants import API_VERSION, EXECUTOR_MANAGER, KIND
 from flamectl_operator.desired import names
 from flamectl_operator.desired.metadata import Identity

@@ -5,8 +5,6 @@ would be another status and another event. So a container has one reason, a subj
 words. The full text stays on the Pod.
 """
 
-from __future__ import annotations
-
 import re
 from dataclasses import dataclass, field
 

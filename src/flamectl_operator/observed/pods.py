@@ -1,7 +1,5 @@
 """Reads a Pod's status in the terms of decisions: ready, failed, terminal, started."""
 
-from __future__ import annotations
-
 import re
 from datetime import datetime
 from functools import lru_cache

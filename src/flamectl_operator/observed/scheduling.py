@@ -1,7 +1,5 @@
 """Reads what the scheduler says of a Pod that has no node."""
 
-from __future__ import annotations
-
 import re
 from datetime import datetime
 

@@ -3,8 +3,6 @@
 All causes are facts of the Pod with the time at which they began, so that a message stays the same while the Pod waits.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable
 from datetime import datetime

@@ -4,8 +4,6 @@ The stores, the snapshot, the needs of the status, the common metadata and the s
 PersistentVolumeClaims are no rows, because planners decide about them.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Generic, TypeVar

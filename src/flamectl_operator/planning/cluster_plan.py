@@ -4,8 +4,6 @@ A plan is new exactly when the snapshot or the facts are new. Each of its sub-pl
 somebody asks for it. No other module imports a planner, so the steps, the status and the log cannot contradict each other.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime

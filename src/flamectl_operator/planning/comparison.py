@@ -1,7 +1,5 @@
 """The cluster and its groups of executors beside the effective spec: what is stale, what is current, and what comes first."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The order in which executors are deleted."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterable
 
 from flamectl_operator.api.constants import DELETION_COST_ANNOTATION

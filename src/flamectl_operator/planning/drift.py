@@ -6,8 +6,6 @@ child, and an object without it belongs to someone else. The patch carries the r
 API server answers Conflict if the object has changed.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any

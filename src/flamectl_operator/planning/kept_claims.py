@@ -1,7 +1,5 @@
 """Notices about claims that are in danger, that have yet to be retained, or whose file system has yet to grow."""
 
-from __future__ import annotations
-
 from flamectl_operator.api.constants import CONFIRM_CLAIM_LOSS_ANNOTATION
 from flamectl_operator.kube.pod_views import PodView
 from flamectl_operator.kube.views import PersistentVolumeClaimView

@@ -6,8 +6,6 @@ Lease, which is later. Clocks of two machines are never compared. All times here
 or its machine is stopped.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 
 from flamectl_operator.api.flamecluster import LockOptions
@@ -39,7 +37,7 @@ class HeldLease:
     view_is_new: bool
 
     @classmethod
-    def taken(cls, lease: LeaseView, sent: float, duration: float, *, view_is_new: bool) -> HeldLease:
+    def taken(cls, lease: LeaseView, sent: float, duration: float, *, view_is_new: bool) -> "HeldLease":
         """Return the state after the lock was acquired or extended.
 
         Args:
@@ -49,7 +47,7 @@ class HeldLease:
         return cls(lease, sent + duration * EXTEND_AFTER, sent + duration * DELETE_UNTIL, view_is_new)
 
     @classmethod
-    def given_back(cls, lease: LeaseView) -> HeldLease:
+    def given_back(cls, lease: LeaseView) -> "HeldLease":
         """Return the state after the lock was released.
 
         The Lease is kept, so that the lock can be acquired again without a read. The FlameCluster and its Pods must be read
@@ -92,7 +90,7 @@ class Waiting:
     pods: frozenset[str]
     why: str = ""
 
-    def after(self, pods: frozenset[str], why: str, now: float, *, at_once: bool = False) -> Waiting:
+    def after(self, pods: frozenset[str], why: str, now: float, *, at_once: bool = False) -> "Waiting":
         """Return the wait after another look at the lock.
 
         Args:

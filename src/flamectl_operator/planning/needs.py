@@ -1,7 +1,5 @@
 """The work that is left for a FlameCluster, one flag for each need: the source of `status.generations`."""
 
-from __future__ import annotations
-
 from collections.abc import Collection
 from dataclasses import dataclass, fields
 from operator import attrgetter

@@ -4,8 +4,6 @@ A Pod gets back its labels, because the rest of it cannot change. A claim gets i
 for less again while its volume has not grown.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 from flamectl_operator.api.constants import (

@@ -1,7 +1,5 @@
 """The prerequisites of executors: the ConfigMap that they mount, the session manager that they serve, and the object caches."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from datetime import datetime
 

@@ -6,8 +6,6 @@ A rollout stops when a new executor does not register: see `holds_rollout`. The 
 the cause. Its replacement stays, because then the image or the configuration is the cause, and further attempts would end alike.
 """
 
-from __future__ import annotations
-
 from datetime import timedelta
 
 from flamectl_operator.desired.executor_annotations import DrainReason

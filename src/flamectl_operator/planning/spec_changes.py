@@ -1,7 +1,5 @@
 """Finds the fields of a spec that its author changed, and those that read differently because the installed CRD changed."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
@@ -38,7 +36,7 @@ class SpecChanges:
     executors: tuple[str, ...] = ()
     last: tuple[str, ...] = ()
 
-    def after(self, before: FlameClusterSpec, now: FlameClusterSpec) -> SpecChanges:
+    def after(self, before: FlameClusterSpec, now: FlameClusterSpec) -> "SpecChanges":
         """Return the changes after another generation. A change that a component does not read leaves the earlier ones."""
         last = changed_paths(before, now)
         found = tuple(_read(revision, before, now, last) for revision in (session_manager_revision, _executors))

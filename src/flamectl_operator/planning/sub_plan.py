@@ -1,7 +1,5 @@
 """The common base of the sub-plans, and why executors are removed."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import Enum

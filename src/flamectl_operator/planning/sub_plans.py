@@ -1,7 +1,5 @@
 """The sub-plans of a plan: one value for each step that decides. `cluster_plan.py` puts them together."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime

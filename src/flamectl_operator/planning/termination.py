@@ -1,7 +1,5 @@
 """How children terminate: what keeps them, when a deletion is forced, and why it is not."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from datetime import datetime, timedelta
 

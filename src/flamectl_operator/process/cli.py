@@ -1,7 +1,5 @@
 """The command line: `flamectl-operator run`, `plan`, `config`, `crd`, `graph` and `version`."""
 
-from __future__ import annotations
-
 import asyncio
 import inspect
 import os

@@ -4,8 +4,6 @@ A valid change takes effect at once, except for settings marked `AtStart`; for t
 An invalid change is reported, and the settings in force stay in force.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 
 import structlog

@@ -4,8 +4,6 @@ Health starts first, so that probes get an answer while the rest starts; then th
 connection; then the replica, which works or stands by.
 """
 
-from __future__ import annotations
-
 import asyncio
 import os
 import random

@@ -1,7 +1,5 @@
 """Limits the memory of the process, and raises its limit of open descriptors."""
 
-from __future__ import annotations
-
 import ctypes
 import gc
 import resource

@@ -1,7 +1,5 @@
 """The options of the commands, and the settings that they set."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path

@@ -1,7 +1,5 @@
 """`flamectl-operator plan`: what the operator would do next, worked out by its own pipeline, with nothing sent."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

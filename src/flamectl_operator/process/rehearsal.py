@@ -4,8 +4,6 @@ The pipeline runs on the real objects, as the person who asks. It goes on after 
 waited for.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from typing import Any, Literal
 

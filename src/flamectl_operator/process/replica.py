@@ -1,7 +1,5 @@
 """One replica of the operator, which works or stands by."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass

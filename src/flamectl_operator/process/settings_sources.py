@@ -1,7 +1,5 @@
 """Sources of the settings' document: a file, or a ConfigMap that the operator creates if it is missing."""
 
-from __future__ import annotations
-
 import os
 import stat
 from pathlib import Path

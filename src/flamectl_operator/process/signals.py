@@ -1,7 +1,5 @@
 """What SIGTERM and SIGINT do once the event loop runs."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 import signal

@@ -5,8 +5,6 @@ because of that, the kubelet would restart it more and more slowly, and the reas
 gone.
 """
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial

@@ -1,7 +1,5 @@
 """The state that one process keeps of one FlameCluster between passes, and the start of a pass."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import replace
 

@@ -9,8 +9,6 @@ the last that is gone.
 A debounce interval delays a pass and never replaces it: each event that it holds back is followed by a pass.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
@@ -62,7 +60,7 @@ class Debounce:
     awaited: Awaited = NOTHING_AWAITED
     length: float = 0.0
 
-    def after_pass(self, awaited: Awaited, counts_due: float, now: float) -> Debounce:
+    def after_pass(self, awaited: Awaited, counts_due: float, now: float) -> "Debounce":
         """Return the debounce interval that follows a pass."""
         if awaited == NOTHING_AWAITED:
             return Debounce()
@@ -70,11 +68,11 @@ class Debounce:
         length = min(2 * self.length, LONGEST_INTERVAL) if again else FIRST_INTERVAL
         return Debounce(max(now + length, counts_due), awaited, length)
 
-    def ended(self) -> Debounce:
+    def ended(self) -> "Debounce":
         """Return this interval without time that is left; the next one may still be longer because of it."""
         return replace(self, awaited=NOTHING_AWAITED) if any(self.awaited) else self
 
-    def after_event(self, owner: Identity, old: PodView | None, new: PodView | None) -> Debounce:
+    def after_event(self, owner: Identity, old: PodView | None, new: PodView | None) -> "Debounce":
         """Return the debounce interval that follows an event about a Pod of this FlameCluster."""
         starts, ends = self.awaited
         over = True

@@ -8,8 +8,6 @@ The status may be lost or older than the cluster: a new FlameCluster on the clai
 hand. Then the Pods that exist and the nodes in Flame's table know better.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 
 from flamectl_operator.api.status import FlameClusterStatus

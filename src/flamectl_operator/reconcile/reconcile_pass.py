@@ -1,7 +1,5 @@
 """A pass over a FlameCluster, as its steps see it, and the report of the steps, from which the status is computed."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from datetime import datetime
 

@@ -5,8 +5,6 @@ session manager: no pass waits for one. All calls of a pass together have a limi
 its session manager, and a pass that waits for it keeps a worker from the other FlameClusters.
 """
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 

@@ -1,7 +1,5 @@
 """Computes the desired objects of each spec once for all passes and terms of leadership."""
 
-from __future__ import annotations
-
 import asyncio
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -66,7 +64,7 @@ class RenderedSpec:
         same_spec = (self.generation, self.spec_digest) == (cluster.metadata.generation, cluster.spec_digest)
         return same_spec and same_settings
 
-    def same_as(self, other: RenderedSpec) -> bool:
+    def same_as(self, other: "RenderedSpec") -> bool:
         """Return whether both are of the same spec and settings."""
         inputs = [(each.generation, each.spec_digest, each.settings) for each in (self, other)]
         return self is other or inputs[0] == inputs[1]

@@ -1,7 +1,5 @@
 """The delay after the n-th consecutive failure."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from random import Random
 

@@ -1,7 +1,5 @@
 """A limit on rates."""
 
-from __future__ import annotations
-
 
 class Bucket:
     """A token bucket that starts full, with a rate per second; `now` is of a monotonic clock. All limits on rates use it."""

@@ -1,7 +1,5 @@
 """The operator's source of time, which a test or a simulation can replace, and the notice that the process stood still."""
 
-from __future__ import annotations
-
 import asyncio
 import time
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """A reading of both clocks that decisions use."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 

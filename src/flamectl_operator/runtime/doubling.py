@@ -1,7 +1,5 @@
 """The part of a backoff that is the same in each: the delay doubles with each failure, up to a limit."""
 
-from __future__ import annotations
-
 
 def doubled(base: float, limit: float, failures: int) -> float:
     """Return the seconds after so many consecutive failures: `base` after the first, doubled with each other, up to `limit`."""

@@ -1,7 +1,5 @@
 """Waiting keys in groups that take turns, so that a group with many keys does not delay the others."""
 
-from __future__ import annotations
-
 from collections import OrderedDict
 from collections.abc import Callable, Hashable
 from typing import Generic, TypeVar

@@ -4,8 +4,6 @@ Checks are pure decisions over the state of other objects and return the problem
 of the API server's `/healthz?verbose`, except that they include the reason.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 

@@ -1,7 +1,5 @@
 """Properties that are worked out once."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any, Generic, Self, TypeVar, overload
 

@@ -6,8 +6,6 @@ again, `suppressed` on it says how many were left out. Lines at the level debug 
 wants all of them.
 """
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Hashable, MutableMapping
 from threading import Lock

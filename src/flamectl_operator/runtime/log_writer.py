@@ -5,8 +5,6 @@ beyond that size are lost, and so are lines that cannot be written, as on a full
 writing succeeds again. A process that is killed loses the lines of its last 50 ms.
 """
 
-from __future__ import annotations
-
 import os
 import select
 from contextlib import suppress

@@ -4,8 +4,6 @@ Lines of the operator and of the libraries below it (aiohttp, asyncio, kubernete
 have the same format. Each line of a pass has the cluster and the reconcile id.
 """
 
-from __future__ import annotations
-
 import logging
 import sys
 from collections.abc import Mapping, MutableMapping

@@ -1,7 +1,5 @@
 """A dictionary of bounded size, which forgets the least recently used entry."""
 
-from __future__ import annotations
-
 from collections import OrderedDict
 from collections.abc import Callable, Hashable
 from typing import Any, Generic, TypeVar

@@ -4,8 +4,6 @@ A step is done, waits for something, or stops the pass. An error is none of thes
 what its caller must know: all errors, all reasons to wait, and the shortest delay after which the pass must be repeated.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
@@ -82,7 +80,7 @@ class Result:
         """Whether an outcome stops the pass."""
         return any(outcome.kind is Kind.STOP for outcome in self.outcomes)
 
-    def join(self, other: Result) -> Result:
+    def join(self, other: "Result") -> "Result":
         """Return the joined result of both, this one first."""
         if not (other.errors or other.outcomes):
             return self

@@ -5,8 +5,6 @@ its requests has to time out first. Restarting the process helps neither. Stuck 
 something that never comes.
 """
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Hashable, Iterator
 from contextlib import contextmanager

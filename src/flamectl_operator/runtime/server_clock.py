@@ -4,8 +4,6 @@ Each answer of the server names its time, and `CLOCK_BOOTTIME` carries that time
 difference how wrong the wall clock of this machine is, when it jumps or how fast it runs.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta

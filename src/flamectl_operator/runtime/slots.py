@@ -1,7 +1,5 @@
 """A limit on concurrency that can be changed while callers wait, and the share of a key in it."""
 
-from __future__ import annotations
-
 import asyncio
 import math
 from collections import Counter, OrderedDict, deque
@@ -100,7 +98,7 @@ class Slots:
             self._hold(group, caller.count)
             caller.admitted.set_result(None)
 
-    def _next(self) -> tuple[Hashable, _Caller] | None:
+    def _next(self) -> "tuple[Hashable, _Caller] | None":
         """Return the caller whose turn it is. A caller that was just cancelled leaves its line when it runs."""
         for group, line in self._lines.items():
             first = next((each for each in line if not each.admitted.done()), None)
@@ -108,7 +106,7 @@ class Slots:
                 return group, first
         return None
 
-    def _leave(self, group: Hashable, caller: _Caller) -> None:
+    def _leave(self, group: Hashable, caller: "_Caller") -> None:
         line = self._lines[group]
         line.remove(caller)
         if not line:

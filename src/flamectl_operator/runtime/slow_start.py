@@ -9,8 +9,6 @@ It stops growing when calls take several times as long as the quickest one, as i
 as it can answers further ones no sooner: they wait in its queue, and the calls of others wait behind them.
 """
 
-from __future__ import annotations
-
 import asyncio
 import math
 from collections.abc import Awaitable, Callable, Hashable, Sequence

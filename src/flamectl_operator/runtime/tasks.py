@@ -1,7 +1,5 @@
 """Tasks that run in parallel, until the first of them ends or for the life of the process."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import AsyncIterator, Coroutine, Mapping
 from contextlib import asynccontextmanager, suppress

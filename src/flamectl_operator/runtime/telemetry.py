@@ -1,7 +1,5 @@
 """The interface by which parts of the operator report on their work, without values that can be read at any time."""
 
-from __future__ import annotations
-
 from typing import Literal
 
 from flamectl_operator.runtime.outcome import Result

@@ -1,7 +1,5 @@
 """Text for one line of a status, an event or a log: texts from other sources, made safe, and lists and times."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Sequence
 from datetime import datetime

@@ -1,7 +1,5 @@
 """Works that run side by side and report in turn, so that readers see the same order whichever of them is faster."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Awaitable, Callable
 from contextvars import ContextVar, copy_context

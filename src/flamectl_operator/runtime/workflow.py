@@ -8,8 +8,6 @@ The design follows ctrlkit's RFC. An action returns an outcome or raises an erro
 - a nested workflow equals its flattening.
 """
 
-from __future__ import annotations
-
 import inspect
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
@@ -47,13 +45,13 @@ class Action(ABC, Generic[S]):
 class Hooks(Generic[S]):
     """Called around stages and actions; this one does nothing. Logs, metrics and progress override the methods."""
 
-    def enter(self, stage: Stage[S]) -> None:
+    def enter(self, stage: "Stage[S]") -> None:
         """Prepare for a stage that is about to run."""
 
-    def leave(self, stage: Stage[S]) -> None:
+    def leave(self, stage: "Stage[S]") -> None:
         """Clean up after a stage that has run or was cancelled."""
 
-    def skipped(self, workflow: Workflow[S], why: str) -> None:
+    def skipped(self, workflow: "Workflow[S]", why: str) -> None:
         """Handle a workflow that does not run."""
 
     def before(self, action: Action[S], subject: S) -> None:
@@ -62,7 +60,7 @@ class Hooks(Generic[S]):
     def after(self, action: Action[S], subject: S, result: Result) -> None:
         """Handle the result of an action that has run."""
 
-    def branch(self) -> Hooks[S]:
+    def branch(self) -> "Hooks[S]":
         """Return the hooks of a workflow that runs beside others."""
         return self
 
@@ -71,7 +69,7 @@ class Workflow(ABC, Generic[S]):
     """A node of the tree. Leaves are actions."""
 
     #: The workflows that this one is composed of.
-    children: tuple[Workflow[S], ...] = ()
+    children: "tuple[Workflow[S], ...]" = ()
 
     @abstractmethod
     async def run(self, subject: S, hooks: Hooks[S]) -> Result:
@@ -82,7 +80,7 @@ class Workflow(ABC, Generic[S]):
         for child in self.children:
             yield from child.actions()
 
-    def stages(self) -> Iterator[Stage[S]]:
+    def stages(self) -> "Iterator[Stage[S]]":
         """Iterate over all stages, in the order of the tree."""
         for child in self.children:
             yield from child.stages()
@@ -178,7 +176,7 @@ class Stage(Workflow[S]):
             place = self._places[action.name] = Place(self.name, part, self.phase)
         return place
 
-    def stages(self) -> Iterator[Stage[S]]:
+    def stages(self) -> "Iterator[Stage[S]]":
         """Iterate over this stage."""
         yield self
 

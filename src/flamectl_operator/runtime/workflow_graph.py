@@ -1,7 +1,5 @@
 """Draw a workflow, as text for a terminal or as Mermaid for documentation."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any
 

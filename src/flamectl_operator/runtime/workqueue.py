@@ -6,8 +6,6 @@ for keys that fail, groups that take turns, and two priorities: a recent change 
 are not urgent and come in thousands.
 """
 
-from __future__ import annotations
-
 import asyncio
 from collections import Counter, deque
 from collections.abc import Callable, Hashable, Mapping

@@ -1,7 +1,5 @@
 """All settings by their paths, such as `flame.podPolicy.privileged`, derived from the model, and their changes."""
 
-from __future__ import annotations
-
 import difflib
 import re
 from collections.abc import Iterable, Iterator, Mapping

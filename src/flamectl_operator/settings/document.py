@@ -1,7 +1,5 @@
 """Settings as YAML documents."""
 
-from __future__ import annotations
-
 import inspect
 import json
 import textwrap

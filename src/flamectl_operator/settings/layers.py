@@ -4,8 +4,6 @@ A layer holds the settings of one place: a file or ConfigMap, the environment, o
 so that a bad value is rejected even if a later layer overrides it. Rules between settings are checked on the result.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any

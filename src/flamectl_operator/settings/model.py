@@ -5,8 +5,6 @@ because a misspelt safety setting must not pass as its default. Settings that ar
 restart.
 """
 
-from __future__ import annotations
-
 import re
 from functools import lru_cache
 from typing import Annotated, Literal, TypeVar

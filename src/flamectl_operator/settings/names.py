@@ -1,7 +1,5 @@
 """Settings that become names in Kubernetes. Names of other forms would fail later, or lead a request to another path."""
 
-from __future__ import annotations
-
 import re
 from typing import Annotated
 

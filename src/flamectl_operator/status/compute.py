@@ -1,7 +1,5 @@
 """The status of a FlameCluster as a pure function of its stored status, its objects, the plan and the outcomes of the pass."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime

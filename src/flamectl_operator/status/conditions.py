@@ -1,7 +1,5 @@
 """The conditions of a FlameCluster. `lastTransitionTime` changes only with `status`."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime

@@ -1,7 +1,5 @@
 """The fields of a status that must be stored before a pass acts on them."""
 
-from __future__ import annotations
-
 from flamectl_operator.api.component_status import AutoscalingStatus
 from flamectl_operator.api.status import FlameClusterStatus, suspension_begun
 from flamectl_operator.observed.cluster import ObservedCluster

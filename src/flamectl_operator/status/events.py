@@ -1,7 +1,5 @@
 """The changes of the status that are events. An unchanged condition is one event, in any number of passes."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from flamectl_operator.api.status import Condition, ConditionType, FlameClusterStatus, find

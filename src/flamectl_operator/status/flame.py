@@ -1,7 +1,5 @@
 """The status about Flame: whether the session manager answers, and which executors are registered."""
 
-from __future__ import annotations
-
 from flamectl_operator.api.component_status import SessionsStatus
 from flamectl_operator.api.flamecluster import FlameClusterSpec
 from flamectl_operator.api.status import Condition, ConditionType, FlameClusterStatus, find

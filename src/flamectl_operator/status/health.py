@@ -7,8 +7,6 @@ Precedence: invalid spec, suspended, the rest; that it is paused is added to the
 for a FlameCluster that is being deleted.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta

@@ -1,7 +1,5 @@
 """Pods that vanished or terminate although the operator did not delete them."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 

@@ -3,8 +3,6 @@
 They tell of paused sessions, a session manager that does not answer, foreign Pods, and unhealthy devices.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta

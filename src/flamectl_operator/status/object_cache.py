@@ -1,7 +1,5 @@
 """The status of the object cache."""
 
-from __future__ import annotations
-
 from flamectl_operator.api.component_status import CacheState, ObjectCacheStatus
 from flamectl_operator.desired.flame_config import object_cache_endpoint
 from flamectl_operator.desired.tls import cache_is_secure

@@ -1,7 +1,5 @@
 """Unhealthy Pods, grouped by their cause: five executors that cannot pull one image are one message."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta

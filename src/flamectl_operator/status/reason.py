@@ -4,8 +4,6 @@ The words are those of the conditions and of the events. When several apply, `PR
 same table, and a test compares the two.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 
 from flamectl_operator.api.status import SUSPENDING, Condition, ConditionType

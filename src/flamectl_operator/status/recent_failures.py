@@ -4,8 +4,6 @@ An executor that was killed is replaced within seconds, and a session manager re
 the next failure is minutes away. So the status keeps the failures, also over a restart of the operator.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta

@@ -1,7 +1,5 @@
 """The advice about an unhealthy Pod, with the fields of the FlameCluster and the commands to run."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable
 

@@ -1,7 +1,5 @@
 """Remedies of a Pod for which the scheduler finds no node: what the FlameCluster asks for, and by which field."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from typing import Any

@@ -1,7 +1,5 @@
 """The work that is left, by the reasons and in the words of the condition `Progressing`."""
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 from flamectl_operator.observed.cluster import ObservedCluster

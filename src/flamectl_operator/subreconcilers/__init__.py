@@ -1,7 +1,5 @@
 """The pipeline of a pass: seven stages in their order, each with its parts. Each step has a file of its own name."""
 
-from __future__ import annotations
-
 from flamectl_operator.planning.children import NETWORK_POLICY
 from flamectl_operator.reconcile.reconcile_pass import Pass
 from flamectl_operator.runtime.workflow import If, InOrder, Place, SideBySide, Stage, Workflow

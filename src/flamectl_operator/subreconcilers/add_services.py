@@ -1,7 +1,5 @@
 """AddServices: lets clients find the session manager, and Flame's processes find each other."""
 
-from __future__ import annotations
-
 from flamectl_operator.planning.children import OBJECT_CACHE_SERVICE, SESSION_MANAGER_SERVICE
 from flamectl_operator.reconcile.steps.ensure import KeepChildren
 

@@ -1,7 +1,5 @@
 """AddSessionManager: ensures one session manager, and never a second."""
 
-from __future__ import annotations
-
 from flamectl_operator.api.constants import CLAIM_ANNOTATION, SESSION_STORE_ANNOTATION, SHARED_ANNOTATION
 from flamectl_operator.kube.pod_views import PodView
 from flamectl_operator.kube.resources import PODS

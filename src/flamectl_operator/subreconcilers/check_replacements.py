@@ -1,7 +1,5 @@
 """CheckReplacements: ensures that no Pod is deleted for a replacement that the API server would reject."""
 
-from __future__ import annotations
-
 from collections.abc import Awaitable, Callable
 from functools import partial
 

@@ -1,7 +1,5 @@
 """DrainExecutors: lets marked executors end their work, and deletes them afterwards."""
 
-from __future__ import annotations
-
 from flamectl_operator.desired.executor_annotations import since_annotation
 from flamectl_operator.kube.resources import PODS
 from flamectl_operator.observed.executor import Executor

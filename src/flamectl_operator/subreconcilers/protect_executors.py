@@ -1,7 +1,5 @@
 """ProtectExecutors: keeps autoscalers of nodes away from executors that have work."""
 
-from __future__ import annotations
-
 from flamectl_operator.reconcile.objects import outcomes
 from flamectl_operator.reconcile.reconcile_pass import Pass
 from flamectl_operator.reconcile.steps.base import Subreconciler

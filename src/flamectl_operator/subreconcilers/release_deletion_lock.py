@@ -1,7 +1,5 @@
 """ReleaseDeletionLock: releases an unneeded lock, so that other operators need not wait for it."""
 
-from __future__ import annotations
-
 from flamectl_operator.reconcile.reconcile_pass import Pass
 from flamectl_operator.reconcile.steps.base import Subreconciler
 from flamectl_operator.runtime.outcome import DONE, Outcome

@@ -1,7 +1,5 @@
 """ReleaseLostNodes: removes nodes from Flame's table whose executor is gone."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Iterable
 

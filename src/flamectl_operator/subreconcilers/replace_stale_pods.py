@@ -1,7 +1,5 @@
 """ReplaceStalePods: replaces Pods that differ from the spec, with as little disruption as possible."""
 
-from __future__ import annotations
-
 from functools import partial
 
 from flamectl_operator.desired.executor_annotations import DrainReason, executor_annotations, rebinding_annotations

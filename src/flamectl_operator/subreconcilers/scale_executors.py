@@ -1,7 +1,5 @@
 """ScaleExecutors: ensures the wanted number of executors."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field, replace
 
 from flamectl_operator.desired import names

@@ -1,7 +1,5 @@
 """ScaleObjectCache: ensures the wanted number of object caches, and never two of one name."""
 
-from __future__ import annotations
-
 from functools import partial
 
 from flamectl_operator.api.constants import CLAIM_ANNOTATION

@@ -1,7 +1,5 @@
 """UpdateClaims: keeps a PersistentVolumeClaim for each Pod with data, and deletes none that a Pod uses."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from functools import partial
 from typing import Any

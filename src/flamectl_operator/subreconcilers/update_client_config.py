@@ -1,7 +1,5 @@
 """UpdateClientConfig: provides the file with which clients find the cluster."""
 
-from __future__ import annotations
-
 from flamectl_operator.planning.children import CLIENT_CONFIG
 from flamectl_operator.reconcile.steps.ensure import KeepChildren
 

@@ -1,7 +1,5 @@
 """UpdateConfigMap: ensures that flame-cluster.yaml matches the spec."""
 
-from __future__ import annotations
-
 from flamectl_operator.planning.children import CONFIG_MAP
 from flamectl_operator.reconcile.steps.ensure import KeepChildren
 

@@ -1,7 +1,5 @@
 """UpdateMetadata: keeps the common labels and annotations of the spec on every child."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any

@@ -1,7 +1,5 @@
 """UpdateNetworkPolicy: limits who can connect to the cluster."""
 
-from __future__ import annotations
-
 from flamectl_operator.planning.children import NETWORK_POLICY
 from flamectl_operator.reconcile.steps.ensure import KeepChildren
 

@@ -1,7 +1,5 @@
 """UpdateStatus opens each pass and closes it: what must survive a crash comes first, the truth with its reasons last."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 from flamectl_operator.api.status import FlameClusterStatus

@@ -1,7 +1,5 @@
 """WatchSessionManager: lets the watcher poll the present session manager."""
 
-from __future__ import annotations
-
 from flamectl_operator.api.constants import SESSION_MANAGER
 from flamectl_operator.flame.pace import DEMAND_PERIOD, IDLE_PERIOD
 from flamectl_operator.flame.watcher import Target

@@ -1,7 +1,5 @@
 """Checks across fields: contradictions that Flame could not run with, and contradictions and typos that deserve a warning."""
 
-from __future__ import annotations
-
 import math
 import re
 import ssl

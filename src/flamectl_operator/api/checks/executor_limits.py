@@ -1,7 +1,5 @@
 """The limits of an executor: those of its container and, where it has none, those of its Pod, which the kubelet gives it."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from decimal import Decimal
 from typing import Any, NamedTuple

@@ -1,7 +1,5 @@
 """Reads the version of Flame from an image's tag."""
 
-from __future__ import annotations
-
 import re
 from typing import NamedTuple
 

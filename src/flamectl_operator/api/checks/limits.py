@@ -4,8 +4,6 @@ Every user with the *edit* role may write a FlameCluster. Without limits, a spec
 render, and the operator could serve no other FlameCluster meanwhile. Real specs are far smaller: the largest sample has 4 KiB.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any
 

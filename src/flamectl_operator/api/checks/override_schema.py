@@ -5,8 +5,6 @@ knows is refused. Any other section may belong to a release that this operator d
 sections only Flame knows what is right.
 """
 
-from __future__ import annotations
-
 import difflib
 from collections.abc import Iterator
 from typing import Any

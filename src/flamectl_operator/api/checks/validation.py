@@ -1,7 +1,5 @@
 """Validates a spec and reports all problems, each with the path of the field and the requirement."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any

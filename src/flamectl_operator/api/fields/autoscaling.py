@@ -1,7 +1,5 @@
 """The parts of the spec that depend on Flame's sessions: the number of executors, and the suspension of an idle cluster."""
 
-from __future__ import annotations
-
 from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field

@@ -1,7 +1,5 @@
 """A `podTemplate` as plain data that a model has checked. The operator alone rejects merge directives: CEL cannot see them."""
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Iterator
 from typing import Any

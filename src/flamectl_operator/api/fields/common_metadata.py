@@ -1,7 +1,5 @@
 """`commonLabels` and `commonAnnotations`, and the keys that they must not have."""
 
-from __future__ import annotations
-
 from typing import Annotated
 
 from pydantic import Field

@@ -1,7 +1,5 @@
 """A component's container in the spec: resources and environment, as in core/v1."""
 
-from __future__ import annotations
-
 from typing import Annotated, ClassVar, Literal
 
 from pydantic import BeforeValidator, Field
@@ -29,7 +27,7 @@ Quantities = Annotated[dict[str, Quantity], Field(max_length=16), BeforeValidato
 _COMPARED = ("cpu", "memory", "ephemeral-storage")
 
 
-def _within_limit(resources: ResourceRequirements, name: str) -> bool:
+def _within_limit(resources: "ResourceRequirements", name: str) -> bool:
     request, limit = resources.requests.get(name), resources.limits.get(name)
     return request is None or limit is None or parse_quantity(request) <= parse_quantity(limit)
 

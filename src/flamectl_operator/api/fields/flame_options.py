@@ -1,7 +1,5 @@
 """Options of flame-cluster.yaml beyond the HLD, and `clientConfig`. Without a value, Flame's own default applies."""
 
-from __future__ import annotations
-
 from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field

@@ -1,7 +1,5 @@
 """The keys by which lists of a Pod spec merge, and entries of one list with the same key."""
 
-from __future__ import annotations
-
 from collections.abc import Hashable, Iterator
 from typing import Any
 

@@ -1,7 +1,5 @@
 """`networkPolicy`: who may connect to the cluster."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from ipaddress import IPv4Network, IPv6Network, ip_network
 from typing import Annotated, ClassVar, Literal

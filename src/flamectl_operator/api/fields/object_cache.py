@@ -1,7 +1,5 @@
 """The object cache: keeps what tasks of a session share. With an image it is a component of its own."""
 
-from __future__ import annotations
-
 import re
 import warnings
 from typing import Annotated, Any, ClassVar, Literal

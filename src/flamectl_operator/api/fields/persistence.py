@@ -1,7 +1,5 @@
 """The storage for data of a component that must survive its Pod: a PersistentVolumeClaim of the operator, or an existing one."""
 
-from __future__ import annotations
-
 import re
 from typing import Annotated, Any, ClassVar, Literal
 

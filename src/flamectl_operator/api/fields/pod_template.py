@@ -15,8 +15,6 @@ Fields that need an administrator's permission (hostPath, privileged ...) are su
 API.
 """
 
-from __future__ import annotations
-
 from typing import Annotated, Any, ClassVar, TypeVar
 
 from pydantic import Field, WithJsonSchema

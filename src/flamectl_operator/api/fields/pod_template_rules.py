@@ -1,7 +1,5 @@
 """The rules of `podTemplate`, which protect the fields that the operator depends on."""
 
-from __future__ import annotations
-
 import posixpath
 from typing import Annotated
 

@@ -5,8 +5,6 @@ slots are rejected at admission. Flame counts a missing part as 0, and this API 
 cpu and mem are both required, also for 0.6. Spaces around the commas are allowed, because Flame trims them.
 """
 
-from __future__ import annotations
-
 import re
 from typing import Annotated, NamedTuple
 

@@ -1,7 +1,5 @@
 """`tls`: the Secret with the certificate of a service and with its certificate authority."""
 
-from __future__ import annotations
-
 from typing import Annotated
 
 from pydantic import Field

@@ -1,7 +1,5 @@
 """`updateStrategy` and `drain`: how Pods are replaced after a change of the spec, and how executors end their work."""
 
-from __future__ import annotations
-
 import re
 from typing import Annotated, ClassVar, Literal
 

@@ -1,7 +1,5 @@
 """Changes of a store, and their subscribers."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Generic, TypeVar

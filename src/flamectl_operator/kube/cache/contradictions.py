@@ -8,8 +8,6 @@ between are never reported. The resourceVersion of an object does not show it ei
 But its generation never becomes lower, and a deletion is never taken back.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Collection, Hashable, Iterable
 from dataclasses import dataclass, field
 from math import inf

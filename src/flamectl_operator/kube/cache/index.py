@@ -1,7 +1,5 @@
 """An index of objects by a computed value, which keeps each result until one of its objects changes."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Hashable
 from operator import itemgetter
 from typing import Generic, TypeVar

@@ -6,8 +6,6 @@ resourceVersion (410), and when watches bring nothing. It also does so when the 
 may have been set back to a copy meanwhile.
 """
 
-from __future__ import annotations
-
 import asyncio
 from contextlib import aclosing
 from random import Random

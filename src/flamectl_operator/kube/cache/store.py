@@ -27,8 +27,6 @@ After etcd was set back to a copy, no rule can order states from before and afte
 process ends, because only a process that knows nothing may take in lower resourceVersions.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Collection, Hashable, Iterable
 from typing import Generic, TypeVar
 

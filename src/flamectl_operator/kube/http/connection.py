@@ -1,7 +1,5 @@
 """Connects a transport with the credentials of a kubeconfig or a service account."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 

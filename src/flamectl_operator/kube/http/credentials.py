@@ -5,8 +5,6 @@ The `kubernetes` package does the loading, and only this module handles its quir
 empty token). This module turns all of these into `ConfigurationError`.
 """
 
-from __future__ import annotations
-
 import asyncio
 import atexit
 import contextlib

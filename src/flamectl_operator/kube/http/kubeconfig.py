@@ -4,8 +4,6 @@ The `kubernetes` package reports them in words about its own data, as errors of 
 kubeconfig: the first entry of a name counts.
 """
 
-from __future__ import annotations
-
 import os
 import re
 from collections.abc import Iterable

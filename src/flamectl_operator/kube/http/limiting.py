@@ -1,7 +1,5 @@
 """A transport that limits the number of concurrent requests; the API server's priority and fairness limits their rate."""
 
-from __future__ import annotations
-
 from flamectl_operator.kube.http.request import Request
 from flamectl_operator.kube.http.transport import Transport, WrappedTransport
 from flamectl_operator.runtime.clock import Clock

@@ -5,8 +5,6 @@ a `.netrc` in place of our token. Python's own parser of `NO_PROXY` knows no net
 module follows kubectl: https://pkg.go.dev/golang.org/x/net/http/httpproxy#Config.
 """
 
-from __future__ import annotations
-
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
 from urllib.parse import urlsplit
 from urllib.request import getproxies

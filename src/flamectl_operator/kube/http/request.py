@@ -1,7 +1,5 @@
 """A request to the API server, as transports pass it on."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 

@@ -5,8 +5,6 @@ done: no connection was established, or the server rejected the request. If the 
 read can tell whether the write was applied. That read is up to the caller, who knows the object.
 """
 
-from __future__ import annotations
-
 from random import Random
 
 import tenacity

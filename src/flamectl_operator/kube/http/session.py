@@ -5,8 +5,6 @@ hours. In a cluster the package reads the token again each minute, but never the
 credentials again shortly before they expire, after a 401, and when the server's certificate is rejected.
 """
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Awaitable, Callable
 from datetime import timedelta

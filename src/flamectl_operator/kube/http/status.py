@@ -1,7 +1,5 @@
 """Turns the server's description of an error into the exception that tells a caller what to do."""
 
-from __future__ import annotations
-
 import re
 from datetime import MAXYEAR, MINYEAR, datetime
 from email.utils import parsedate_to_datetime

@@ -4,8 +4,6 @@ The `kubernetes` package provides address, TLS, proxy and authentication. Its ow
 encode and decode everything twice. Requests go through the aiohttp session of its client.
 """
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Iterator, Mapping
@@ -136,7 +134,7 @@ class AiohttpTransport:
         """Close all connections, also those of streams that are still open."""
         await self._connections.close()
 
-    async def _open(self, request: Request, limits: aiohttp.ClientTimeout) -> _Exchange:
+    async def _open(self, request: Request, limits: aiohttp.ClientTimeout) -> "_Exchange":
         """Send a request and return its successful response, which the caller closes."""
         connection = await self._connections.current()
         try:
@@ -148,7 +146,7 @@ class AiohttpTransport:
                 raise
         return await self._attempt(renewed, request, limits)
 
-    async def _attempt(self, connection: Connection, request: Request, limits: aiohttp.ClientTimeout) -> _Exchange:
+    async def _attempt(self, connection: Connection, request: Request, limits: aiohttp.ClientTimeout) -> "_Exchange":
         connection.take()
         try:
             response = await self._answer(connection, request, limits)

@@ -1,7 +1,5 @@
 """JSON encoding of plain data, and decoding into structs that name only the fields that are read."""
 
-from __future__ import annotations
-
 import functools
 from typing import Any, Literal, TypeVar
 

@@ -5,8 +5,6 @@ written. It rises when more executors are needed, and falls when fewer have been
 cannot be asked it stays.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime, timedelta

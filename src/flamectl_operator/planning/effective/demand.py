@@ -1,7 +1,5 @@
 """How many executors the open sessions can use."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -37,7 +35,7 @@ class Offer:
     slot: Resources
 
     @classmethod
-    def of(cls, spec: ExecutorManagerSpec, slot: Resources) -> Offer:
+    def of(cls, spec: ExecutorManagerSpec, slot: Resources) -> "Offer":
         """Return what one executor of a group offers."""
         found = executor_limits(spec)
         cpu, memory = found.get("cpu"), found.get("memory")

@@ -1,7 +1,5 @@
 """A group of executors as it is wanted now, by its spec and the state that the status records, and the limits of its updates."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 
 from flamectl_operator.api.fields.update_strategy import UpdateStrategy
@@ -20,7 +18,7 @@ class Budget:
     surge: int
 
     @classmethod
-    def of(cls, strategy: UpdateStrategy, replicas: int) -> Budget:
+    def of(cls, strategy: UpdateStrategy, replicas: int) -> "Budget":
         """Resolve percentages as Deployments do: unavailable rounds down, surge up; if both are 0, unavailable is 1."""
         unavailable = _resolve(strategy.rolling_update.max_unavailable, replicas, up=False)
         surge = _resolve(strategy.rolling_update.max_surge, replicas, up=True)
@@ -55,7 +53,7 @@ class EffectiveGroup:
     backoff: ReplacementBackoff
     scaling: Scaling | None = None
 
-    def counting(self, backoff: ReplacementBackoff) -> EffectiveGroup:
+    def counting(self, backoff: ReplacementBackoff) -> "EffectiveGroup":
         """Return the group with these failures."""
         return self if backoff == self.backoff else replace(self, backoff=backoff)
 

@@ -4,8 +4,6 @@ The spec alone is not enough. A suspension that has begun is finished before any
 they keep failing. The address at which the operator asks the session manager follows from the effective spec, too.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any

@@ -4,8 +4,6 @@ Each failure is counted once even if a pass is repeated. The session manager and
 Pods, executors by their ids.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta

@@ -6,8 +6,6 @@ has been in use, and the generation of the spec for which the cluster suspended 
 A session may begin and end between two answers. The session manager tells when each one was opened and closed.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 

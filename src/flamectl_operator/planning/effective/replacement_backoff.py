@@ -5,8 +5,6 @@ replacements wait longer and longer. A new revision resets the count, because it
 count as failures, and when Pods that work reset them.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from operator import attrgetter
@@ -43,7 +41,7 @@ class ReplacementBackoff:
     counted_pods: tuple[str, ...] = ()
 
     @classmethod
-    def of(cls, part: Remembers) -> ReplacementBackoff:
+    def of(cls, part: Remembers) -> "ReplacementBackoff":
         """Read the failures from a part of the status."""
         return cls(**{name: value for name, value in remembered_fields(part, type(part)).items() if value is not None})
 
@@ -59,7 +57,7 @@ class ReplacementBackoff:
         message = f"{who} failed {self.failures} times in a row; next attempt at {time_of_day(self.next_attempt)}"
         return wait_until("BackOff", self.next_attempt, now, message)
 
-    def for_revision(self, revision: str, now: datetime, settings: FlameSettings) -> ReplacementBackoff:
+    def for_revision(self, revision: str, now: datetime, settings: FlameSettings) -> "ReplacementBackoff":
         """Return the failures that still count: those of this revision, with waits up to the limit.
 
         An operator with a fast clock, or a user who can write the status, may have recorded a time far in the future.
@@ -74,7 +72,7 @@ class ReplacementBackoff:
         latest = _whole_seconds(now + timedelta(seconds=settings.backoff_limit_seconds))
         return replace(self, next_attempt=min(self.next_attempt, latest))
 
-    def after_failure(self, now: datetime, settings: FlameSettings) -> ReplacementBackoff:
+    def after_failure(self, now: datetime, settings: FlameSettings) -> "ReplacementBackoff":
         """Return the backoff with one more failure."""
         failures = min(self.failures + 1, INT32_MAX)
         if failures == 1:

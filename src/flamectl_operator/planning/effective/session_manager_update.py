@@ -3,8 +3,6 @@
 With `WhenIdle` it stays until no task runs, at most for `maxWaitSeconds`. The status remembers since when it has waited.
 """
 
-from __future__ import annotations
-
 from datetime import datetime, timedelta
 
 from flamectl_operator.api.constants import SESSION_MANAGER, SHARED_ANNOTATION

@@ -1,7 +1,5 @@
 """Executors that run without being registered with their session manager: ready for Kubernetes, and of no use to Flame."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime, timedelta

@@ -4,8 +4,6 @@ A claim holds data, so the operator deletes only claims that belong to the Flame
 Delete, and that no Pod uses. A claim without an owner that has the FlameCluster's labels was retained, and is used again.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 from datetime import datetime
 from typing import Any

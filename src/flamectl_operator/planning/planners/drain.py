@@ -8,8 +8,6 @@ Without an answer of the session manager nothing is marked, and marked executors
 cannot reach Flame deletes what it would delete if there were no drains.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from datetime import datetime, timedelta
 

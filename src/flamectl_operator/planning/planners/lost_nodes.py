@@ -7,8 +7,6 @@ Flame notices the loss of a node only while the node is in its table, and the op
 it. So a Pod that terminates for too long, as on a node that does not report, counts as gone.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 from flamectl_operator.api.constants import EXECUTOR_MANAGER

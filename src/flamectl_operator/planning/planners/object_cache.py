@@ -5,8 +5,6 @@ back under its name; surplus ones are deleted from the highest ordinal down; and
 that failed stays until its replacement is due, so that its log can be read.
 """
 
-from __future__ import annotations
-
 from flamectl_operator.desired.claims import object_cache_claim
 from flamectl_operator.observed.cluster import ObservedCluster
 from flamectl_operator.observed.component import ObjectCache

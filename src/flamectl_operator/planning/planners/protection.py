@@ -7,8 +7,6 @@ The cluster autoscaler keeps the nodes of all executors unless the podTemplate s
 know their owner and they have emptyDirs. So the opposite value of a podTemplate is what an executor without work has.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection, Mapping
 from datetime import datetime, timedelta
 

@@ -1,7 +1,5 @@
 """Decides which stale Pods are replaced: the session manager first, then the object caches. `rollout` decides about executors."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 
 from flamectl_operator.observed.component import Component

@@ -1,7 +1,5 @@
 """Decides which executors are replaced: those of an earlier session manager, and stale ones."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 

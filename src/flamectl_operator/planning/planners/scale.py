@@ -4,8 +4,6 @@
 a stale executor is deleted, and the next pass finds one missing and creates it from the current template.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 from datetime import datetime, timedelta
 

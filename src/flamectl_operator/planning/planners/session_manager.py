@@ -1,7 +1,5 @@
 """Decides whether to create, repair or delete the session manager, or to wait. There are never two at once."""
 
-from __future__ import annotations
-
 from datetime import datetime
 
 from flamectl_operator.observed.cluster import ObservedCluster

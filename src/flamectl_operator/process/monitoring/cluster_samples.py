@@ -4,8 +4,6 @@ Readiness is read from the status that the operator wrote at the end of its last
 write the status as well, a value of the wrong type counts as missing.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple

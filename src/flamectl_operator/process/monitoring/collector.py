@@ -1,7 +1,5 @@
 """Metrics that are read from the operator's parts at each scrape, so that the series of a FlameCluster end with it."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any

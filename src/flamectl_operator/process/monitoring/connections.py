@@ -10,8 +10,6 @@ Clients of health and metrics need few connections, each for one small request. 
   their connections would take much of a processor. See `steering.py`.
 """
 
-from __future__ import annotations
-
 import asyncio
 import socket
 from collections import Counter
@@ -68,28 +66,28 @@ class Connections:
         for connection in tuple(self._connections):
             self.drop(connection)
 
-    def drop(self, connection: _Connection) -> None:
+    def drop(self, connection: "_Connection") -> None:
         """Close a connection at once."""
         self.remove(connection)
         connection.abort()
 
-    def remove(self, connection: _Connection) -> None:
+    def remove(self, connection: "_Connection") -> None:
         """Remove a closed connection."""
         self._unread.pop(connection, None)
         self._connections.pop(connection, None)
 
-    def note_unread(self, connection: _Connection) -> None:
+    def note_unread(self, connection: "_Connection") -> None:
         """Record that a client does not read its answer; drop one of the address that has most if there are too many."""
         self._unread[connection] = None
         if len(self._unread) > MAX_UNREAD:
             [(most, _)] = Counter(each.address for each in self._unread).most_common(1)
             self.drop(next(each for each in self._unread if each.address == most))
 
-    def note_read(self, connection: _Connection) -> None:
+    def note_read(self, connection: "_Connection") -> None:
         """Record that a client reads its answer again."""
         self._unread.pop(connection, None)
 
-    def renew(self, connection: _Connection) -> None:
+    def renew(self, connection: "_Connection") -> None:
         """Record that a connection was just used, so that others of its address go before it."""
         if connection in self._connections:
             self._connections[connection] = self._connections.pop(connection)
@@ -119,7 +117,7 @@ class Connections:
             self._opening.add(opening)
             opening.add_done_callback(self._opening.discard)
 
-    async def _open(self, connection: _Connection, client: socket.socket) -> None:
+    async def _open(self, connection: "_Connection", client: socket.socket) -> None:
         """Give an accepted connection its transport."""
         try:
             await asyncio.get_running_loop().connect_accepted_socket(lambda: connection, client)

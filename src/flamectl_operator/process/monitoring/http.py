@@ -1,7 +1,5 @@
 """A small HTTP server for the kubelet and Prometheus."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 import socket

@@ -8,8 +8,6 @@ Each `Metrics` has its own registry, because there can be many in one process, a
 are in `flamectl_operator.process.monitoring.collector`.
 """
 
-from __future__ import annotations
-
 import platform
 from collections.abc import Callable
 from functools import cache

@@ -5,8 +5,6 @@ FlameCluster fails, or permissions are missing. Many operators that restart agai
 is down from recovering.
 """
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Iterable
 from contextlib import AsyncExitStack, suppress

@@ -6,8 +6,6 @@ accepts, and a program in the kernel sends the chosen addresses there. When that
 which costs this process nothing. The program needs Linux, but no privilege; elsewhere there is no second socket.
 """
 
-from __future__ import annotations
-
 import ctypes
 import socket
 import struct

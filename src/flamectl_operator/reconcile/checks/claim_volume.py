@@ -1,7 +1,5 @@
 """Whether a claim gets a volume, by its events."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from datetime import timedelta
 

@@ -5,8 +5,6 @@ labels, or any Pod without its revision or owner, would count as missing or stal
 without end.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from functools import partial

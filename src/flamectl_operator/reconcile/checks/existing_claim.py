@@ -7,8 +7,6 @@ The `existingClaim` of one FlameCluster may name the claim of another one, such 
 FlameCluster. So a claim that the operator made may be in use as well.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -44,7 +42,7 @@ class _Mount:
     replaces: bool = False
 
     @classmethod
-    def of_replacement(cls, claim: str, field: str = "") -> _Mount:
+    def of_replacement(cls, claim: str, field: str = "") -> "_Mount":
         """Return the mount of a Pod that would replace a present one, with the field that names the claim if it is a user's."""
         of = f" of {field}" if field else ""
         return cls(claim, f'PersistentVolumeClaim "{claim}"{of}, which a new Pod would mount,', replaces=True)

@@ -4,8 +4,6 @@ The API server accepts a Pod whose ConfigMaps do not exist, and the kubelet neve
 for, because the operator may not read them.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from itertools import islice
 from typing import Any

@@ -12,8 +12,6 @@ An operator that acquires the lock first reads the FlameCluster and its Pods, be
 holder's latest actions yet.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 from flamectl_operator.api.flamecluster import LockOptions

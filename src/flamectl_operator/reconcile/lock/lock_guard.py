@@ -1,7 +1,5 @@
 """The check right before a deletion is sent that this process holds the deletion lock."""
 
-from __future__ import annotations
-
 from flamectl_operator.api.flamecluster import LockOptions
 from flamectl_operator.kube.errors import LockLostError
 from flamectl_operator.planning.lock_state import HeldLease

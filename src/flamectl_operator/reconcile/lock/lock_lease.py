@@ -3,8 +3,6 @@
 The Lease is not watched. A process reads it when it needs the lock and does not hold it, and then keeps what it last wrote.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

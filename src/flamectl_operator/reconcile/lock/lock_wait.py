@@ -1,7 +1,5 @@
 """The wait of one FlameCluster for its deletion lock, and the words about it."""
 
-from __future__ import annotations
-
 import structlog
 
 from flamectl_operator.planning.lock_state import Waiting

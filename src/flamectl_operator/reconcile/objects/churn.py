@@ -1,7 +1,5 @@
 """How often the Pods of one FlameCluster may be created, because something may delete each Pod as soon as it is there."""
 
-from __future__ import annotations
-
 from typing import Final
 
 from flamectl_operator.desired import names

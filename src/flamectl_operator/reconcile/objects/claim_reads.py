@@ -1,7 +1,5 @@
 """The PersistentVolumeClaims of one FlameCluster as far as they are known: by the watch, and by reads."""
 
-from __future__ import annotations
-
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from math import inf
 

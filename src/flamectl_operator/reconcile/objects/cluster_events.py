@@ -1,7 +1,5 @@
 """The events about one FlameCluster, which the log repeats."""
 
-from __future__ import annotations
-
 from functools import partial
 
 import structlog

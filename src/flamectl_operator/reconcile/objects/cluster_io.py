@@ -4,8 +4,6 @@ The response to each write goes into the store at once, so no later step and no 
 operator's own writes. Each delete has the uid of its object as a precondition. Nothing is written to a foreign object.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 

@@ -1,7 +1,5 @@
 """Reads of one FlameCluster's objects: snapshots from the stores, and reads past them that bring the stores up to date."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from functools import partial

@@ -1,7 +1,5 @@
 """The check right before the deletion of a child is sent, which may be long after the child was chosen."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import TypeVar
 

@@ -1,7 +1,5 @@
 """Executors that left the view of the watch and run on, because somebody changed the label by which it selects."""
 
-from __future__ import annotations
-
 from collections.abc import Awaitable, Callable, Collection
 from math import inf
 

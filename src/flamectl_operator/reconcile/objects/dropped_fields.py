@@ -1,7 +1,5 @@
 """Fields that new Pods lack, because the API server or a webhook dropped them."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Outcomes that several steps share."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import replace
 from datetime import datetime

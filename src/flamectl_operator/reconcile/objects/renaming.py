@@ -4,8 +4,6 @@ An object with another name is not the one that was asked for, so the next pass 
 once an object was renamed, a dry run must show that the webhook keeps the name before another object of that kind is created.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any

@@ -4,8 +4,6 @@ The first repairs come at once. Somebody who changes a child again and again wou
 the API server answers. The other writer does not give up, so the operator slows down and names it.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, TypeAlias

@@ -1,7 +1,5 @@
 """Counts the writes of each step."""
 
-from __future__ import annotations
-
 from contextvars import ContextVar
 from dataclasses import dataclass
 

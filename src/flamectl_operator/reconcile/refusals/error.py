@@ -1,7 +1,5 @@
 """The error of a write that the API server refuses: its reason, the cause in the author's words, and the advice."""
 
-from __future__ import annotations
-
 import re
 
 from flamectl_operator.desired.field_paths import as_manifested, authored_metadata
@@ -60,7 +58,7 @@ class RefusedError(Exception):
         self.reason = reason
 
     @classmethod
-    def of(cls, error: ApiError, template: ComponentTemplate | None = None) -> RefusedError:
+    def of(cls, error: ApiError, template: ComponentTemplate | None = None) -> "RefusedError":
         """Return the refusal for an error of the API server; the template is that of a refused Pod, None for another object."""
         words = str(error) if template is None else as_manifested(str(error), template.manifest["spec"])
         reason = _reason(error, words)
@@ -74,7 +72,7 @@ class RefusedError(Exception):
         return cls(reason, f"{one_line(cause, room)} ({advice})")
 
     @classmethod
-    def of_change(cls, error: ApiError, what: str, *, deletion: bool = False) -> RefusedError:
+    def of_change(cls, error: ApiError, what: str, *, deletion: bool = False) -> "RefusedError":
         """Return the refusal to change or delete an object; the message names it where a webhook or a policy does not."""
         refusal = cls.of(error)
         if refusal.reason != ADMISSION_DENIED:

@@ -4,8 +4,6 @@ When an amount is beyond a bound, the API server names the amount and no contain
 names the container, and does not say that a LimitRange has set one of them.
 """
 
-from __future__ import annotations
-
 import re
 from decimal import Decimal
 from typing import Any

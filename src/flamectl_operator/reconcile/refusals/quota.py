@@ -1,7 +1,5 @@
 """Refusals by a quota: the amounts that they name, and whether the end of other Pods would make room."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from decimal import Decimal

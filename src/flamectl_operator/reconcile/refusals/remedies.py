@@ -1,7 +1,5 @@
 """The advice about a refusal of the API server: which field to change, or who can allow it."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Mapping
 from typing import Any

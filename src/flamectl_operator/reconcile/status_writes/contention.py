@@ -1,7 +1,5 @@
 """How often a status is written that another writer keeps overwriting."""
 
-from __future__ import annotations
-
 import hashlib
 from dataclasses import dataclass, replace
 from typing import Any
@@ -40,7 +38,7 @@ class StatusContention:
         """Return whether another writer has changed the status since this process wrote it."""
         return self.stored is not None and stored != self.stored
 
-    def agreed(self, stored: dict[str, Any]) -> StatusContention:
+    def agreed(self, stored: dict[str, Any]) -> "StatusContention":
         """Return the state after the stored status is what this process would write."""
         return self if stored == self.stored else replace(self, stored=stored)
 
@@ -52,7 +50,7 @@ class StatusContention:
 
     def wrote(
         self, wanted: dict[str, Any], before: dict[str, Any], stored: dict[str, Any], now: float
-    ) -> StatusContention:
+    ) -> "StatusContention":
         """Return the state after a write."""
         written = status_fingerprint(wanted)
         again = self.overwritten(before) and written in self.ours

@@ -1,7 +1,5 @@
 """Requests that fail in pass after pass. The status reports them after a while, because most failures end by themselves."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import dataclass
 

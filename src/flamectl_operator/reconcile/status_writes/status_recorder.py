@@ -1,7 +1,5 @@
 """Records in the status what a pass is about to do, and refuses to rely on fields that the installed CRD would prune."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from flamectl_operator.api.constants import APPLY_CRD

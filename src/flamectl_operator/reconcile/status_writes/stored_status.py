@@ -1,7 +1,5 @@
 """Writes the status with optimistic locking, and no more often than its readers need."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from typing import Any
 

@@ -12,8 +12,6 @@ Measured once by the benchmark `simulated`, with changed code: at 50 writes a se
 in 42 s with a pause of 2 s in any case, and in 47 s without one.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection
 from dataclasses import dataclass
 from itertools import zip_longest
@@ -66,7 +64,7 @@ class Throttle:
         """When counts of executors may be written again."""
         return self.wrote_at + self.pause
 
-    def wrote(self, before: dict[str, Any], after: dict[str, Any], now: float) -> Throttle:
+    def wrote(self, before: dict[str, Any], after: dict[str, Any], now: float) -> "Throttle":
         """Return the state after a write."""
         again = now < self.wrote_at + 2 * self.pause and _only_counts_differ(before, after)
         return Throttle(now, min(2 * self.pause, LAST_PAUSE) if again else FIRST_PAUSE)

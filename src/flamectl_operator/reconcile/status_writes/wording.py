@@ -1,7 +1,5 @@
 """The words of a refusal in the status, which stay while the refusal lasts."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """The contract of a subreconciler."""
 
-from __future__ import annotations
-
 from abc import abstractmethod
 from functools import partial
 from typing import ClassVar, Generic, TypeVar

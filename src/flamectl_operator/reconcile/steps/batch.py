@@ -1,7 +1,5 @@
 """Batches of requests: how much a batch does in its time, how a step ends with it, and the batches that remove executors."""
 
-from __future__ import annotations
-
 from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial

@@ -1,7 +1,5 @@
 """Several works of one step: an error of one does not prevent the others, and the step raises one error in the end."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 

@@ -1,7 +1,5 @@
 """Make a child match its manifest, and the step that does so for some of the rows of `planning/children.py`."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any, ClassVar, TypeVar

@@ -4,8 +4,6 @@ The watch shows labelled Pods only. A create that answers AlreadyExists is follo
 that only lacks its label.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any

@@ -1,7 +1,5 @@
 """Logs, metrics and the report of each step: all that a pass says about its steps without their help."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from contextvars import Token
 from functools import partial
@@ -54,7 +52,7 @@ class StepHooks(Hooks[Pass]):
         self._stage = None
         self._unbind()
 
-    def branch(self) -> StepHooks:
+    def branch(self) -> "StepHooks":
         """Return hooks with a timer of their own, for stages that run beside others."""
         return StepHooks(self._clock, self._telemetry, self._log, self._last_logged)
 

@@ -1,7 +1,5 @@
 """Reserves a claim for a FlameCluster until the store shows the Pod that mounts it."""
 
-from __future__ import annotations
-
 #: Seconds for which a claim is reserved at most. A request to create a Pod ends sooner, also if its answer is lost.
 RESERVED_FOR = 120.0
 

@@ -3,8 +3,6 @@
 `keys_of` finds the FlameClusters that a change of an object affects.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
@@ -74,7 +72,7 @@ class Stores:
     executors_accepted: Acceptances = field(default_factory=Acceptances)
 
     @classmethod
-    def empty(cls, flame: Flame | None = None) -> Stores:
+    def empty(cls, flame: Flame | None = None) -> "Stores":
         """Return empty stores. Pods and claims are indexed by the FlameCluster in their label, and Pods by their claim."""
         changes = ChangeCount()
         return cls(

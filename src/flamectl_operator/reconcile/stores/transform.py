@@ -14,8 +14,6 @@ So each object has a budget, and each of its parts has one too:
   tens of thousands of them.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Hashable, Iterable
 from operator import attrgetter
 from typing import Any, TypeVar
