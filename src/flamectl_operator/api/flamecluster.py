@@ -121,7 +121,9 @@ class ExecutorManagerSpec(Model):
     env: Environment = Field((), description="Environment variables to add to the containers.")
     shim: Shim = Field("host", description="Runtime of tasks: processes of the host, or WebAssembly.")
     max_executors: Annotated[Int32, Field(ge=1)] = Field(
-        10, description="The most Flame executors (processes) that one executor manager runs at one time."
+        10,
+        description="The most Flame executors (processes) that one executor manager runs at one time. Flame 0.6 does not "
+        "enforce it.",
     )
     runtime_storage: RuntimeStorage = Field(
         RuntimeStorage(), description="Storage for files that Flame writes while executors run."
@@ -257,7 +259,7 @@ class FlameClusterSpec(Model):
     )
     idle: Idle | None = Field(
         None,
-        description="Suspends the cluster after a time without open sessions. No automatic suspension when left out.",
+        description="Suspends the cluster after a time without a session in use. No automatic suspension when left out.",
     )
     # The API server does not fill in the default: so `suspend: false` is a change that starts a cluster which suspended itself.
     suspend: Flag = Field(

@@ -87,7 +87,7 @@ class Generations(AtomicModel):
     needs_grow: Int64 = Field(0, description="Generation that lacks executors.")
     needs_shrink: Int64 = Field(0, description="Generation that has too many executors.")
     needs_pod_replacement: Int64 = Field(0, description="Generation that has Pods of an older revision.")
-    has_unhealthy_pods: Int64 = Field(0, description="Generation that has failing Pods.")
+    has_unhealthy_pods: Int64 = Field(0, description="Generation that has Pods which fail or find no node.")
     has_pending_removal: Int64 = Field(
         0, description="Generation that has terminating Pods; does not delay reconciled."
     )
@@ -117,8 +117,8 @@ class FlameClusterStatus(PlainModel):
 
     state: State | None = Field(
         None,
-        description="Pending until the session manager and an executor are ready, then Running; Failed when the "
-        "session manager or all executors failed or the spec is invalid.",
+        description="Running when the session manager is ready, and an executor is or none is wanted; Failed when the session "
+        "manager or all executors failed or the spec is invalid; otherwise Pending.",
     )
     reason: Annotated[str, Field(min_length=1, max_length=MAX_REASON)] | None = Field(
         None, description="Most important fact about the cluster as one CamelCase word, such as Healthy or Paused."

@@ -153,7 +153,7 @@ def graph(
         Literal["text", "mermaid"], typer.Option("--format", help="Output for a terminal or for documentation.")
     ] = "text",
 ) -> None:
-    """Print the steps of a pass in their order."""
+    """Print the stages and parts of a pass in their order."""
     draw = as_text if output_format == "text" else as_mermaid
     sys.stdout.write(f"{draw(PIPELINE)}\n")
 

@@ -20,7 +20,7 @@ _ONE_LINE = 1_000_000
 _PREAMBLE = """\
 # The settings of flamectl-operator. Each setting is shown with its default, which applies while its line is a
 # comment. To change a setting, remove the "# " before it and before its section. A change takes effect within
-# seconds, unless the description says that it takes a restart. If the settings are not valid, an event of this
+# seconds, unless the description says that it needs a restart. If the settings are not valid, an event of this
 # object and the operator's log say so, and the previous settings stay in force. `flamectl-operator config` prints
 # the settings that a newly started operator would use, with the origin of each.
 """
@@ -90,7 +90,7 @@ def _explained(config: OperatorConfig) -> Iterator[str]:
             yield from _comment(inspect.cleandoc(type(value).__doc__ or "").partition("\n\n")[0], indent)
             yield f"{indent}{key}:"
         else:
-            restart = "" if catalogue()[path].live else " Takes a restart."
+            restart = "" if catalogue()[path].live else " Needs a restart."
             yield from _comment(f"{field.description}{restart}", indent)
             yield f"{indent}{key}: {_scalar(value)}"
 

@@ -17,7 +17,7 @@ from flamectl_operator.settings.names import Identity, Namespace, OwnNamespace, 
 
 T = TypeVar("T")
 
-#: Marks a setting that is read only when the process starts, so that a change takes a restart.
+#: Marks a setting that is read only when the process starts, so that a change needs a restart.
 AT_START = "read at the start"
 AtStart = Annotated[T, AT_START]
 
@@ -204,7 +204,7 @@ class PodPolicy(Section):
     annotations: tuple[str, ...] = Field(
         ("*",),
         description="Patterns of keys of annotations that a podTemplate may set. `*` allows keys without `/` and dots, and"
-        " prefixes known to give a Pod no rights, such as `prometheus.io/*`; docs/security.md lists them. Other keys take a"
+        " prefixes known to give a Pod no rights, such as `prometheus.io/*`; docs/security.md lists them. Other keys need a"
         " pattern.",
     )
 

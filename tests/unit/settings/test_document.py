@@ -47,7 +47,7 @@ def test_defaults_file_explains_each_setting_and_marks_restarts() -> None:
             while lines[number - 1].strip().startswith("# "):
                 number -= 1  # noqa: PLW2901 - up to where the comment begins
                 comment.insert(0, lines[number].strip().removeprefix("# "))
-            explained |= " ".join(comment) == setting.description + ("" if setting.live else " Takes a restart.")
+            explained |= " ".join(comment) == setting.description + ("" if setting.live else " Needs a restart.")
         assert explained, path
 
 
