@@ -10,8 +10,6 @@ import yaml
 YAML_ERRORS = (yaml.YAMLError, ValueError, LookupError, AttributeError, TypeError, RecursionError)
 
 
-#: ASCII control characters, which terminals interpret, and the Unicode characters that break lines or turn their direction.
-_CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]")
 #: The most characters of a message in a status or an event: what a terminal shows in a few lines.
 MAX_MESSAGE_LENGTH = 300
 #: Advice at the end of a message.
@@ -25,25 +23,34 @@ _MORE = "; ..."
 MOST_NAMED = 3
 #: Parts in which two wordings of the same thing may differ: numbers, and ids in hexadecimal digits.
 _VARIABLE = re.compile(r"\b(?=[0-9a-f-]{0,63}\d)[0-9a-f-]{8,128}\b|\d+")
-_WHITE_SPACE = re.compile(r"[ \t\r\n]+")
+#: Line breaks, tabs and the spaces of Unicode.
+_WHITE_SPACE = re.compile("[ \t\r\n\xa0\u1680\u2000-\u200a\u202f\u205f\u3000]+")
 
 
 def one_line(text: str, limit: int) -> str:
     """Return a text in one line of at most `limit` characters, at least 3.
 
-    White space becomes one space, and control characters are escaped as in JSON.
+    White space becomes one space. Characters that terminals interpret, that turn the direction of a text or that nobody sees are
+    escaped as in JSON.
     """
     if len(text) <= limit and text.isprintable() and "  " not in text:
         return text.strip(" ")
     # Only as much is read as the result can hold, because the text may have megabytes.
     flat = _WHITE_SPACE.sub(" ", text[: 2 * limit + 1]).strip(" ")
-    escaped = _CONTROL.sub(lambda match: f"\\u{ord(match[0]):04x}", flat)
+    escaped = flat if flat.isprintable() else "".join(map(_printable, flat))
     if len(escaped) <= limit:
         return escaped
     cut = escaped[: limit - 3]
     # A cut word could be taken for another one. A long text without a space is cut anywhere.
     whole = cut.rpartition(" ")[0] if escaped[limit - 3] != " " else cut
     return (whole if len(whole) > limit // 2 else cut).rstrip(" ,;:") + "..."
+
+
+def _printable(character: str) -> str:
+    if character.isprintable():
+        return character
+    units = character.encode("utf-16-be", "surrogatepass").hex()
+    return "".join(f"\\u{units[at : at + 4]}" for at in range(0, len(units), 4))
 
 
 def shortened(text: str) -> str:
