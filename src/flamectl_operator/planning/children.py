@@ -113,7 +113,9 @@ NETWORK_POLICY = Child(
     words="the NetworkPolicy",
     manifest=lambda effective: effective.desired.network_policy,
     patch=drift.network_policy_patch,
-    unpatchable=lambda existing, _: "its content is too large" if is_too_large_policy(existing) else "",
+    unpatchable=lambda existing, changes: (
+        "its content is too large" if "spec" in changes and is_too_large_policy(existing) else ""
+    ),
 )
 
 #: All rows.

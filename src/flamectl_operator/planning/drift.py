@@ -1,12 +1,12 @@
 """Patches that bring an existing child back to its desired state.
 
 Each patch is a JSON merge patch of the fields that the operator owns, or None. Fields of others (a clusterIP, foreign labels and
-annotations) are neither read nor changed. Owner references are not changed either: an object with our uid as its controller is a
-child, and an object without it belongs to someone else. The patch carries the resourceVersion that it was computed from, so the
-API server answers Conflict if the object has changed.
+annotations) are neither read nor changed. An object with our uid as its controller is a child, and an object without it belongs
+to someone else. Stores and the garbage collector look for the owner by its kind and its name, so these are restored. The patch
+carries the resourceVersion that it was computed from, so the API server answers Conflict if the object has changed.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
@@ -132,7 +132,39 @@ def _patch(
         metadata["annotations"] = annotations
     if not metadata and not changes:
         return None
+    if owners := _owners(observed, wanted.get("ownerReferences", ())):
+        # Stores keep nothing else of a child whose owner has another kind or name, so the rest is compared afterwards.
+        return {"metadata": {"ownerReferences": owners, "resourceVersion": observed.metadata.resource_version}}
     return {"metadata": {**metadata, "resourceVersion": observed.metadata.resource_version}, **changes}
+
+
+def _owners(observed: KubernetesObject, wanted: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return the owners of a child whose controller has our uid and another kind or name; empty where it has ours."""
+    found = observed.controller
+    for ours in wanted:
+        if found is None or found.uid != ours["uid"]:
+            break
+        # Another version of the resource is the same kind.
+        named = (found.api_version.partition("/")[0], found.kind, found.name)
+        if named != (ours["apiVersion"].partition("/")[0], ours["kind"], ours["name"]):
+            return [*other_owners(observed, found.uid), ours]
+    return []
+
+
+def other_owners(observed: KubernetesObject, uid: str) -> list[dict[str, Any]]:
+    """Return the owner references of an object but those with a uid."""
+    return [
+        {
+            "apiVersion": each.api_version,
+            "kind": each.kind,
+            "name": each.name,
+            "uid": each.uid,
+            "controller": each.controller,
+            "blockOwnerDeletion": each.block_owner_deletion,
+        }
+        for each in observed.metadata.owner_references
+        if each.uid != uid
+    ]
 
 
 def _at_least(observed: dict[str, str], wanted: dict[str, str]) -> dict[str, str]:

@@ -100,17 +100,5 @@ def without_instance(claim: PersistentVolumeClaimView, changes: dict[str, Any]) 
 
 def owners_patch(claim: PersistentVolumeClaimView, *, keep: bool, owner: Identity) -> dict[str, Any]:
     """Return the merge patch that adds or removes this FlameCluster as the owner of a claim."""
-    others = [
-        {
-            "apiVersion": each.api_version,
-            "kind": each.kind,
-            "name": each.name,
-            "uid": each.uid,
-            "controller": each.controller,
-            "blockOwnerDeletion": each.block_owner_deletion,
-        }
-        for each in claim.metadata.owner_references
-        if each.uid != owner.uid
-    ]
-    references = [*others, *([owner.owner_reference()] if keep else [])]
+    references = [*drift.other_owners(claim, owner.uid), *([owner.owner_reference()] if keep else [])]
     return {"metadata": {"ownerReferences": references, "resourceVersion": claim.metadata.resource_version}}

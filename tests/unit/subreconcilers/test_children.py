@@ -45,6 +45,8 @@ POLICY_EDITS: list[dict[str, Any]] = [
     {"policyTypes": ["Ingress", "Egress"], "egress": [{"to": []}]},
     {"ingress": OVERSIZED},
 ]
+OWNED = OWNER.owner_reference()
+BESIDE = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web", "uid": "web-uid"}
 EDITS: list[tuple[str, str, dict[str, Any]]] = [
     ("configmaps", CM_NAME, {"data": {"flame-cluster.yaml": "edited"}}),
     ("configmaps", CM_NAME, {"metadata": {"annotations": {"flame.xflops.io/config-hash": "x"}}}),
@@ -54,6 +56,8 @@ EDITS: list[tuple[str, str, dict[str, Any]]] = [
     *(("networkpolicies", POLICY_NAME, {"spec": edit}) for edit in POLICY_EDITS),
     *((*child, {"metadata": {"labels": {"app.kubernetes.io/name": "x"}}}) for child in OTHERS),
     *((*child, {"metadata": {"labels": {"app": "web"}}}) for child in PODS),
+    *((*child, {"metadata": {"ownerReferences": [OWNED | {"kind": "Web"}]}}) for child in OTHERS),
+    *((*child, {"metadata": {"ownerReferences": [BESIDE, OWNED | {"name": "x"}]}}) for child in OTHERS),
 ]
 
 
@@ -78,6 +82,7 @@ async def test_edit_by_hand_is_reverted_and_fields_of_others_are_kept(
     assert (after.get("data"), after.get("spec")) == (before.get("data"), before.get("spec"))
     assert after["metadata"]["labels"] == before["metadata"]["labels"]
     assert after["metadata"].get("annotations") == before["metadata"].get("annotations")
+    assert after["metadata"]["ownerReferences"][-1] == OWNED
     assert world.status.config_generation == 1
     assert world.deleted == []
 
