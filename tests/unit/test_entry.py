@@ -95,6 +95,14 @@ def test_entry_point_runs_the_command_line() -> None:
     assert subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
 
 
+@pytest.mark.parametrize(("output", "why"), [(">/dev/full", "No space left on device"), (">&-", "it is closed")])
+def test_output_that_cannot_be_written_is_told_in_one_line(output: str, why: str) -> None:
+    command = f'exec "{sys.executable}" -m flamectl_operator crd {output}'
+    done = subprocess.run(["/bin/sh", "-c", command], capture_output=True, text=True, check=False)
+
+    assert (done.returncode, done.stderr) == (1, f"flamectl-operator: the output cannot be written: {why}\n")
+
+
 def test_process_does_not_import_what_its_libraries_import_for_others() -> None:
     program = (
         "import sys; from flamectl_operator import entry; entry.import_lazily(); import flamectl_operator.process.main; "

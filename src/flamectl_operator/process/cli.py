@@ -112,7 +112,7 @@ def show_config(
     """Print the settings that `run` would use with the same options, with the origin of each."""
     with _complaining():
         effective = asyncio.run(process.effective(config_locations(os.environ, **options)))
-        sys.stdout.write(show(effective) if output_format == "yaml" else show_json(effective))
+        _write(show(effective) if output_format == "yaml" else show_json(effective))
 
 
 @app.command(cls=PlanCommand)
@@ -135,7 +135,7 @@ def plan(
 
     with _complaining():
         result = asyncio.run(planned(config_locations(os.environ, **options), name, file, namespace))
-        sys.stdout.write(result.rendered(output))
+        _write(result.rendered(output))
     raise typer.Exit(result.exit_code)
 
 
@@ -144,7 +144,8 @@ def crd() -> None:
     """Print the CustomResourceDefinition: `flamectl-operator crd | kubectl apply --server-side --force-conflicts -f -`."""
     from flamectl_operator.api.crd import render  # noqa: PLC0415 - `run` generates no schema
 
-    sys.stdout.write(render())
+    with _complaining():
+        _write(render())
 
 
 @app.command()
@@ -155,13 +156,15 @@ def graph(
 ) -> None:
     """Print the stages and parts of a pass in their order."""
     draw = as_text if output_format == "text" else as_mermaid
-    sys.stdout.write(f"{draw(PIPELINE)}\n")
+    with _complaining():
+        _write(f"{draw(PIPELINE)}\n")
 
 
 @app.command()
 def version() -> None:
     """Print the version."""
-    sys.stdout.write(f"{__version__}\n")
+    with _complaining():
+        _write(f"{__version__}\n")
 
 
 def main() -> None:
@@ -169,12 +172,37 @@ def main() -> None:
     app()
 
 
+class _CannotWriteError(Exception):
+    """The output of a command cannot be written, such as to a disk that is full."""
+
+
+def _write(text: str) -> None:
+    """Write the output of a command, or fail: somebody may apply the output, and a part of it would not do."""
+    if not sys.stdout:
+        raise _CannotWriteError("the output cannot be written: it is closed")
+    try:
+        sys.stdout.write(text)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        raise  # the reader has read enough
+    except OSError as error:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # Python writes the rest at its end
+        raise _CannotWriteError(f"the output cannot be written: {error.strerror}") from error
+
+
 @contextmanager
 def _complaining() -> Iterator[None]:
     """Print an error as one line and exit with 1."""
     try:
         yield
-    except (CannotListenError, CannotStartError, ConfigurationError, SettingsError, TaskDiedError) as error:
+    except (
+        CannotListenError,
+        CannotStartError,
+        ConfigurationError,
+        SettingsError,
+        TaskDiedError,
+        _CannotWriteError,
+    ) as error:
         if can_write(STDERR):  # a full pipe would keep the process from ending
             print(f"flamectl-operator: {error}", file=sys.stderr)  # noqa: T201 - for the user, at any log level
         raise typer.Exit(1) from None
