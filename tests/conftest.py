@@ -7,8 +7,7 @@ import gc
 import os
 import shutil
 import signal
-from collections.abc import Generator, Iterator
-from itertools import islice
+from collections.abc import Generator
 from pathlib import Path
 
 import pytest
@@ -17,6 +16,7 @@ from hypothesis import HealthCheck, settings
 from flamectl_operator.process.memory import COLLECTION_THRESHOLDS
 from tests.image import dockerfile, replay, sandbox
 from tests.image.replay import Image
+from tests.order import dealt
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -47,19 +47,8 @@ def pytest_collection() -> Generator[None, object, object]:
 
 @pytest.hookimpl(trylast=True)  # after all has been shuffled
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Let each worker begin with a long test, so that none of them is left when everything else is done."""
-    items[:] = _in_order(items, getattr(config, "workerinput", {}).get("workercount", 1))
-
-
-def _in_order(items: list[pytest.Item], workers: int) -> Iterator[pytest.Item]:
-    """Deal the long tests out; the workers get equal shares, one after the other, and steal when theirs are done."""
-    long = [item for item in items if item.get_closest_marker("long")]
-    others = (item for item in items if not item.get_closest_marker("long"))
-    for worker in range(workers):
-        first = long[worker::workers]
-        yield from first
-        yield from islice(others, max(0, (len(items) + worker) // workers - len(first)))
-    yield from others
+    """Let each worker begin with the tests that take long."""
+    items[:] = dealt(items, getattr(config, "workerinput", {}).get("workercount", 1))
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
