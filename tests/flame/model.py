@@ -181,6 +181,7 @@ class FlameModel:
         keeps_idle: Whether executors without a session stay, as Idle ones, for twice `delay_release` (0.7).
         delay_release: Seconds that an executor keeps its session after the last task.
         wall: The time in seconds since 1970.
+        back_after: Returns in how many seconds an executor manager is back at a session manager that restarted.
     """
 
     def __init__(
@@ -191,8 +192,10 @@ class FlameModel:
         keeps_idle: bool = False,
         delay_release: float = DELAY_RELEASE,
         wall: Callable[[], float] = time.time,
+        back_after: Callable[[], float] = lambda: RECONNECT,
     ) -> None:
         self._wall = wall
+        self._back_after = back_after
         #: When it was started last, in seconds since 1970.
         self._began = wall()
         #: Whether executors bind to sessions.
@@ -658,7 +661,7 @@ class FlameModel:
             if self.storage == "none" and manager.generation != self.incarnation and manager.name in busy:
                 manager.spinning = True
             else:
-                self._later(RECONNECT, lambda manager=manager: self._join(manager))  # type: ignore[misc]
+                self._later(self._back_after(), lambda manager=manager: self._join(manager))  # type: ignore[misc]
         self._look()
 
     def _later(self, seconds: float, action: Callable[[], None]) -> None:

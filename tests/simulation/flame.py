@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import dataclass, field, replace
+from random import Random
 from typing import TYPE_CHECKING, Any
 
 from flamectl_operator.flame.answer import ExecutorState, SessionManagerAnswer
@@ -20,7 +21,6 @@ from tests.simulation.passes import told
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from random import Random
 
     from flamectl_operator.flame.watcher import Target
     from tests.flame.model import ExecutorManager, ModelSession
@@ -29,6 +29,9 @@ if TYPE_CHECKING:
     from tests.simulation.loop import VirtualLoop
     from tests.simulation.machines import Machines, Node, Run
     from tests.simulation.work import Work
+
+#: Seconds within which an executor manager is back at a session manager that restarted with its sessions, as observed.
+BACK = (1.0, 30.0)
 
 
 @dataclass
@@ -151,7 +154,13 @@ class Flame:
         model = self._stores.get(run.store)
         if model is None or model.running:
             began = START.timestamp()
-            model = FlameModel(self.loop, storage=self.storage, wall=lambda: began + self.loop.now)
+            slow = Random(f"{run.uid}{self.loop.now}")
+            model = FlameModel(
+                self.loop,
+                storage=self.storage,
+                wall=lambda: began + self.loop.now,
+                back_after=lambda: slow.uniform(*BACK),
+            )
             if run.store:
                 self._stores[run.store] = model
         else:
