@@ -123,7 +123,7 @@ async def test_every_line_of_a_pass_names_its_stage_its_part_and_its_phase(level
         'Created NetworkPolicy "my-flame-network-policy"': ("AddServices", "UpdateNetworkPolicy"),
         f'Created session manager Pod "{SM_NAME}"': ("AddSessionManager",),
         "Created 2 executors my-flame-executor-manager-0..1 (0 -> 2)": ("ScaleExecutors",),
-        "state Pending (Starting) -> Running (Healthy)": ("UpdateStatus", "opening"),
+        "state Pending (Starting) -> Running (Healthy)": ("UpdateStatus", "closing"),
         'Removed "my-flame-executor-manager-1": 1 wanted (2 -> 1)': ("ScaleExecutors",),
         "All components healthy": ("UpdateStatus", "closing"),
     }

@@ -96,8 +96,8 @@ async def test_small_flame_cluster_that_comes_up_costs_few_calls() -> None:
     creates, turns = await _calls_of_a_start()
 
     # Those of the API server in memory are among them. The spec is rendered in the first pass, and each pass writes a status.
-    assert creates < 9_410
-    assert turns < 3_990
+    assert creates < 9_350
+    assert turns < 2_800
 
 
 async def _calls_of_a_start() -> tuple[int, int]:

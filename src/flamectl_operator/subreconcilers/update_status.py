@@ -19,8 +19,8 @@ from flamectl_operator.status.recent_failures import failures_end, recent_failur
 class OpenStatus(Subreconciler):
     """Record executor ids, failures, the beginning of a suspension, and a state that has changed, before the pass acts on them.
 
-    Nothing else runs in the pass unless all is stored that must survive a crash. The status reports a changed
-    state early because the other steps may take a while; the pass goes on even if that write fails.
+    Nothing else runs in the pass unless all is stored that must survive a crash. If there is work, the status reports a changed
+    state early, because the other steps may take a while; the pass goes on even if that write fails.
     """
 
     name = "UpdateStatus"
@@ -48,8 +48,9 @@ class OpenStatus(Subreconciler):
                 return stopped
         pass_.ids.reserve(ids)
         pass_.report.recorded = True
-        # If no step acts, the closing UpdateStatus follows at once.
-        if pass_.may_act and present_state(observed, effective.group) != pass_.status.stored.state:
+        # If no step acts, or none has work, the closing UpdateStatus follows at once.
+        turned = pass_.may_act and present_state(observed, effective.group) != pass_.status.stored.state
+        if turned and pass_.plan.needs.work:
             status = compute_status(pass_.status_input(pass_.ids.next_id), now.wall)
             return await pass_.status.write(status) or DONE
         return DONE
