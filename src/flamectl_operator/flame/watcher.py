@@ -37,8 +37,8 @@ from flamectl_operator.runtime.tasks import racing
 
 #: Seconds for an answer, which ends sooner by the clock of the event loop. That clock stands still while the machine sleeps.
 LONGEST_ANSWER = 30.0
-#: Session managers that are asked at the same time, and those of a namespace among them. Namespaces take turns.
-MAX_ASKED_AT_ONCE, MAX_ASKED_OF_NAMESPACE = 32, 16
+#: Session managers that are asked at the same time. Namespaces take turns, and leave room for each other.
+MAX_ASKED_AT_ONCE = 32
 #: Bytes of all that is kept of answers, and bytes that are kept of a session manager's answers in any case: some hundred nodes.
 MAX_KEPT_SIZE = 16 * 2**20
 SMALL_KEPT_SIZE = 128 * 2**10
@@ -125,7 +125,7 @@ class Watcher(Flame):
         self._off: dict[Key, Knowledge] = {}
         #: The offences of session managers that are no longer asked.
         self._offences: dict[Key, int] = {}
-        self._slots = Slots(MAX_ASKED_AT_ONCE, MAX_ASKED_OF_NAMESPACE)
+        self._slots = Slots(MAX_ASKED_AT_ONCE, leave_room=True)
         self._after_failures = ExponentialBackoff(pace.FIRST_PAUSE, pace.LONGEST_PAUSE, JITTER, random)
         self._after_offences = ExponentialBackoff(pace.FIRST_PAUSE, pace.LONGEST_PAUSE_OF_OFFENDERS, JITTER, random)
         self._log = structlog.get_logger(component="flame")

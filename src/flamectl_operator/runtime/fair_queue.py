@@ -40,18 +40,19 @@ class FairQueue(Generic[K]):
         if not keys:
             del self._groups[group]
 
+    def first(self, admits: Callable[[Hashable], bool] = lambda _group: True) -> K | None:
+        """Return the next key of an admitted group; None without one."""
+        return next((next(iter(keys)) for group, keys in self._groups.items() if admits(group)), None)
+
     def take(self, admits: Callable[[Hashable], bool] = lambda _group: True) -> K:
         """Remove and return the next key of an admitted group; the other groups keep their place. Raise KeyError without one."""
-        for group in self._groups:
-            if admits(group):
-                break
-        else:
+        key = self.first(admits)
+        if key is None:
             raise KeyError("no key of an admitted group waits")
-        keys = self._groups.pop(group)
-        key, _ = keys.popitem(last=False)
-        self._length -= 1
-        if keys:
-            self._groups[group] = keys
+        self.discard(key)
+        group = self._group(key)
+        if group in self._groups:
+            self._groups.move_to_end(group)
         return key
 
     def drop_newest(self) -> K:

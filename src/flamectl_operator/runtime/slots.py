@@ -2,11 +2,14 @@
 
 import asyncio
 import math
-from collections import Counter, OrderedDict, deque
+from collections import Counter
 from collections.abc import AsyncIterator, Hashable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from operator import attrgetter
 from typing import Generic, TypeVar
+
+from flamectl_operator.runtime.fair_queue import FairQueue
 
 #: A group may have so many times what stays free for others. So a group alone gets three quarters of all.
 OF_FREE = 3
@@ -18,25 +21,18 @@ def leaves_room(held: int, free: int) -> bool:
 
 
 class Slots:
-    """A semaphore with a limit that can be changed.
+    """A semaphore with a limit of at least 1 that can be changed.
 
-    Groups of callers take turns, so that a group with many callers does not delay the others. Callers of a group wait in the
-    order in which they came.
-
-    Args:
-        limit: The most slots that all holders have together, at least 1.
-        of_group: The most slots that the holders of a group have together; None for all slots.
-        leave_room: Whether groups leave some slots to others that come later. Then callers take one slot each.
+    Groups of callers take turns. They leave some slots to others that come later if they `leave_room`; then callers take one
+    slot each.
     """
 
-    def __init__(self, limit: int, of_group: int | None = None, *, leave_room: bool = False) -> None:
+    def __init__(self, limit: int, *, leave_room: bool = False) -> None:
         self._limit = limit
         self._leave_room = leave_room
-        self._of_group = of_group
         #: Slots that the holders of each group have.
         self._held: Counter[Hashable] = Counter()
-        #: The callers that wait, by group; the group whose turn is next comes first.
-        self._lines: OrderedDict[Hashable, deque[_Caller]] = OrderedDict()
+        self._waiting: FairQueue[_Caller] = FairQueue(attrgetter("group"))
         #: Slots that holders have.
         self.taken = 0
 
@@ -55,19 +51,19 @@ class Slots:
             self.give_back(group=group)
 
     async def take(self, count: int = 1, group: Hashable = None) -> None:
-        """Wait until there are so many slots, and take them; they must not be more than the limits."""
-        if self.taken + count <= self._limit and self._may_have(group, count) and self._next() is None:
+        """Wait until there are so many slots, and take them; they must not be more than the limit."""
+        if self.taken + count <= self._limit and self._admits(group) and self._next() is None:
             self._hold(group, count)
             return
-        caller = _Caller(asyncio.get_running_loop().create_future(), count)
-        self._lines.setdefault(group, deque()).append(caller)
+        caller = _Caller(asyncio.get_running_loop().create_future(), count, group)
+        self._waiting.add(caller)
         try:
             await caller.admitted
         except asyncio.CancelledError:
             if caller.admitted.done() and not caller.admitted.cancelled():
                 self.give_back(count, group)  # admitted and cancelled in the same iteration of the loop
             else:
-                self._leave(group, caller)
+                self._waiting.discard(caller)
                 self._admit()  # slots may have been free for the next caller
             raise
 
@@ -82,41 +78,27 @@ class Slots:
         if not self._held[group]:
             del self._held[group]
 
-    def _may_have(self, group: Hashable, count: int) -> bool:
-        if self._leave_room and not leaves_room(self._held[group], self._limit - self.taken):
-            return False
-        return self._of_group is None or self._held[group] + count <= self._of_group
+    def _admits(self, group: Hashable) -> bool:
+        return not self._leave_room or leaves_room(self._held[group], self._limit - self.taken)
 
     def _admit(self) -> None:
-        while (found := self._next()) is not None:
-            group, caller = found
-            if self.taken + caller.count > self._limit:
-                return
-            self._leave(group, caller)
-            if group in self._lines:
-                self._lines.move_to_end(group)
-            self._hold(group, caller.count)
+        while (caller := self._next()) is not None and self.taken + caller.count <= self._limit:
+            self._waiting.take(self._admits)
+            self._hold(caller.group, caller.count)
             caller.admitted.set_result(None)
 
-    def _next(self) -> "tuple[Hashable, _Caller] | None":
-        """Return the caller whose turn it is. A caller that was just cancelled leaves its line when it runs."""
-        for group, line in self._lines.items():
-            first = next((each for each in line if not each.admitted.done()), None)
-            if first is not None and self._may_have(group, first.count):
-                return group, first
-        return None
-
-    def _leave(self, group: Hashable, caller: "_Caller") -> None:
-        line = self._lines[group]
-        line.remove(caller)
-        if not line:
-            del self._lines[group]
+    def _next(self) -> "_Caller | None":
+        """Return the caller whose turn it is, which was not just cancelled."""
+        while (caller := self._waiting.first(self._admits)) is not None and caller.admitted.done():
+            self._waiting.discard(caller)
+        return caller
 
 
 @dataclass(frozen=True, eq=False)
 class _Caller:
     admitted: asyncio.Future[None]
     count: int
+    group: Hashable
 
 
 K = TypeVar("K", bound=Hashable)

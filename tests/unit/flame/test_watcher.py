@@ -277,7 +277,7 @@ async def test_connection_is_closed_between_slow_polls_and_kept_between_quick_on
     assert setting.manager.closed == 1
 
 
-@pytest.mark.parametrize(("namespaces", "most"), [(1, 16), (3, 32)])
+@pytest.mark.parametrize(("namespaces", "most"), [(1, 24), (30, 32)])
 async def test_number_of_concurrent_questions_is_limited(setting: Setting, namespaces: int, most: int) -> None:
     setting.manager.takes = 1.0
     keys = [(f"namespace-{number % namespaces}", str(number)) for number in range(90)]

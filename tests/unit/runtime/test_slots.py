@@ -48,12 +48,12 @@ async def test_groups_take_turns_whatever_the_number_of_their_callers() -> None:
 
 
 async def test_group_leaves_slots_to_others() -> None:
-    guests = Guests(Slots(3, of_group=2))
+    guests = Guests(Slots(4, leave_room=True))
 
-    await asyncio.gather(*(guests.visit(name, group=name[0]) for name in ("a1", "a2", "a3", "b1", "a4")))
+    await asyncio.gather(*(guests.visit(name, group=name[0]) for name in ("a1", "a2", "a3", "a4", "b1", "a5")))
 
-    assert guests.admitted == {"a1": 0, "a2": 0, "b1": 0, "a3": 1, "a4": 1}
-    assert (guests.most, guests.slots.taken) == (3, 0)
+    assert guests.admitted == {"a1": 0, "a2": 0, "a3": 0, "b1": 0, "a4": 1, "a5": 1}
+    assert (guests.most, guests.slots.taken) == (4, 0)
 
 
 async def test_higher_limit_admits_waiting_callers() -> None:
@@ -87,7 +87,7 @@ def test_random_callers_never_exceed_the_limit_and_all_are_admitted(
     limits: list[int], visits: list[tuple[int, int, bool]]
 ) -> None:
     async def scenario() -> None:
-        slots, inside = Slots(limits[0], of_group=2), set()
+        slots, inside = Slots(limits[0], leave_room=True), set()
 
         async def visit(number: int, start: int, stay: int) -> None:
             await asyncio.sleep(start)
