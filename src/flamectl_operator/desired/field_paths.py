@@ -30,12 +30,7 @@ _CONTAINER_FIELDS = frozenset({"image", "imagePullPolicy", "env", "resources"})
 
 
 def authored_paths(message: str, component: str, pod_spec: Mapping[str, Any], asked: Mapping[str, Any]) -> str:
-    """Return a message with each path of a Pod's field replaced by the FlameCluster's path.
-
-    Args:
-        component: Name of the component, which is also the name of its main container.
-        asked: The spec of the component's podTemplate.
-    """
+    """Return a message with each path of a Pod's field replaced by the FlameCluster's path; `asked` is the podTemplate's spec."""
     prefix = COMPONENT_FIELDS[component]
 
     def replace(match: re.Match[str]) -> str:

@@ -41,12 +41,7 @@ class Identity:
         }
 
     def labels(self, component: str) -> dict[str, str]:
-        """Return the labels of a child.
-
-        Args:
-            component: `session-manager`, `executor-manager` or `object-cache`. An object of no component has a word of its own,
-                such as `config` or `lock`.
-        """
+        """Return the labels of a component's child; an object of no component has a word of its own, such as `lock`."""
         return {
             CLUSTER_LABEL: self.name,
             NAME_LABEL: "flame",

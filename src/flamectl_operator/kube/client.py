@@ -24,13 +24,7 @@ JsonObject = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Page(Generic[T]):
-    """A page of a list.
-
-    Args:
-        items: The objects; inside a list they carry neither apiVersion nor kind.
-        continue_token: The token of the next page; empty on the last page.
-        size: Bytes of the response; 0 when unknown.
-    """
+    """A page of a list, whose items carry neither apiVersion nor kind. Its token is empty on the last page."""
 
     items: Sequence[T]
     resource_version: str

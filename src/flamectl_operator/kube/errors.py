@@ -69,13 +69,7 @@ class AnswerTooLargeError(KubernetesError):
 
 
 class ApiError(KubernetesError):
-    """The API server answered with an error.
-
-    Args:
-        reason: `Status.reason`, a CamelCase word such as `AlreadyExists`; empty when the body was no Status.
-        message: `Status.message`, the server's own text.
-        retry_after: Seconds to wait (`Retry-After`), if the server asks for it.
-    """
+    """The API server answered with an error: the reason and message of its Status, and the seconds to wait if it says so."""
 
     def __init__(self, code: int, reason: str = "", message: str = "", retry_after: float | None = None) -> None:
         super().__init__(message or f"HTTP {code} {reason}".strip())

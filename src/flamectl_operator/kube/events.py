@@ -92,13 +92,7 @@ async def _at_once() -> None:
 
 
 class EventRecorder:
-    """Records Events and writes them from a separate task.
-
-    Args:
-        component: The reporting component, such as `flamectl-operator`.
-        clock: The time of an Event, and the source of its name.
-        when_idle: Waits until no more urgent request waits.
-    """
+    """Records Events, and writes them from a separate task while no more urgent request waits, which `when_idle` awaits."""
 
     def __init__(
         self,

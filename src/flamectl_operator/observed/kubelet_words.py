@@ -191,12 +191,7 @@ def end_remedy(said: str, exit_code: int) -> str:
 
 
 def log_remedy(exit_code: int | None, earlier: str = " --previous") -> str:
-    """Return the advice to read the log of a container that has ended, and events where the log may tell nothing.
-
-    Args:
-        exit_code: None where it is not known.
-        earlier: The option for the log of a container that was started again.
-    """
+    """Return the advice to read the log of a container that has ended, and events where the log may tell nothing."""
     return f"see kubectl logs {{pod}}{{of}}{earlier}{_MORE.get(exit_code or 0, '')}"
 
 

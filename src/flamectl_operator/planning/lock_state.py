@@ -38,12 +38,7 @@ class HeldLease:
 
     @classmethod
     def taken(cls, lease: LeaseView, sent: float, duration: float, *, view_is_new: bool) -> "HeldLease":
-        """Return the state after the lock was acquired or extended.
-
-        Args:
-            sent: A time not later than the request.
-            duration: Seconds for which the lock holds.
-        """
+        """Return the state after a request, not earlier than `sent`, acquired or extended the lock for `duration` seconds."""
         return cls(lease, sent + duration * EXTEND_AFTER, sent + duration * DELETE_UNTIL, view_is_new)
 
     @classmethod
@@ -91,11 +86,7 @@ class Waiting:
     why: str = ""
 
     def after(self, pods: frozenset[str], why: str, now: float, *, at_once: bool = False) -> "Waiting":
-        """Return the wait after another look at the lock.
-
-        Args:
-            at_once: Whether the obstacle is no operator, so that the status reports it without a wait.
-        """
+        """Return the wait after another look at the lock; the status reports an obstacle that is no operator `at_once`."""
         if not self.pods <= pods:
             return Waiting(now, pods)
         reported = self.why or (why if at_once or now >= self.since + REPORT_AFTER else "")
@@ -105,11 +96,7 @@ class Waiting:
 def observe_lease(
     lease: LeaseView | None, before: ObservedLease | None, now: float, duration: float
 ) -> ObservedLease | None:
-    """Record since when a Lease has had its present content; its holder may not have noticed the deletion of a deleted one.
-
-    Args:
-        duration: Seconds that a lock lasts if its Lease gives no duration that makes sense.
-    """
+    """Record since when a Lease has had its present content; the holder of a deleted one may not have noticed the deletion."""
     return before if lease is None else observe(lease, before, now, default=duration, longest=MAX_LOCK_DURATION)
 
 

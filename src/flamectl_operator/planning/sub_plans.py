@@ -96,13 +96,7 @@ class CacheRemoval:
 
 @dataclass(frozen=True)
 class ObjectCachePlan(SubPlan):
-    """The changes that bring the object caches to the wanted number, apart from stale ones.
-
-    Args:
-        create: Ordinals of missing object caches.
-        read: Ordinals of object caches that are not wanted and may exist without their label.
-        taken: Foreign Pods with names of object caches.
-    """
+    """The changes that bring the object caches to the wanted number; unwanted ones to `read` may exist without their label."""
 
     create: tuple[int, ...] = ()
     read: tuple[int, ...] = ()

@@ -151,11 +151,7 @@ class ClusterState:
         self._io.forget_deleted(observed)
 
     async def _check_cluster(self) -> None:
-        """Read the FlameCluster, because the watch may show later that it is deleted than that its Pods are.
-
-        Raises:
-            ConflictError: It is being deleted or gone, so that children that vanish need no warning; the store has the change.
-        """
+        """Raise ConflictError when the FlameCluster is being deleted, which the watch may show later than the end of its Pods."""
         try:
             cluster = await self._io.reads.refresh_cluster()
         except RefusedError:

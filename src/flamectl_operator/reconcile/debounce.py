@@ -126,11 +126,7 @@ def only_starts(owner: Identity, old: PodView, new: PodView) -> bool:
 
 
 def only_ends(owner: Identity, old: PodView, new: PodView | None) -> bool:
-    """Return whether an executor that was terminating only came closer to being gone. No decision reads its progress.
-
-    Args:
-        new: The Pod after; None when it is gone.
-    """
+    """Return whether an executor that was terminating came closer to being gone, or is gone. No decision reads its progress."""
     return old.terminating and _same_executor(owner, old, new or old)
 
 

@@ -63,14 +63,10 @@ class ServerClock:
         return ClockReading(self.now(), self.boottime(), self._steady_since)
 
     def heard(self, time: datetime, sent: float) -> None:
-        """Take in the time that an answer names.
+        """Take in the time that an answer names, in whole seconds, to a question that was sent at `sent` by `boottime`.
 
         The server wrote it after the question was sent and before the answer arrived. Between these limits the clock stays where
         it is, so that answers that are late or cut off to seconds do not move it.
-
-        Args:
-            time: The time in the answer, in whole seconds.
-            sent: The `boottime` when the question was sent.
         """
         now, second = self.boottime(), time.timestamp()
         least, most = second - now, second + _RESOLUTION - sent

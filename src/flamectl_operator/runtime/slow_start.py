@@ -34,12 +34,7 @@ MIN_WINDOW = 16
 
 @dataclass(frozen=True, slots=True)
 class SlowStartResult:
-    """The result of a series of calls.
-
-    Args:
-        errors: The exceptions of the failed calls, in the order of their indices.
-        skipped: The number of calls that were not made, because an earlier call failed or `go_on` returned False.
-    """
+    """The errors of calls by index, and the number of calls that were not made, because one failed or `go_on` returned False."""
 
     succeeded: int
     errors: tuple[Exception, ...]

@@ -162,11 +162,7 @@ def _remedies(words: str, template: ComponentTemplate, pod: str, found: PodSpec)
 def _added(
     template: ComponentTemplate, found: PodSpec, resource: str, own: tuple[str, tuple[str, ...]], pod: str
 ) -> str:
-    """Return who asks for more of a resource than the template does; empty where nobody does, or where that is not known.
-
-    Args:
-        own: The field that asks for most of it, and the quantities of all; both empty where the template asks for none.
-    """
+    """Return who asks for more of a resource than the template's `own` field; empty where nobody does, or it is not known."""
     field, quantities = own
     overhead = (found.overhead or {}).get(resource, "")
     if amount(overhead) > sum(map(amount, quantities)):

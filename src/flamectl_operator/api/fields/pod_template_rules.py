@@ -85,11 +85,7 @@ def only_additional(own: str, attribute: str, why: str) -> Rule:
 
 
 def needs_image(own: str | None = None) -> Rule:
-    """Return the rule that a container has an image.
-
-    Args:
-        own: The operator's container of this list, whose image comes from the component; None if the list has none.
-    """
+    """Return the rule that a container has an image; the operator's container of this list, `own`, has the component's."""
     message = (
         "must have an image" if own is None else f"must have an image: the operator's container here is named {own}"
     )
@@ -122,11 +118,7 @@ _CONFIG_PATH = "^(/|[.]/)*" + "(/+[.])*/+".join(CONFIG_DIRECTORY.strip("/").spli
 
 
 def own_container_rules(own: str, component: str) -> tuple[Rule, ...]:
-    """Return the rules for a component's main container in the podTemplate.
-
-    Args:
-        component: The path of the component in the spec. Messages name the fields of the component that apply instead.
-    """
+    """Return the rules for a component's main container in the podTemplate, whose messages name the component's fields."""
     elsewhere = {
         "image": f"see {component}.image",
         "image_pull_policy": f"see {component}.imagePullPolicy",

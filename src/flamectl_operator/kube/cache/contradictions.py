@@ -32,11 +32,7 @@ class _Horizon:
 
 
 class OutdatedStates(Generic[T]):
-    """The states that a store ignores, because their objects were deleted or went out of sight later; see `store`.
-
-    Args:
-        index: Returns the value of the store's index. A list for one value shows which objects with this value are gone.
-    """
+    """The states that a store ignores, because their objects were deleted or went out of sight later; see `store`."""
 
     def __init__(self, index: Callable[[T], Hashable | None]) -> None:
         self._index = index

@@ -185,13 +185,7 @@ class Store(Generic[T]):
             self._past.add_list(value, namespace, moment)
 
     def absorb_deletion(self, obj: T, response: T | None) -> None:
-        """Record that the API server accepted the deletion of an object.
-
-        Args:
-            obj: The object that was deleted, by uid.
-            response: The object in the response, None if the response held none. An object with a deletionTimestamp is
-                terminating and stays visible; otherwise the object is gone.
-        """
+        """Record an accepted deletion: the object stays visible if the response shows it terminating; otherwise it is gone."""
         if response is not None and response.terminating:
             self.absorb(response)
             return

@@ -179,11 +179,7 @@ def _check(configuration: Configuration, complaints: Sequence[logging.LogRecord]
 
 @lru_cache(maxsize=1)
 def check_token(token: str) -> None:
-    """Reject a token that does not fit into a header. Each request has one, which may have a thousand characters.
-
-    Raises:
-        ConfigException: The token has line breaks or other control characters; the error does not quote it.
-    """
+    """Raise a ConfigException that does not quote the token if it has control characters, which do not fit into a header."""
     if _CONTROL.search(token):
         raise ConfigException("the token has more than one line, or control characters")
 

@@ -64,12 +64,7 @@ STATUS = msgspec.json.Decoder(Status)
 
 
 def error_from_status(status: Status, code: int = 0, retry_after: float | None = None) -> errors.ApiError:
-    """Return the error for a Status.
-
-    Args:
-        code: The HTTP status code, which takes precedence; an ERROR event of a watch has only the code of the Status.
-        retry_after: Seconds from the `Retry-After` header, which take precedence over those in the details.
-    """
+    """Return the error for a Status; the HTTP code and the seconds of the `Retry-After` header take precedence over its own."""
     code = code or status.code
     if retry_after is None and status.details is not None and status.details.retry_after_seconds > 0:
         retry_after = float(min(status.details.retry_after_seconds, _LONGEST_RETRY))

@@ -285,13 +285,10 @@ async def _in_time(lines: AsyncGenerator[bytes, None], seconds: float, request: 
 
 
 async def split_lines(chunks: AsyncIterable[bytes]) -> AsyncGenerator[bytes, None]:
-    """Split a stream of chunks into lines, without empty lines.
+    """Split a stream of chunks into lines, without empty ones; raise AnswerTooLargeError for a line longer than any object.
 
     A line of a watch holds a whole object, which may have megabytes and arrives in many chunks. The chunks are joined once at the
     end of the line, not at each chunk.
-
-    Raises:
-        AnswerTooLargeError: A line is longer than any object.
     """
     pending: list[bytes] = []
     size = 0

@@ -121,15 +121,11 @@ def _can_be_asked(spec: FlameClusterSpec, settings: FlameSettings) -> bool:
 
 
 def config_generation(content_hash: str, status: tuple[int, str], observed: tuple[int, str]) -> int:
-    """Return the number of the content of flame-cluster.yaml.
+    """Return the number of the content of flame-cluster.yaml, of which the status and the ConfigMap hold number and hash.
 
-    The status and the ConfigMap both hold the number and the hash of the content. The larger number is the later one: the
-    ConfigMap's after a crash between the two writes, the status's when the ConfigMap was deleted. A repaired manual edit or a
-    restart does not change the number, because both values describe wanted content, not observed content.
-
-    Args:
-        status: The number and hash in the status; 0 when there is none.
-        observed: The number and hash in the ConfigMap's annotations; 0 when there is none.
+    The larger number is the later one: the ConfigMap's after a crash between the two writes, the status's when the ConfigMap was
+    deleted. A repaired manual edit or a restart does not change the number, because both values describe wanted content, not
+    observed content.
     """
     number = max(status[0], observed[0])
     current = number > 0 and (number, content_hash) in (status, observed)

@@ -108,11 +108,7 @@ def _creation_wait(compared: Comparison) -> Outcome | None:
 def _decide(
     compared: Comparison, cache: ObjectCache, deferral: Outcome | None, now: ClockReading
 ) -> CacheRemoval | Outcome | ObjectCache | None:
-    """Return the deletion of an object cache, the wait for it, or the object cache itself when it lacks labels; else None.
-
-    Args:
-        deferral: Why no object cache is replaced yet.
-    """
+    """Return the deletion of an object cache, the wait for it, or the object cache itself when it lacks labels; else None."""
     observed, effective = compared.observed, compared.effective
     wanted = cache.ordinal < effective.cache_replicas
     if cache.terminating:

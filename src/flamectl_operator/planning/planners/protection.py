@@ -24,10 +24,7 @@ AT_MOST_EVERY = timedelta(seconds=60)
 def plan_protection(group: PlannedGroup, common_annotations: Collection[str]) -> ProtectionPlan:
     """Decide which executors are protected from now on, and which no longer.
 
-    Without an answer of the session manager each stays as it is.
-
-    Args:
-        common_annotations: The keys of annotations that the author gives to all objects. They stay as the author says.
+    Without an answer of the session manager each stays as it is, and annotations that the author gives to all objects always do.
     """
     desired, answer, now = group.effective.desired, group.cluster.flame.fresh, group.now
     wanted = desired.spec.drain.protect_busy

@@ -59,11 +59,7 @@ def plan_replacements(compared: Comparison) -> ReplacementsPlan:
 def plan_session_manager_rollout(
     compared: Comparison, accepted: Accepted, update_wait: Outcome | None
 ) -> RolloutPlan | None:
-    """Decide whether a stale session manager is replaced now, or why no Pod is; None when it is the turn of other Pods.
-
-    Args:
-        update_wait: Why a stale session manager stays, while other Pods need not wait for it.
-    """
+    """Decide whether a stale session manager is replaced now, or why no Pod is; None when it is the turn of other Pods."""
     if compared.effective.suspended:
         return RolloutPlan()
     if not compared.config_map_current:

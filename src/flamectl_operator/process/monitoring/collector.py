@@ -62,12 +62,7 @@ _COUNTERS = {"flamectl_watch_restarts", "flamectl_events_dropped"}
 
 
 class OperatorCollector(Collector):
-    """Reads the metrics of the running operator, if there is one.
-
-    Args:
-        operator: Returns the operator; None while this process stands by or has not started. So only the working replica counts
-            FlameClusters, and the sum over all replicas is their number.
-    """
+    """Reads the metrics of the running operator. A replica that stands by has none, so that the sum over replicas is right."""
 
     def __init__(
         self, operator: Callable[[], Operator | None], controller: str, workers: Callable[[], int], clock: Clock

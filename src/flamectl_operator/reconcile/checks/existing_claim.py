@@ -84,11 +84,7 @@ def reserve_own_claim(reads: ClusterReads, claim: PersistentVolumeClaimView, com
 async def replacement_wait(
     reads: ClusterReads, template: ComponentTemplate, created: Collection[DesiredClaim]
 ) -> Outcome | None:
-    """Return why a new Pod could not start, because a claim or a ConfigMap is not there or not usable; None when it could.
-
-    Args:
-        created: The claims that the operator creates, which need not exist yet.
-    """
+    """Return why a new Pod could not start: a ConfigMap, or a claim that is not `created` with it, is missing or unusable."""
     for own in (each for each in created if each.component == template.component):
         claim = reads.stores.claims.get(reads.owner.namespace, own.name)
         if claim is None:

@@ -98,11 +98,7 @@ class LockLease:
         return self._clock.boottime() < held.extend_at or await self.acquire(held.lease, view_is_new=held.view_is_new)
 
     async def acquire(self, lease: LeaseView | None, *, view_is_new: bool) -> bool:
-        """Write this operator's identity into the Lease, if there is one; return False when another writer came first.
-
-        Args:
-            view_is_new: Whether the view is as new as the lock.
-        """
+        """Write this operator's identity into the Lease, if there is one; return False when another writer came first."""
         now, sent = self._clock.now(), self._clock.boottime()
         if lease is None:
             metadata = self.io.owner.metadata(self.name, "lock")

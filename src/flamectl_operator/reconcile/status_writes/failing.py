@@ -32,12 +32,7 @@ _EXPECTED = (ConflictError, LockLostError, NamespaceTerminatingError, NotLeading
 
 @dataclass(frozen=True)
 class Failing:
-    """A series of passes with failed requests.
-
-    Args:
-        words: The error. Errors that differ only in numbers, such as ports, count as equal, because each would be a status write.
-        since: The end of the first of the passes, by the clock's `monotonic`.
-    """
+    """A series of passes with failed requests, since the first of them. Errors that differ in numbers count as equal."""
 
     words: str
     since: float

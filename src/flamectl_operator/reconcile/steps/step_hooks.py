@@ -25,10 +25,8 @@ from flamectl_operator.runtime.workflow import Action, Hooks, Place, Stage, Work
 class StepHooks(Hooks[Pass]):
     """Writes a log line for each step that did something or waits, and adds the result to the telemetry and the report.
 
-    Every line that a step causes, also one of the tools that it uses, names its stage, its part and its phase.
-
-    Args:
-        last_logged: The last report of each step, by place; only a new report is logged at `info`.
+    Every line that a step causes, also one of the tools that it uses, names its stage, its part and its phase. Only a new report
+    of a step is logged at `info`.
     """
 
     def __init__(
