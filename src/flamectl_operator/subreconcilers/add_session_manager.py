@@ -7,7 +7,7 @@ from flamectl_operator.observed.cluster import ObservedCluster
 from flamectl_operator.observed.incarnation import on_claim
 from flamectl_operator.planning.cluster_plan import ClusterPlan
 from flamectl_operator.planning.sub_plans import SessionManagerAction, SessionManagerPlan
-from flamectl_operator.reconcile.checks.existing_claim import mount_reserved, reserve_existing_claim, reserve_own_claim
+from flamectl_operator.reconcile.checks.existing_claim import mount_reserved, reserve_claim
 from flamectl_operator.reconcile.objects import outcomes
 from flamectl_operator.reconcile.reconcile_pass import Pass
 from flamectl_operator.reconcile.steps.base import PlannedStep
@@ -50,14 +50,10 @@ class AddSessionManager(PlannedStep[SessionManagerPlan]):
     async def _create(self, pass_: Pass, observed: ObservedCluster) -> Outcome:
         desired = pass_.effective.desired
         persistence, own = desired.spec.session_manager.persistence, desired.session_manager_claim
-        component = desired.session_manager.field
-        claim = await reserve_existing_claim(pass_.io.reads, persistence, component)
+        made = observed.claims.get(own.name) if own is not None else None
+        claim = await reserve_claim(pass_.io.reads, desired.session_manager.field, persistence, made)
         if isinstance(claim, Outcome):
             return claim
-        made = observed.claims.get(own.name) if own is not None else None
-        if made is not None and (obstacle := reserve_own_claim(pass_.io.reads, made, component)) is not None:
-            return obstacle
-        claim = claim or made
         annotations = {SHARED_ANNOTATION: desired.shared_revision}
         if claim is not None:
             annotations[CLAIM_ANNOTATION] = claim.uid

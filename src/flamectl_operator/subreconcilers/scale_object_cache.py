@@ -7,7 +7,7 @@ from flamectl_operator.desired import names
 from flamectl_operator.kube.resources import PODS
 from flamectl_operator.planning.cluster_plan import ClusterPlan
 from flamectl_operator.planning.sub_plans import CacheRemoval, ObjectCachePlan
-from flamectl_operator.reconcile.checks.existing_claim import mount_reserved, reserve_existing_claim, reserve_own_claim
+from flamectl_operator.reconcile.checks.existing_claim import mount_reserved, reserve_claim
 from flamectl_operator.reconcile.objects import outcomes
 from flamectl_operator.reconcile.reconcile_pass import Pass
 from flamectl_operator.reconcile.steps.base import PlannedStep
@@ -56,23 +56,17 @@ class ScaleObjectCache(PlannedStep[ObjectCachePlan]):
         template, in_time = pass_.effective.desired.object_cache, time_limit(pass_.clock)
         if template is None or not plan.create:
             return DONE
-        persistence = pass_.effective.desired.spec.object_cache.persistence
-        shared = await reserve_existing_claim(pass_.io.reads, persistence, template.field)
-        if isinstance(shared, Outcome):
-            return shared
-        own_claims = pass_.observe().claims if persistence is not None and shared is None else {}
+        persistence, claims = pass_.effective.desired.spec.object_cache.persistence, pass_.observe().claims
         ends: list[Outcome] = []
-        with mount_reserved(pass_.io.reads, shared):
-            for ordinal in plan.create:
-                if not in_time():
-                    return combine([*ends, outcomes.next_batch()])
-                name = names.object_cache_replica(pass_.io.owner.name, ordinal)
-                own = own_claims.get(name)
-                if own is not None and (obstacle := reserve_own_claim(pass_.io.reads, own, template.field)) is not None:
-                    ends.append(obstacle)
-                    continue
-                claim = shared or own
-                annotations = None if claim is None else {CLAIM_ANNOTATION: claim.uid}
-                with mount_reserved(pass_.io.reads, own):
-                    ends.append(await named_object_cache(pass_, name).create(template, annotations))
+        for ordinal in plan.create:
+            if not in_time():
+                return combine([*ends, outcomes.next_batch()])
+            name = names.object_cache_replica(pass_.io.owner.name, ordinal)
+            claim = await reserve_claim(pass_.io.reads, template.field, persistence, claims.get(name))
+            if isinstance(claim, Outcome):
+                ends.append(claim)
+                continue
+            annotations = None if claim is None else {CLAIM_ANNOTATION: claim.uid}
+            with mount_reserved(pass_.io.reads, claim):
+                ends.append(await named_object_cache(pass_, name).create(template, annotations))
         return combine(ends)

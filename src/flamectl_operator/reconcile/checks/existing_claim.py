@@ -53,32 +53,25 @@ class _Mount:
         return _NOT_DELETED if self.replaces else ""
 
 
-async def reserve_existing_claim(
-    reads: ClusterReads, persistence: Persistence | None, component: str
+async def reserve_claim(
+    reads: ClusterReads, field: str, persistence: Persistence | None, own: PersistentVolumeClaimView | None
 ) -> PersistentVolumeClaimView | Outcome | None:
-    """Reserve the `existingClaim` until `mount_reserved` ends; return it, or why no Pod can mount it. None without the field.
+    """Reserve the claim that a component's Pod mounts, by the `existingClaim` or the operator's own, until `mount_reserved` ends.
 
-    Args:
-        component: The field of the spec that describes the component.
+    Return it, or why no Pod can mount it; None when the Pod mounts none.
     """
-    if persistence is None or persistence.existing_claim is None:
+    if persistence is None:
         return None
-    name = persistence.existing_claim
-    mount = _Mount(name, f'PersistentVolumeClaim "{name}" of {component}.persistence.existingClaim')
-    claim = await _mountable(reads, mount)
-    if isinstance(claim, Outcome):
-        return claim
-    return _unusable(claim, mount) or _reserve(reads, claim, mount) or claim
-
-
-def reserve_own_claim(reads: ClusterReads, claim: PersistentVolumeClaimView, component: str) -> Outcome | None:
-    """Reserve a claim that the operator made until `mount_reserved` ends; return why no Pod can mount it, or None.
-
-    Args:
-        component: The field of the spec that describes the component.
-    """
-    mount = _Mount(claim.name, f'PersistentVolumeClaim "{claim.name}" of {component}.persistence')
-    return _mounted_by_another(reads, claim, mount) or _reserve(reads, claim, mount)
+    if (name := persistence.existing_claim) is not None:
+        mount = _Mount(name, f'PersistentVolumeClaim "{name}" of {field}.persistence.existingClaim')
+        claim = await _mountable(reads, mount)
+        if isinstance(claim, Outcome):
+            return claim
+        return _unusable(claim, mount) or _reserve(reads, claim, mount) or claim
+    if own is None:
+        return None
+    mount = _Mount(own.name, f'PersistentVolumeClaim "{own.name}" of {field}.persistence')
+    return _mounted_by_another(reads, own, mount) or _reserve(reads, own, mount) or own
 
 
 async def replacement_wait(
