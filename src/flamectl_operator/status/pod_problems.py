@@ -21,7 +21,7 @@ from flamectl_operator.observed.waiting import (
     READY_TIMEOUT_SECONDS,
 )
 from flamectl_operator.runtime.lazy import cached_property
-from flamectl_operator.runtime.text import MOST_NAMED, gist
+from flamectl_operator.runtime.text import MOST_NAMED, date_and_time, gist
 from flamectl_operator.status.reason import PODS_FAILING, RECOVERING, rank
 from flamectl_operator.status.remedies import explained, templates_of
 
@@ -35,6 +35,9 @@ _OWN_REASON = frozenset({IMAGE_PULL_FAILED, OOM_KILLED, pods.NODE_NOT_REPORTING,
 FAILING = frozenset({PODS_FAILING, IMAGE_PULL_FAILED, OOM_KILLED})
 #: Reasons of Pods that have not failed.
 _NO_FAILURES = WAITING | {UNSCHEDULABLE, SCHEDULER_ERROR, GATED, pods.NODE_NOT_REPORTING}
+#: Seconds after the end of a container until the status says that its kubelet does not start the container again. The longest
+#: pause of kubelets has half of that.
+RESTART_TIMEOUT_SECONDS = 600.0
 #: The most groups in a message.
 MAX_GROUPS = 3
 
@@ -136,7 +139,8 @@ def group_problems(
 ) -> tuple[ProblemGroup, ...]:
     """Group the unhealthy Pods: the most important first, then the session manager, on which others depend, then by name."""
     groups: dict[tuple[str, str, str], list[tuple[Component, PodProblem]]] = {}
-    for component, problem in (*observed.unhealthy, *_waiting(observed, now)):
+    for component, found_problem in (*observed.unhealthy, *_waiting(observed, now)):
+        problem = _unless_forgotten(component, found_problem, now)
         key = (component.kind, problem.reason, problem.subject or gist(problem.cause))
         groups.setdefault(key, []).append((component, problem))
     templates = templates_of(desired)
@@ -175,8 +179,30 @@ def _order(group: ProblemGroup) -> tuple[float, bool, str]:
 
 def patience_ends(observed: ObservedCluster, now: datetime) -> datetime | None:
     """Return when the status must name the next waiting Pod, because no event reports that time."""
-    ends = (since + timedelta(seconds=READY_TIMEOUT_SECONDS) for _, _, since in _unready(observed))
+    ends = [since + timedelta(seconds=READY_TIMEOUT_SECONDS) for _, _, since in _unready(observed)]
+    ended = filter(None, (_ended_at(*each) for each in observed.unhealthy))
+    ends += (time + timedelta(seconds=RESTART_TIMEOUT_SECONDS) for time in ended)
     return min((end for end in ends if end > now), default=None)
+
+
+def _unless_forgotten(component: Component, problem: PodProblem, now: datetime) -> PodProblem:
+    """Return a problem, with another remedy where a kubelet should have started the container again.
+
+    Kubelets of Kubernetes 1.35 do not if they started themselves again and the Pod has a native sidecar with a startup probe.
+    """
+    at = _ended_at(component, problem)
+    if at is None or now < at + timedelta(seconds=RESTART_TIMEOUT_SECONDS):
+        return problem
+    cause = f"{problem.cause}, and its kubelet has not started it again since {date_and_time(at)}"
+    return replace(problem, cause=cause, remedy="kubectl delete pod {pod} lets another one start")
+
+
+def _ended_at(component: Component, problem: PodProblem) -> datetime | None:
+    """Return when the container of a problem ended that the kubelet starts again; None where there is no such container."""
+    if component.main or component.terminal:
+        return None
+    status = pods.container(component.pod, problem.container)
+    return None if status is None or status.state.terminated is None else status.state.terminated.finished_at
 
 
 def _waiting(observed: ObservedCluster, now: datetime) -> Iterable[tuple[Component, PodProblem]]:

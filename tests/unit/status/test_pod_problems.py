@@ -106,6 +106,21 @@ def test_session_manager_comes_first_among_components_with_one_reason() -> None:
     assert "my-flame-executor-manager-1" in said
 
 
+@pytest.mark.parametrize("restarts", [0, 2])
+@pytest.mark.parametrize("kind", [SESSION_MANAGER, OBJECT_CACHE])
+def test_container_that_its_kubelet_does_not_start_again_is_told_after_ten_minutes(kind: str, restarts: int) -> None:
+    over = [ended(kind, 1, finished_at=ago(599), restarts=restarts)]
+    manager = session_manager("crashing", containers=over)
+    pods = [manager] if kind == SESSION_MANAGER else [SM, object_cache_pod(0, containers=over)]
+    wanted = cached() if kind == OBJECT_CACHE else {}
+    forgotten = "its kubelet has not started it again since 2025-06-01 11:50:01 UTC"
+
+    assert "its kubelet" not in _degraded(_status(*pods, **wanted))
+    assert patience_ends(observed(*pods, wanted=effective(wanted)), NOW) == later(1)
+    said = _degraded(_status(*pods, now=later(1), **wanted))
+    assert f"{forgotten} (kubectl delete pod {pods[-1].name} lets another one start)" in said
+
+
 def test_executor_out_of_memory_is_reported_as_such() -> None:
     killed = executor_pod(0, phase="Failed", containers=[ended(EXECUTOR_MANAGER, 137, "OOMKilled")])
 
