@@ -29,6 +29,8 @@ _ADMITS_NONE = re.compile(r"limited: [^ ]*=0(?:,|$)")
 _NO_PODS = re.compile(r"limited: (?:\S+,)?(?:count/)?pods=0(?:,|$)")
 #: The words of a webhook or of an admission policy, which may be any.
 POLICY = re.compile(r"admission webhook|ValidatingAdmissionPolicy|MutatingAdmissionPolicy|admission plugin")
+#: The words of OwnerReferencesPermissionEnforcement about a change of the owner by a user who may not delete the object.
+_OWNER_CHANGE = "cannot set an ownerRef on a resource you can't delete"
 _NO_ADDRESS = "an administrator widens the range of addresses of Services, or other Services are deleted"
 #: The kind of a refused object, in the plural.
 _KIND = re.compile(r"^([\w.]+) \"[^\"]*\" is forbidden: ")
@@ -169,6 +171,8 @@ def _missing(words: str, template: ComponentTemplate) -> dict[str, None]:
 
 
 def _policy(words: str) -> str:
+    if _OWNER_CHANGE in words:
+        return "delete the object, and the operator creates it again"
     judge = next((name for name in ("webhook", "policy") if name in words.lower()), "admission plugin")
     for noun, field in (("annotation", "spec.commonAnnotations"), ("label", "spec.commonLabels")):
         if re.search(rf"\b{noun}s?\b", words.lower()):  # a labelSelector is no label

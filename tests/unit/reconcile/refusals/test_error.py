@@ -41,6 +41,11 @@ def _forbidden(message: str) -> ForbiddenError:
             "permissions of its version",
         ),
         (
+            _forbidden("cannot set an ownerRef on a resource you can't delete: , <nil>"),
+            "AdmissionDenied",
+            "delete the object, and the operator creates it again",
+        ),
+        (
             _forbidden('admission webhook "a.example.com" denied the request: no'),
             "AdmissionDenied",
             "change what the webhook refuses",
