@@ -19,19 +19,16 @@ _INTRO = """\
 
 <!-- Written by `make generate`: the table from the comments of values.yaml, the rest in tools/chart_readme.py. -->
 
-Installs an operator that runs [Flame](https://github.com/xflops/flame) clusters from one `FlameCluster` resource. The chart makes
-the same objects as the kustomizations in `config/`; a test compares them.
+The chart installs an operator that runs [Flame](https://github.com/xflops/flame) clusters from one `FlameCluster` resource. It
+creates the same objects as the kustomizations in `config/`; a test compares them.
 
     helm install flamectl-operator charts/flamectl-operator --namespace flamectl-system --create-namespace \\
       --set image.registry=registry.example
     kubectl label namespace flamectl-system pod-security.kubernetes.io/enforce=restricted
 
-It takes Kubernetes 1.30 or newer, and an image that you [build](../../docs/install.md#the-image) from the repository.
-[Installing](../../docs/install.md#with-helm) has the rest: one namespace only, changing over from kustomize, upgrading,
-uninstalling.
-
-One release in a namespace, and one in a cluster that serves all namespaces: the Lease and the operator's ConfigMap have fixed
-names.
+It needs Kubernetes 1.30 or newer, and an image that you [build](../../docs/install.md#the-image) from the repository.
+[Installing](../../docs/install.md#with-helm) has the rest: how many releases a cluster may have, one namespace only, changing
+over from kustomize, upgrading, uninstalling.
 
 ## Values
 
