@@ -132,13 +132,13 @@ def _patch(
         metadata["annotations"] = annotations
     if not metadata and not changes:
         return None
-    if owners := _owners(observed, wanted.get("ownerReferences", ())):
+    if owners := restored_owners(observed, wanted.get("ownerReferences", ())):
         # Stores keep nothing else of a child whose owner has another kind or name, so the rest is compared afterwards.
         return {"metadata": {"ownerReferences": owners, "resourceVersion": observed.metadata.resource_version}}
     return {"metadata": {**metadata, "resourceVersion": observed.metadata.resource_version}, **changes}
 
 
-def _owners(observed: KubernetesObject, wanted: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+def restored_owners(observed: KubernetesObject, wanted: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
     """Return the owners of a child whose controller has our uid and another kind or name; empty where it has ours."""
     found = observed.controller
     for ours in wanted:

@@ -165,6 +165,17 @@ async def test_the_owner_follows_a_policy_that_changes(first: str, then: str, ow
     assert world.deleted == [], "the policy is not in the Pod"
 
 
+@pytest.mark.parametrize("edit", [{"kind": "Web"}, {"name": "other"}, {"apiVersion": "example.com/v1"}])
+async def test_the_owner_whose_kind_or_name_somebody_edited_is_restored(edit: dict[str, str]) -> None:
+    world = await converged(_cache(deletionPolicy="Delete"))
+    owner = OWNER.owner_reference()
+    world.change("persistentvolumeclaims", cache_name(0), {"metadata": {"ownerReferences": [owner | edit]}})
+
+    await world.converge()
+
+    assert _claim(world, cache_name(0))["metadata"]["ownerReferences"] == [owner]
+
+
 async def test_paused_cluster_tells_that_a_claim_still_goes_with_it() -> None:
     world = await edited(_session(), {"paused": True})
     await world.converge()
