@@ -64,7 +64,7 @@ class SessionManagerSpec(Model):
                 re.match("[A-Za-z][-+.A-Za-z0-9]*://", text) is None
                 or re.match("(sqlite|fs|file|filesystem)://", text) is not None
             ),
-            "must be none, or begin with sqlite://, fs:// or file://: Flame opens nothing else",
+            "must be none, or begin with sqlite://, fs://, file:// or filesystem://: Flame opens nothing else",
         ),
     ] = Field(
         "sqlite://flame.db",

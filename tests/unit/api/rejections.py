@@ -264,7 +264,7 @@ REJECTIONS: tuple[Rejection, ...] = (
     _at("tls.secretName", "a/b", "must be the name of a Secret"),
     Rejection("key with a slash", _spec(tls={"secretName": "x", "keyKey": "a/b"}), "spec.tls.keyKey",
         "must be a key of a Secret"),
-    _at("sessionManager.storage", "postgres://db/flame", "Flame opens nothing else"),
+    _at("sessionManager.storage", "postgres://db/flame", "file:// or filesystem://: Flame opens nothing else"),
     _at("objectCache.storage", "cache", "must be an absolute path"),
     _at("scheduleInterval", 0, "must be 1 or more", "equal to 1"),
     _at("executorManager.runtimeStorage.sizeLimit", "big", "must be a quantity"),
