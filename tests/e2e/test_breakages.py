@@ -88,7 +88,7 @@ def _claim_deleted(world: E2ENamespace) -> None:
     world.delete_without_waiting("persistentvolumeclaim", MANAGER)
 
 
-def _policy_wants_label(world: E2ENamespace) -> None:
+def _policy_demands_label(world: E2ENamespace) -> None:
     wanted = "has(object.metadata.labels) && 'team' in object.metadata.labels"
     policy(world, "services", wanted, "no label team")
     foreign = {"apiVersion": "v1", "kind": "Service", "metadata": {"name": "any"}, "spec": {"ports": [{"port": 80}]}}
@@ -106,7 +106,7 @@ def _quota(world: E2ENamespace) -> None:
     world.apply(flame_cluster(replicas=5))
 
 
-def _quota_wants_limits(world: E2ENamespace) -> None:
+def _quota_demands_limits(world: E2ENamespace) -> None:
     world.apply(
         {
             "apiVersion": "v1",
@@ -212,9 +212,9 @@ BREAKAGES: dict[str, Callable[[E2ENamespace], None]] = {
     "claim without a volume": _no_volume,
     "storage that does nothing": _idle_storage,
     "claim deleted by mistake": _claim_deleted,
-    "policy wants a label": _policy_wants_label,
+    "policy demands a label": _policy_demands_label,
     "no node has room": _no_node,
-    "quota wants limits": _quota_wants_limits,
+    "quota demands limits": _quota_demands_limits,
     "LimitRange": _limit_range,
     "LimitRange with defaults": _limit_range_defaults,
     "LimitRange with a high minimum": _high_minimum,
@@ -352,7 +352,7 @@ def _taken_back_change_keeps_three_executors(world: E2ENamespace) -> None:
 #: What follows some breakages: more that the status says, and the effect of what the table says to do.
 AFTERWARDS: dict[str, Callable[[E2ENamespace], None]] = {
     "storage that does nothing": _both_claims_are_named,
-    "policy wants a label": _service_is_named,
+    "policy demands a label": _service_is_named,
     "no node has room": _scheduler_is_quoted_for_each_component,
     "LimitRange with a high minimum": _requests_of_the_waiting_container_satisfy_the_minimum,
     "quota used up": _quota_is_tried_slowly_until_raised,
