@@ -9,6 +9,7 @@ import ssl
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
+from weakref import WeakValueDictionary
 
 from google.protobuf.message import DecodeError
 from grpclib.client import StreamStreamMethod, UnaryUnaryMethod
@@ -36,10 +37,17 @@ _RELEASE, _REGISTER = message_class("ReleaseNodeRequest"), message_class("Regist
 _WATCH, _WATCHED = message_class("WatchNodeRequest"), message_class("WatchNodeResponse")
 
 
+#: The contexts in use, by their authorities. A context takes 17 KiB and up to nine times the text of its authorities, and most
+#: FlameClusters of an organisation have the same authorities.
+_CONTEXTS: WeakValueDictionary[str, LimitedContext] = WeakValueDictionary()
+
+
 def verified_by(authority: str) -> ssl.SSLContext | None:
     """Return how a server's certificate is verified by authorities in PEM; None where there are none, without TLS."""
     if not authority:
         return None
+    if (known := _CONTEXTS.get(authority)) is not None:
+        return known
     context = LimitedContext(ssl.PROTOCOL_TLS_CLIENT)
     # A server that chose Diffie-Hellman over large numbers would keep the event loop for up to a second. TLS 1.3 does without
     # where the client offers the one curve that each server must know (RFC 8446, 9.1).
@@ -47,6 +55,7 @@ def verified_by(authority: str) -> ssl.SSLContext | None:
     context.set_ecdh_curve("prime256v1")
     context.load_verify_locations(cadata=authority)
     context.set_alpn_protocols(["h2"])
+    _CONTEXTS[authority] = context
     return context
 
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import ssl
 import threading
+import weakref
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -274,6 +276,17 @@ async def test_client_connects_again_after_it_was_closed(server: FlameServer, cl
 @pytest.fixture
 def certificate(tmp_path: Path) -> ssl.SSLContext:
     return served_as_localhost(tmp_path)
+
+
+def test_equal_authorities_take_the_memory_of_one_context_while_it_is_in_use() -> None:
+    contexts = [verified_by(f"# {number}\n{AUTHORITY}") for number in (1, 1, 2)]
+    in_use = weakref.WeakSet(contexts)
+    assert len(in_use) == 2
+
+    contexts.clear()
+    gc.collect()
+
+    assert not in_use
 
 
 async def test_session_manager_with_tls_is_verified_by_the_authority(certificate: ssl.SSLContext) -> None:
