@@ -95,7 +95,6 @@ class Operator:
             workers=config.controller.workers,
         )
         self.passes: UnderWay[Key] = UnderWay()
-        #: Asks the session managers.
         changed = partial(self._enqueue, trigger="SessionManager", priority=Priority.NORMAL)
         self.watcher = environment.connect and Watcher(environment.connect, clock, random, changed, telemetry.bug_found)
         self.stores = Stores.empty(self.watcher)
@@ -108,7 +107,6 @@ class Operator:
         self._unsynced_keys: dict[Key, None] = {}
         self._some_synced = asyncio.Event()
         self._resync_changed = asyncio.Event()
-        #: Records events about the operator's actions.
         self.events = EventRecorder(client, MANAGED_BY, host, clock, self.queue.drained)
         context = ControllerContext(
             self.stores, client, self.events, clock, lock_identity, telemetry, renderer or SpecRenderer()

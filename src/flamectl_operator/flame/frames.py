@@ -179,7 +179,6 @@ class LimitedTLS(ssl.SSLObject):
     and a chain of 70 with long exponents takes half a second. So a handshake is limited in its bytes and in its time.
     """
 
-    #: Counts what the server sends.
     limit: RecordLimit
     _incoming: ssl.MemoryBIO
     _admitted: ssl.MemoryBIO

@@ -8,7 +8,7 @@ from flamectl_operator.kube.views import KubernetesObject
 from flamectl_operator.observed.cluster import ObservedCluster
 from flamectl_operator.observed.component import Component
 from flamectl_operator.runtime.clock_reading import ClockReading
-from flamectl_operator.runtime.outcome import Outcome, blocked, wait
+from flamectl_operator.runtime.outcome import Outcome, blocked, wait, wait_until
 from flamectl_operator.settings.model import FlameSettings
 
 #: The reason for a name that another object has, or one of the operator's own that somebody's finalizer holds.
@@ -60,10 +60,27 @@ def finalizers_in_brackets(child: KubernetesObject) -> str:
 LONGEST_GRACE = 10**9
 #: The reason not to force-delete a Pod, and the remedy where nothing else ends it. Kubernetes deletes the Pods of a node that is
 #: gone, or that an administrator declares to be out of service.
-MAY_WRITE = (
+_MAY_WRITE = (
     "because it may still write to its claim (if its node is lost, delete the Node object, or taint the node with"
     " node.kubernetes.io/out-of-service=nodeshutdown:NoExecute)"
 )
+
+
+def name_wait(
+    observed: ObservedCluster, component: Component, settings: FlameSettings, now: ClockReading, message: str
+) -> Outcome | None:
+    """Return the wait for a terminating Pod whose name is needed; None when its time is over, so that its deletion is forced.
+
+    A process on a node that does not report may still write. After a forced deletion, a new Pod would share its claim.
+    """
+    pod, until = component.pod, given_up_at(observed, component, settings, now)
+    if pod.claim_names:
+        of = "it" if message else f'Pod "{pod.name}"'
+        kept = f"the operator does not force-delete {of}, {_MAY_WRITE}"
+        return held_or_waits(pod, f"{message}; {kept}" if message else kept, now.wall)
+    if pod.metadata.deletion_grace_period_seconds == 0:
+        return held_or_waits(pod, message, now.wall)
+    return None if until <= now.wall else wait_until("Terminating", until, now.wall, message)
 
 
 def given_up_at(

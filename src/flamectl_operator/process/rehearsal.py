@@ -130,11 +130,8 @@ class Rehearsal:
         self._client = client
         self._key = key
         self._plan = PlanResult(key)
-        #: The client of the controller.
         self.recording = RecordingClient(client, clock, self._record)
-        #: The events of the controller.
         self.events = _Events(self.recording, clock, self._plan)
-        #: The stores of the controller.
         self.stores = Stores.empty(flame)
 
     async def load(self, cluster: FlameClusterView | None = None) -> None:

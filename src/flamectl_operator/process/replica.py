@@ -68,7 +68,6 @@ class Replica:
         self._host = host.name
         self._fence = Fence(environment.clock)
         predecessors = f"{host.name}_{host.pod_uid}_" if host.pod_uid else ""
-        #: This process in the election.
         self.candidate = Candidate(
             f"{predecessors or f'{host.name}_'}{environment.random.getrandbits(64):016x}", predecessors
         )

@@ -68,7 +68,6 @@ class Hooks(Generic[S]):
 class Workflow(ABC, Generic[S]):
     """A node of the tree. Leaves are actions."""
 
-    #: The workflows that this one is composed of.
     children: "tuple[Workflow[S], ...]" = ()
 
     @abstractmethod

@@ -15,10 +15,9 @@ from flamectl_operator.planning.kept_claims import KEEPS_CLAIM
 from flamectl_operator.planning.patches import object_cache_repair
 from flamectl_operator.planning.planners.claims import claim_wait, has_claim
 from flamectl_operator.planning.sub_plans import CacheRemoval, ObjectCachePlan
-from flamectl_operator.planning.termination import MAY_WRITE, awaited_end, given_up_at, held_or_waits
+from flamectl_operator.planning.termination import awaited_end, name_wait
 from flamectl_operator.runtime.clock_reading import ClockReading
-from flamectl_operator.runtime.outcome import Outcome, wait, wait_until
-from flamectl_operator.settings.model import FlameSettings
+from flamectl_operator.runtime.outcome import Outcome, wait
 
 
 def plan_object_caches(compared: Comparison, now: ClockReading) -> ObjectCachePlan:
@@ -112,25 +111,14 @@ def _decide(
     observed, effective = compared.observed, compared.effective
     wanted = cache.ordinal < effective.cache_replicas
     if cache.terminating:
-        return _end_of_terminating(observed, cache, effective.settings, now) if wanted else None
+        if not wanted:
+            return None
+        message = awaited_end("Pod", cache.pod)
+        name_kept = name_wait(observed, cache, effective.settings, now, message)
+        return name_kept or CacheRemoval(cache, "stuck terminating", forced=True)
     if not wanted:
         why = "suspended" if effective.suspended else f"only {effective.cache_replicas} wanted"
         return CacheRemoval(cache, why)
     if cache.terminal:
         return deferral or CacheRemoval(cache, str(cache.failure))
     return cache if object_cache_repair(cache.pod, observed.owner, effective) is not None else None
-
-
-def _end_of_terminating(
-    observed: ObservedCluster, cache: ObjectCache, settings: FlameSettings, now: ClockReading
-) -> CacheRemoval | Outcome:
-    """Return the wait for an object cache, or its forced deletion when it is stuck, because its name blocks the replacement."""
-    until = given_up_at(observed, cache, settings, now)
-    forced = cache.pod.metadata.deletion_grace_period_seconds == 0
-    message = awaited_end("Pod", cache.pod)
-    if cache.pod.claim_names:
-        return held_or_waits(cache.pod, f"{message}; the operator does not force-delete it, {MAY_WRITE}", now.wall)
-    if until <= now.wall and not forced:
-        return CacheRemoval(cache, "stuck terminating", forced=True)
-    held = held_or_waits(cache.pod, message, now.wall)
-    return held if forced else wait_until("Terminating", until, now.wall, message)

@@ -11,10 +11,10 @@ from flamectl_operator.planning.kept_claims import KEEPS_CLAIM
 from flamectl_operator.planning.patches import session_manager_repair
 from flamectl_operator.planning.planners.claims import claim_wait
 from flamectl_operator.planning.sub_plans import SessionManagerAction, SessionManagerPlan
-from flamectl_operator.planning.termination import MAY_WRITE, given_up_at, held_by_finalizers, held_or_waits
+from flamectl_operator.planning.termination import held_by_finalizers, name_wait
 from flamectl_operator.runtime.clock_reading import ClockReading
-from flamectl_operator.runtime.outcome import wait, wait_until
-from flamectl_operator.runtime.text import date_and_time, joined
+from flamectl_operator.runtime.outcome import wait
+from flamectl_operator.runtime.text import date_and_time
 
 #: Seconds of a grace period beyond which the status says when it ends.
 REPORTED_GRACE_SECONDS = 60
@@ -66,19 +66,10 @@ def _terminating(
     observed: ObservedCluster, manager: Component, effective: EffectiveSpec, now: ClockReading
 ) -> SessionManagerPlan:
     """Wait for the Pod to terminate, or force its deletion when its time is over, because its name is needed."""
-    until = given_up_at(observed, manager, effective.settings, now)
-    forced = manager.pod.metadata.deletion_grace_period_seconds == 0
     # The status says that the session manager terminates, so this message only names what keeps its Pod.
-    message = _what_keeps(manager, effective)
-    if manager.pod.claim_names:
-        # A process on a node that does not report may still write. After a forced deletion, a new Pod would share its claim.
-        kept = f'the operator does not force-delete Pod "{manager.name}", {MAY_WRITE}'
-        deferral = held_or_waits(manager.pod, joined(filter(None, (message, kept))), now.wall)
-        return SessionManagerPlan(SessionManagerAction.WAIT, deferral=deferral)
-    if until <= now.wall and not forced:
+    deferral = name_wait(observed, manager, effective.settings, now, _what_keeps(manager, effective))
+    if deferral is None:
         return SessionManagerPlan(SessionManagerAction.FORCE_DELETE, "stuck terminating", pod=manager)
-    held = held_or_waits(manager.pod, message, now.wall)
-    deferral = held if forced else wait_until("Terminating", until, now.wall, message)
     return SessionManagerPlan(SessionManagerAction.WAIT, deferral=deferral)
 
 

@@ -12,7 +12,6 @@ class LockGuard:
     def __init__(self, identity: str, clock: Clock) -> None:
         self.identity = identity
         self._clock = clock
-        #: The lock options of the spec.
         self.options = LockOptions()
         #: The Lease as this process last wrote it; None while it does not hold the lock, or does not know.
         self.held: HeldLease | None = None

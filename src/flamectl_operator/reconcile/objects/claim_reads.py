@@ -39,7 +39,6 @@ class ClaimReads:
         self._read_at: dict[str, float] = {}
         #: The same claims at the beginning of this pass, when its first steps reported them.
         self._found_first: Mapping[str, PersistentVolumeClaimView | None] = self.found
-        #: uids of claims whose loss a user has confirmed.
         self.losses_confirmed = _NONE
         #: Why a read of this pass failed; None when none did.
         self.error: Exception | None = None

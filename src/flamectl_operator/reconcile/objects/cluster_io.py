@@ -49,12 +49,9 @@ class ClusterIO:
 
     def __init__(self, owner: Identity, context: ControllerContext, lock: Guard) -> None:
         self.owner, self.client, self.stores, self.clock = owner, context.client, context.stores, context.clock
-        #: Reads of the objects.
         self.reads = ClusterReads(owner, context)
         self._lock = lock
-        #: The events about the FlameCluster.
         self.events = ClusterEvents(owner, context)
-        #: The latest repairs of children.
         self.repairs = Repairs(context.clock, owner.name)
         self._renaming = Renaming(context.client, owner.namespace)
         #: uids of Pods that this process asked the API server to delete, as long as they are there.

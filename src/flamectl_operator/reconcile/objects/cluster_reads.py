@@ -62,18 +62,14 @@ class ClusterReads:
         self.client = context.client
         self.stores = context.stores
         self.clock = context.clock
-        #: The inputs of the present pass.
         self.inputs = PassInputs()
         #: Names of Pods whose last write has an unknown outcome, or that a list lacked.
         self.unknown_writes: set[str] = set()
         self._key = owner.key
         self._observed: ObservedCluster | None = None
         self._observed_at: tuple[object, ...] = ()
-        #: The latest refusals by a quota.
         self.quota_refusals = QuotaRefusals()
-        #: The claims that Pods mount, as far as they are known.
         self.claims = ClaimReads(owner.namespace, self.stores, self.clock, self._read_claim)
-        #: Executors that the watch no longer shows and that run on.
         self.detached = DetachedExecutors(owner)
         self._children = [(each.resource, each.name(owner.name)) for each in CHILDREN]
 

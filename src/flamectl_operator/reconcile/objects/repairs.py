@@ -59,7 +59,6 @@ class Repairs:
 
     def __init__(self, clock: Clock, cluster: str) -> None:
         self._clock = clock
-        #: The latest creations of Pods.
         self.churn = Churn(clock, cluster)
         self._series: dict[_Key, _Series] = {}
         self._swept = float("-inf")

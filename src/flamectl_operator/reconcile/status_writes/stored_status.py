@@ -56,7 +56,6 @@ class StoredStatus:
         self._pruned: tuple[dict[str, Any], dict[str, Any]] | None = None
         self._unknown_fields: frozenset[str] = frozenset()
         self._failing: Failing | None = None
-        #: The words of refusals.
         self.wording = Wording()
         self._conflicts = 0  # in a row
 

@@ -25,7 +25,6 @@ T = TypeVar("T", bound=KubernetesObject)
 class KeepChildren(Subreconciler):
     """Keep children as their manifests say, side by side; a refusal of one does not prevent the others."""
 
-    #: The rows of the children.
     children: ClassVar[tuple[Child[Any], ...]]
 
     async def run(self, pass_: Pass, /) -> Outcome:
