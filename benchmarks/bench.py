@@ -1,7 +1,5 @@
 """The common part of all benchmarks: a client, waits on watches, and an operator whose requests are counted."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 import urllib.parse
@@ -38,7 +36,7 @@ class Usage:
     cpu: float
 
     @classmethod
-    def of(cls, pid: int) -> Usage:
+    def of(cls, pid: int) -> "Usage":
         """Read /proc."""
         status = dict(
             line.split(":", 1) for line in Path(f"/proc/{pid}/status").read_text(encoding="utf-8").splitlines()

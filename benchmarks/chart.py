@@ -1,7 +1,5 @@
 """Charts as SVG files, drawn with the standard library alone."""
 
-from __future__ import annotations
-
 from html import escape
 
 from benchmarks.cost import Comparison

@@ -1,7 +1,5 @@
 """Many FlameClusters at once, and a small one beside a large one."""
 
-from __future__ import annotations
-
 import asyncio
 import statistics
 import time

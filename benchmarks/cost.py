@@ -1,7 +1,5 @@
 """The cost of a piece of work for everybody: seconds, CPU by process, memory, and requests as the API server counts them."""
 
-from __future__ import annotations
-
 import json
 import re
 import statistics

@@ -1,7 +1,5 @@
 """The cost of a pass and of a cached Pod, measured in this process on objects of the API server."""
 
-from __future__ import annotations
-
 import asyncio
 import gc
 import random

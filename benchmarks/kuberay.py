@@ -5,8 +5,6 @@ operator, and without its limit of requests, so that it is measured at its best.
 because the API server neither authorizes the requests of an administrator nor lets them wait.
 """
 
-from __future__ import annotations
-
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager

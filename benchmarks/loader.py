@@ -4,8 +4,6 @@ It is a process of its own, as the operator is, and watches Pods as the operator
 outside, and what measuring costs the API server is the same for both.
 """
 
-from __future__ import annotations
-
 import asyncio
 import os
 from collections import Counter
@@ -58,7 +56,7 @@ class Loader:
 
     @classmethod
     @contextmanager
-    def started(cls, kubeconfig: Path) -> Iterator[Loader]:
+    def started(cls, kubeconfig: Path) -> "Iterator[Loader]":
         """Start the process, and end it when the context is left."""
         with ProcessPoolExecutor(1, get_context("spawn"), initializer=collect_rarely) as pool:
             yield cls(pool, kubeconfig, pool.submit(os.getpid).result())

@@ -1,7 +1,5 @@
 """The FlameClusters of the benchmarks, and the objects that the operator makes for them."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any
 
@@ -60,7 +58,7 @@ class Children:
     executors: tuple[dict[str, Any], ...]
 
     @classmethod
-    def of(cls, cluster: FlameClusterView, raw: dict[str, Any], first_id: int = 0) -> Children:
+    def of(cls, cluster: FlameClusterView, raw: dict[str, Any], first_id: int = 0) -> "Children":
         """Return the children that the operator would make.
 
         Args:

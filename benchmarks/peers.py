@@ -4,8 +4,6 @@ Each turn has a namespace of its own, because for some time after the deletion o
 longer to create others there.
 """
 
-from __future__ import annotations
-
 import asyncio
 import time
 from abc import ABC, abstractmethod

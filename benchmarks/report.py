@@ -1,7 +1,5 @@
 """The results: rows with a goal, as a table for people and as JSON for programs."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field

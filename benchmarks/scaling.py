@@ -1,7 +1,5 @@
 """One FlameCluster that grows, changes and shrinks, beside a bare loader that sends the same requests."""
 
-from __future__ import annotations
-
 import asyncio
 import statistics
 import time

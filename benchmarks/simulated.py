@@ -4,8 +4,6 @@ The operator is the real one. The API server is that of the unit tests, in memor
 order. A Pod is ready two seconds after it was created.
 """
 
-from __future__ import annotations
-
 import asyncio
 from collections import Counter
 from collections.abc import Mapping

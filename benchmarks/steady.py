@@ -1,7 +1,5 @@
 """A thousand FlameClusters at rest: a restart, edits while other Pods change, and what the process takes."""
 
-from __future__ import annotations
-
 import asyncio
 import time
 from collections import Counter

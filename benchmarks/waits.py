@@ -1,7 +1,5 @@
 """Waits on watches, and requests of which some are in flight at a time."""
 
-from __future__ import annotations
-
 import asyncio
 import time
 from collections.abc import Awaitable, Callable, Iterable

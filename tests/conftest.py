@@ -1,7 +1,5 @@
 """Shared by tests of several layers: the order of tests, and the image of the Dockerfile."""
 
-from __future__ import annotations
-
 import fcntl
 import gc
 import os

@@ -3,8 +3,6 @@
 Most other tests wait more than they work. If many of them were left when the unit tests are done, the processor would be idle.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from itertools import chain, islice
 from pathlib import Path

@@ -3,8 +3,6 @@
 It knows the parts of PromQL that alert rules about the present use, and refuses all others.
 """
 
-from __future__ import annotations
-
 import operator
 import re
 from collections.abc import Callable, Iterable, Mapping

@@ -5,8 +5,6 @@ them. The type is always ClusterIP, so fields of other types are always absent. 
 administrator who chose it.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from enum import Enum
 from types import MappingProxyType

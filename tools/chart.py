@@ -3,8 +3,6 @@
 The other templates are written by hand. A test renders the chart and compares it with `config/`.
 """
 
-from __future__ import annotations
-
 import json
 import sys
 import textwrap

@@ -1,7 +1,5 @@
 """Writes the chart's README and icon from values.yaml and icon.svg: `python -m tools.chart_readme`."""
 
-from __future__ import annotations
-
 import base64
 import json
 import re

@@ -4,8 +4,6 @@ Shared by the end-to-end tests, the benchmarks and the demo. The operator runs a
 ServiceAccount, as it would in a Pod.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import signal

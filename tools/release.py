@@ -4,8 +4,6 @@ The image and the chart are signed by digest, and the bill of materials is attes
 later changes nothing. It takes docker with buildx, cosign, helm and git, and a registry that they are logged in to.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import os

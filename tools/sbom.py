@@ -5,8 +5,6 @@ no time and no random number, so that the same lock file gives the same bytes. T
 the builder describe that.
 """
 
-from __future__ import annotations
-
 import json
 import re
 import tomllib

@@ -1,7 +1,5 @@
 """The policies of `config/admission` on a control plane."""
 
-from __future__ import annotations
-
 import uuid
 
 from tests.e2e.namespace import E2ENamespace, Object, flame_cluster

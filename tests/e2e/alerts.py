@@ -1,7 +1,5 @@
 """The alerts of `config/monitoring` that tell of an absent operator, over the series that a Prometheus has of a namespace."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import yaml

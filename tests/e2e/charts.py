@@ -1,7 +1,5 @@
 """Rendering of the Helm chart, with and without Helm's own labels and annotations."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 from collections.abc import Mapping

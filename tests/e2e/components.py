@@ -1,7 +1,5 @@
 """The components of a FlameCluster, for tests that do the same to each of them in a cluster of its own."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from tests.e2e.namespace import Object, flame_cluster

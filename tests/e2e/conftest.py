@@ -1,7 +1,5 @@
 """Fixtures of all end-to-end tests: the control plane, a namespace for each test, and an operator for that namespace alone."""
 
-from __future__ import annotations
-
 import fcntl
 import os
 import uuid

@@ -1,7 +1,5 @@
 """An operator that is started before everything is there that it needs."""
 
-from __future__ import annotations
-
 import json
 import urllib.error
 import urllib.request

@@ -6,8 +6,6 @@ It needs a control plane of its own, starts one, and takes about half an hour wi
 the API server's audit log, which outlives the restarts.
 """
 
-from __future__ import annotations
-
 import argparse
 import sys
 import tempfile

@@ -1,7 +1,5 @@
 """The fake session manager beside a control plane: its executor managers start and end with the Pods of a namespace."""
 
-from __future__ import annotations
-
 import asyncio
 import ssl
 from collections.abc import Callable, Iterator

@@ -1,7 +1,5 @@
 """A flood of connections, as Pods of a hostile tenant could open them."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from collections.abc import Iterator

@@ -5,8 +5,6 @@ tests has a *parent of operators*. The parent imports the command line once and 
 point, like one that was started by its command line, with an environment, a session and a log of its own.
 """
 
-from __future__ import annotations
-
 import atexit
 import contextlib
 import ctypes

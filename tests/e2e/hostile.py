@@ -1,7 +1,5 @@
 """Specs of a tenant who writes what costs most."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from typing import Any

@@ -1,7 +1,5 @@
 """An operator installed from `config/` or the chart: its Pods and their processes."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 from typing import Any

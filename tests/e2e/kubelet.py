@@ -5,8 +5,6 @@ environment, user, volumes, hostname and IP address. The API server is where it 
 Services' range.
 """
 
-from __future__ import annotations
-
 import re
 import socket
 import threading

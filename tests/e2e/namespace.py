@@ -1,7 +1,5 @@
 """A namespace as a user sees it: actions by kubectl, and waits for their results."""
 
-from __future__ import annotations
-
 import json
 import re
 import socket
@@ -373,7 +371,7 @@ class E2ENamespace:
         return self._audit_log.read()
 
     @cached_property
-    def _audit_log(self) -> AuditLog:
+    def _audit_log(self) -> "AuditLog":
         return AuditLog(self.plane.audit_log, self.namespace, self.audited_from)
 
     def operator_writes(self, account: str = SERVICE_ACCOUNT) -> list[Request]:
@@ -402,7 +400,7 @@ class E2ENamespace:
         """The Pod of the session manager, which must be there."""
         return self.existing("pod", f"{name}-session-manager")
 
-    def record(self, kind: str) -> Recording:
+    def record(self, kind: str) -> "Recording":
         """Record all changes of a kind of objects; for a `with` statement."""
         return Recording(self, kind)
 

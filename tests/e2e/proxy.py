@@ -3,8 +3,6 @@
 It sees bytes and no requests, for what goes through it is encrypted. `proxy_http` is the one that understands requests.
 """
 
-from __future__ import annotations
-
 import asyncio
 import shutil
 import socket
@@ -217,7 +215,7 @@ class Proxy(LoopThread):
         return await self._end([link for link in self._links if not link.flows.is_set()], reset=True)
 
     @staticmethod
-    async def _end(links: list[_Link], *, reset: bool) -> int:
+    async def _end(links: "list[_Link]", *, reset: bool) -> int:
         for link in links:
             link.cut(reset=reset)
         await asyncio.gather(*(link.ended.wait() for link in links))
@@ -246,7 +244,7 @@ class Proxy(LoopThread):
             link.answers_get_lost = True
 
     @staticmethod
-    def _chosen(links: list[_Link], count: int | None, random: Random | None) -> list[_Link]:
+    def _chosen(links: "list[_Link]", count: int | None, random: Random | None) -> "list[_Link]":
         if count is None or count >= len(links):
             return links
         return links[:count] if random is None else random.sample(links, count)

@@ -3,8 +3,6 @@
 It shows the certificate of the API server, or another one, and hands on who the client says it is.
 """
 
-from __future__ import annotations
-
 import asyncio
 import re
 import socket

@@ -1,7 +1,5 @@
 """Health checks and metrics of an operator, requested as by kubelet and Prometheus."""
 
-from __future__ import annotations
-
 import urllib.error
 import urllib.request
 

@@ -1,7 +1,5 @@
 """The policies of config/admission: each rule with requests that it refuses, its message, and requests that it accepts."""
 
-from __future__ import annotations
-
 import uuid
 from collections.abc import Iterator
 from functools import partial

@@ -1,7 +1,5 @@
 """The API server refuses invalid specs where it can; the operator reports the others."""
 
-from __future__ import annotations
-
 import re
 from http import HTTPStatus
 

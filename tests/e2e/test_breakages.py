@@ -1,7 +1,5 @@
 """Each breakage of the table in docs/troubleshooting.md, in the words of that table."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Callable, Iterator

@@ -1,7 +1,5 @@
 """The Helm chart, rendered and installed by Helm: the same objects as config/ makes."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

@@ -1,7 +1,5 @@
 """The Helm chart renders the monitoring objects of config/monitoring on request."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from pathlib import Path

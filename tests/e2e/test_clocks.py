@@ -1,7 +1,5 @@
 """The clock of the operator's machine is wrong or jumps: no wait that protects work ends by it, and none lasts longer for it."""
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The operator reports in one line why it cannot start, and ends cleanly after a signal."""
 
-from __future__ import annotations
-
 import os
 import signal
 import socket

@@ -1,7 +1,5 @@
 """The client's connections to a real API server, TLS included."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The local control plane behaves as the other end-to-end tests assume."""
 
-from __future__ import annotations
-
 import json
 import signal
 import subprocess

@@ -1,7 +1,5 @@
 """Two deployments of the operator that see the same FlameCluster: only one of them at a time deletes Pods."""
 
-from __future__ import annotations
-
 import signal
 from collections import Counter
 from collections.abc import Iterator

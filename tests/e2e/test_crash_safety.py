@@ -1,7 +1,5 @@
 """A crash of the operator, or a second operator, uses no id twice and loses no work."""
 
-from __future__ import annotations
-
 from collections import Counter
 from functools import partial
 from pathlib import Path

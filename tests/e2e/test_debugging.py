@@ -1,7 +1,5 @@
 """The operator is debugged by its log, with the commands that the documentation gives."""
 
-from __future__ import annotations
-
 import json
 import re
 import shlex

@@ -1,7 +1,5 @@
 """`make demo` without a terminal: the whole story, and nothing left of it afterwards."""
 
-from __future__ import annotations
-
 import os
 import pty
 import re

@@ -1,7 +1,5 @@
 """PodDisruptionBudgets over a FlameCluster's Pods, as docs/faq.md tells them, with the real disruption controller."""
 
-from __future__ import annotations
-
 from http import HTTPStatus
 from typing import Any
 

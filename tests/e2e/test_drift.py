@@ -1,7 +1,5 @@
 """The operator restores children that a user edits or deletes, and changes nothing else."""
 
-from __future__ import annotations
-
 import json
 import uuid
 from collections.abc import Iterator

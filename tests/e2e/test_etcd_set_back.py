@@ -1,7 +1,5 @@
 """etcd is set back to a copy, on a control plane that no other test needs."""
 
-from __future__ import annotations
-
 import shutil
 import uuid
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """A FlameCluster with all parts: object cache, persistence, TLS, client configuration and network policy."""
 
-from __future__ import annotations
-
 from functools import partial
 from http import HTTPStatus
 from typing import Any

@@ -1,7 +1,5 @@
 """Failures: Pods that end, hang or never start, and the cluster meanwhile."""
 
-from __future__ import annotations
-
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path

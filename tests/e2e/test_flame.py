@@ -1,7 +1,5 @@
 """The operator uses Flame's answers: no task is lost, and no node of a deleted executor stays in the table."""
 
-from __future__ import annotations
-
 from functools import partial
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Two replicas and a Lease: the one takes over from the other, and the other writes nothing any more."""
 
-from __future__ import annotations
-
 import random
 import re
 import signal

@@ -1,7 +1,5 @@
 """Session managers of tenants do not keep the operator from the others, whatever they answer, and do not delay its end."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor

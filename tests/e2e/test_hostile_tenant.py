@@ -1,7 +1,5 @@
 """Nobody keeps the operator from the others: no tenant whose specs cost most, no idle clients, no reader of its log."""
 
-from __future__ import annotations
-
 import json
 import os
 import socket

@@ -1,7 +1,5 @@
 """The manifests of config/: the API server accepts them, and the processes of their Pods work."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from contextlib import ExitStack

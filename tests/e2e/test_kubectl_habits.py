@@ -1,7 +1,5 @@
 """Common uses of kubectl by people and tools."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import yaml

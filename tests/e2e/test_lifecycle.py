@@ -1,7 +1,5 @@
 """Three of the four use cases: scale, delete, reconfigure. `test_objects.py` deploys a cluster."""
 
-from __future__ import annotations
-
 import time
 from functools import partial
 

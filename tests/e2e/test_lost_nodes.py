@@ -1,7 +1,5 @@
 """Pods of deleted Nodes are created again at once."""
 
-from __future__ import annotations
-
 import uuid
 from collections.abc import Iterator
 from pathlib import Path

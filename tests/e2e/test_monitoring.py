@@ -1,7 +1,5 @@
 """Health checks and metrics of a real operator."""
 
-from __future__ import annotations
-
 import json
 import socket
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """A bad network, and a busy or restarted API server, delay the operator and do nothing else."""
 
-from __future__ import annotations
-
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager

@@ -1,7 +1,5 @@
 """Restarts of the API server, on a control plane that no other test needs."""
 
-from __future__ import annotations
-
 import asyncio
 import base64
 import json

@@ -1,7 +1,5 @@
 """The object cache as a component of its own."""
 
-from __future__ import annotations
-
 from functools import partial
 from typing import Any
 

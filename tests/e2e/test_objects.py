@@ -1,7 +1,5 @@
 """The children of a FlameCluster, and how kubectl shows them."""
 
-from __future__ import annotations
-
 import re
 import uuid
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """The operator reports foreign objects, and objects of an earlier cluster of the same name, and does not change them."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests.e2e.namespace import HOLD, E2ENamespace, Object, condition, flame_cluster, uids

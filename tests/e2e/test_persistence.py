@@ -1,7 +1,5 @@
 """Sessions and cached objects on PersistentVolumeClaims."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from tests.e2e.namespace import E2ENamespace, condition, flame_cluster, uids

@@ -1,7 +1,5 @@
 """`flamectl-operator plan` on a real API server."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """The operator runs under the permissions of config/rbac, needs every one of them, and has no others."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from functools import partial
 from http import HTTPStatus

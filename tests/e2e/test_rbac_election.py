@@ -1,7 +1,5 @@
 """The Role for the election: an operator whose Lease is in a namespace that it does not serve has nothing else there."""
 
-from __future__ import annotations
-
 import uuid
 from collections.abc import Iterator
 from http import HTTPStatus

@@ -1,7 +1,5 @@
 """The permissions of users with the roles `view` and `edit`, or without a role, after config/rbac extended the roles."""
 
-from __future__ import annotations
-
 import yaml
 
 from tests.e2e.namespace import E2ENamespace, flame_cluster

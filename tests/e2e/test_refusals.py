@@ -1,7 +1,5 @@
 """Refusals of the API server are reported once in its own words, retried slowly, and resolved when the request is allowed."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial

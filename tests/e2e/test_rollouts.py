@@ -1,7 +1,5 @@
 """Rollouts: the Pods that a change of the spec replaces, their order, and the executors that serve meanwhile."""
 
-from __future__ import annotations
-
 from functools import partial
 
 from tests.e2e.namespace import (

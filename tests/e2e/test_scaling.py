@@ -1,7 +1,5 @@
 """The cost of a scale-up for the API server, and the sample that gives the operator a share of it."""
 
-from __future__ import annotations
-
 import time
 from collections import Counter
 

@@ -1,7 +1,5 @@
 """An operator serves its configured namespaces. `test_installation.py` has one that serves all."""
 
-from __future__ import annotations
-
 import uuid
 from collections.abc import Iterator
 from pathlib import Path

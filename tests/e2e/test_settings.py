@@ -1,7 +1,5 @@
 """The operator's settings on a real API server: made, edited while it runs, spoiled, mended, and lost."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 import uuid

@@ -1,7 +1,5 @@
 """A second operator beside the first, installed as docs/coordination.md says, shares only the CRD."""
 
-from __future__ import annotations
-
 import os
 import re
 from pathlib import Path

@@ -1,7 +1,5 @@
 """An operator that starts before everything is there, and one that is stopped in the middle of everything."""
 
-from __future__ import annotations
-
 import json
 import shutil
 import signal

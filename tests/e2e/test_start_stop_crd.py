@@ -1,7 +1,5 @@
 """A CRD that is not there, or is another version's, on a control plane that no other test needs."""
 
-from __future__ import annotations
-
 import json
 import uuid
 from collections.abc import Callable, Iterator

@@ -1,7 +1,5 @@
 """Putting a cluster to rest, and telling the operator to keep its hands off."""
 
-from __future__ import annotations
-
 from functools import partial
 
 from tests.e2e.namespace import HOLD, E2ENamespace, Object, condition, flame_cluster, provoke_a_pass, revision_of, uids

@@ -1,7 +1,5 @@
 """Breakages as a person sees them by `kubectl get flc` and `kubectl describe flc`: what broke, where, and what to do."""
 
-from __future__ import annotations
-
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path

@@ -3,8 +3,6 @@
 The messages are those of containerd and CRI-O; `tests/unit/observed/test_pod_problem.py` has more of them.
 """
 
-from __future__ import annotations
-
 from functools import partial
 from typing import Any
 

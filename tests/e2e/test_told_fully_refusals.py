@@ -3,8 +3,6 @@
 Each test names the object, the field of the FlameCluster and the remedy.
 """
 
-from __future__ import annotations
-
 from functools import partial
 from typing import Any
 

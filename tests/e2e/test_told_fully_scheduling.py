@@ -3,8 +3,6 @@
 The scheduler says how many nodes lack something, and the status adds what was asked and which field asks for it.
 """
 
-from __future__ import annotations
-
 from functools import partial
 from itertools import cycle
 from typing import Any

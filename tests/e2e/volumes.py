@@ -1,7 +1,5 @@
 """Volumes for PersistentVolumeClaims, because the control plane has no provisioner."""
 
-from __future__ import annotations
-
 from tests.e2e.namespace import E2ENamespace
 
 

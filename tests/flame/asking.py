@@ -3,8 +3,6 @@
 It ends when each of them was asked, and prints its memory at the beginning and at most, and what it knows of each.
 """
 
-from __future__ import annotations
-
 import asyncio
 import json
 import resource

@@ -1,7 +1,5 @@
 """The messages by which executor managers and clients talk to a session manager, besides those that the operator uses."""
 
-from __future__ import annotations
-
 from flamectl_operator.flame.messages import MESSAGES, classes
 
 _BY_EXECUTOR = (

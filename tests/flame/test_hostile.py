@@ -1,7 +1,5 @@
 """Session managers of tenants whose answers cost as much as they can do not fill the operator's memory."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import sys

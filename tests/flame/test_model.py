@@ -1,7 +1,5 @@
 """The fake session manager behaves as Flame was seen to behave, its bugs included."""
 
-from __future__ import annotations
-
 import asyncio
 from collections import Counter
 

@@ -1,7 +1,5 @@
 """The fake session manager as a server."""
 
-from __future__ import annotations
-
 import asyncio
 from contextlib import suppress
 

@@ -1,7 +1,5 @@
 """Reads a Dockerfile into stages and instructions. It knows what ours uses, and refuses everything else."""
 
-from __future__ import annotations
-
 import json
 import re
 import shlex

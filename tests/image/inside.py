@@ -6,8 +6,6 @@ DESCRIPTION is JSON, see `Description` in sandbox.py. A file of its own that nee
 by whatever Python makes the image's base.
 """
 
-from __future__ import annotations
-
 import array
 import ctypes
 import fcntl

@@ -4,8 +4,6 @@ What differs from a container engine: the base of an image is a virtual environm
 version the Dockerfile names, and pip keeps its cache between builds.
 """
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess

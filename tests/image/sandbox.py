@@ -4,8 +4,6 @@ No image is needed and no container engine: the programs and libraries below /us
 is the Python that the base of an image stands for. It takes user namespaces, or to be root.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

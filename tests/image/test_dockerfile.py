@@ -1,7 +1,5 @@
 """The image: every step of the Dockerfile does its work, and what comes out runs as it will in a Pod."""
 
-from __future__ import annotations
-
 import json
 import re
 import shlex

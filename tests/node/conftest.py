@@ -1,7 +1,5 @@
 """The shared fixtures of scenarios on a real node: the node, an operator in its own image, a namespace each."""
 
-from __future__ import annotations
-
 import os
 import uuid
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """A namespace on a real node, as its users see it: what `tests.e2e.namespace` has, and what takes containers that run."""
 
-from __future__ import annotations
-
 from tests.e2e.namespace import E2ENamespace, Object
 from tools.node.images import FLAME
 from tools.node.node import ctr

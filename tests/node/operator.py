@@ -1,7 +1,5 @@
 """The operator in its own image, installed as its users install it."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

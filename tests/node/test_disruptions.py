@@ -3,8 +3,6 @@
 Flame is what `disrupted_images` says. Sessions are opened by its API.
 """
 
-from __future__ import annotations
-
 import asyncio
 import json
 from collections.abc import Callable, Iterator

@@ -1,7 +1,5 @@
 """The actions of kubelets on Pods, and their effect on a FlameCluster."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from typing import Any

@@ -1,7 +1,5 @@
 """Installing, upgrading and uninstalling, while a FlameCluster runs."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 from pathlib import Path

@@ -1,7 +1,5 @@
 """A FlameCluster on a real node: deployed, scaled, changed, deleted."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests.e2e.namespace import flame_cluster, uids

@@ -1,7 +1,5 @@
 """The node itself: what the other scenarios rely on."""
 
-from __future__ import annotations
-
 from tests.node.namespace import NodeNamespace
 
 _ASK_API_SERVER = (

@@ -1,7 +1,5 @@
 """The operator in its own container: killed, rolled, measured."""
 
-from __future__ import annotations
-
 import json
 import tarfile
 from datetime import UTC, datetime

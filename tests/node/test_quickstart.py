@@ -1,7 +1,5 @@
 """The commands of docs/quickstart.md, except those that make a cluster, bring the image there, and uninstall."""
 
-from __future__ import annotations
-
 import shlex
 import subprocess
 import sys

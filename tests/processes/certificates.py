@@ -3,8 +3,6 @@
 Made once with openssl, because Python alone cannot make any. The names are those that the status of the FlameCluster lists.
 """
 
-from __future__ import annotations
-
 AUTHORITY = """\
 -----BEGIN CERTIFICATE-----
 MIIBpDCCAUmgAwIBAgIUELv5FKwW5kihLuamhiKn5fwE65QwCgYIKoZIzj0EAwIw

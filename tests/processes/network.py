@@ -1,7 +1,5 @@
 """A network of Pods on this machine: a namespace with a bridge, and one namespace for each Pod with an interface `eth0` on it."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess

@@ -1,7 +1,5 @@
 """Runs the containers of a Pod as processes, as a kubelet would: command lines, user, volumes, hostname and probes."""
 
-from __future__ import annotations
-
 import os
 import sys
 from collections.abc import Mapping

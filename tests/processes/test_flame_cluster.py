@@ -1,7 +1,5 @@
 """The Pods of a FlameCluster as real processes: stand-ins refuse what Flame refuses, and the Pods give no reason to."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import ExitStack
 from copy import deepcopy

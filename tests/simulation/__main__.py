@@ -1,7 +1,5 @@
 """Runs worlds: `python -m tests.simulation --seeds 0:2000 --jobs 2`, or one of them with its story: `--seed 4711 --story`."""
 
-from __future__ import annotations
-
 import argparse
 import logging
 import sys

@@ -4,8 +4,6 @@ Together these run each line and take each branch of the operator and of the sim
 times, or as often as all fixed worlds do if that is less. A change of the scenarios gives seeds other worlds, so choose anew.
 """
 
-from __future__ import annotations
-
 import argparse
 import multiprocessing
 import sys

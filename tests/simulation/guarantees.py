@@ -1,7 +1,5 @@
 """Which mutations prove the check of each guarantee: docs/dev/guarantees.md has the guarantees, mutations.py the mutations."""
 
-from __future__ import annotations
-
 #: Names of mutations, by the guarantee whose check must notice them.
 PROOFS: dict[str, tuple[str, ...]] = {
     "Eventually stable reconciliation": (

@@ -1,7 +1,5 @@
 """Kubernetes objects as plain data. A write makes new dictionaries and never changes stored ones."""
 
-from __future__ import annotations
-
 import functools
 from datetime import datetime, timedelta
 from typing import Any

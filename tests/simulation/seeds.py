@@ -1,7 +1,5 @@
 """The seeds of worlds that the tests run."""
 
-from __future__ import annotations
-
 import subprocess
 from pathlib import Path
 from random import Random

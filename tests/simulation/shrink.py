@@ -1,7 +1,5 @@
 """Makes a scenario that fails shorter, as long as it fails in the same way."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """The choice of the fixed worlds that the tests run."""
 
-from __future__ import annotations
-
 from tests.simulation.choose import TIMES, choose
 from tests.simulation.seeds import CHOSEN, FIXED
 

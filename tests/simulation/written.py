@@ -1,7 +1,5 @@
 """Worlds that were written by hand, for what drawn worlds hardly ever bring about; their seeds are negative."""
 
-from __future__ import annotations
-
 from tests.simulation.scenario import Action, Scenario
 
 

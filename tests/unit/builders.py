@@ -1,7 +1,5 @@
 """FlameClusters and their children as the domain rooms see them, with as few words as a test needs."""
 
-from __future__ import annotations
-
 import dataclasses
 import functools
 from collections.abc import Iterable, Mapping

@@ -3,8 +3,6 @@
 A busy machine therefore changes no result: neither a timeout nor a measured duration depends on how long a test really takes.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import pytest

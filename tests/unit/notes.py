@@ -1,7 +1,5 @@
 """A telemetry object that writes everything down."""
 
-from __future__ import annotations
-
 from flamectl_operator.runtime.telemetry import Ended, Telemetry
 from flamectl_operator.runtime.workflow import Place
 

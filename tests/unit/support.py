@@ -1,7 +1,5 @@
 """Helpers of tests of several rooms."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from collections.abc import Iterator, MutableMapping

@@ -1,7 +1,5 @@
 """The report of the benchmarks: the table, the charts, and the page that explains them."""
 
-from __future__ import annotations
-
 import json
 from xml.etree import ElementTree as ET
 

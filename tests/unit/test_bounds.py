@@ -1,7 +1,5 @@
 """Each bound on what tenants can cost is needed: without it a test of the attack fails."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

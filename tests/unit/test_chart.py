@@ -1,7 +1,5 @@
 """The generated parts of the Helm chart are up to date, and its values, schema and versions agree."""
 
-from __future__ import annotations
-
 import json
 import re
 import tomllib

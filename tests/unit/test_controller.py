@@ -1,7 +1,5 @@
 """One pass: the steps in their order, their outcomes joined."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
 from typing import Any

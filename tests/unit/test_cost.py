@@ -1,7 +1,5 @@
 """The cost of work, in counts that are equal on every machine: calls of functions, requests, writes of the status, passes."""
 
-from __future__ import annotations
-
 import asyncio
 import gc
 import sys

@@ -1,7 +1,5 @@
 """The documentation agrees with the code."""
 
-from __future__ import annotations
-
 import ast
 import asyncio
 import importlib

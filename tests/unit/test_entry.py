@@ -1,7 +1,5 @@
 """Signals to a process that has only just begun."""
 
-from __future__ import annotations
-
 import json
 import signal
 import socket

@@ -4,8 +4,6 @@ While one callback runs, the operator serves nobody and does not renew the Lease
 make large, may cost much in one callback.
 """
 
-from __future__ import annotations
-
 import asyncio
 import inspect
 import sys

@@ -1,7 +1,5 @@
 """`make` alone lists the targets, and `make unit` starts no control plane."""
 
-from __future__ import annotations
-
 import re
 import subprocess
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Many FlameClusters in one namespace: the memory that each takes, and the passes that another namespace waits for."""
 
-from __future__ import annotations
-
 import asyncio
 import gc
 import tracemalloc

@@ -1,7 +1,5 @@
 """The whole operator: queue, start, stop, settings, telemetry and log."""
 
-from __future__ import annotations
-
 import asyncio
 from collections import Counter
 from collections.abc import Callable, Coroutine, Mapping

@@ -1,7 +1,5 @@
 """The order in which the tests of all layers begin."""
 
-from __future__ import annotations
-
 from types import SimpleNamespace
 from typing import Any
 

@@ -4,8 +4,6 @@ Users and servers decide what such a text holds, and it may have thousands of ch
 must not be able to read to the end from each.
 """
 
-from __future__ import annotations
-
 import ast
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The comparison with peers: what the API server counted, the table, and its place in the page."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from subprocess import CompletedProcess
 from typing import cast

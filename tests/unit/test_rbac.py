@@ -1,7 +1,5 @@
 """The roles of the project grant only the needed permissions."""
 
-from __future__ import annotations
-
 import functools
 from pathlib import Path
 from typing import Any

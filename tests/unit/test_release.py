@@ -1,7 +1,5 @@
 """A release is signed by digest and made from a tagged commit; stand-ins take the place of docker, cosign, helm and git."""
 
-from __future__ import annotations
-
 import os
 import re
 import shlex

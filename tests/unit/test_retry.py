@@ -1,7 +1,5 @@
 """The second run of tests that failed, with pytest itself on tests of its own."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

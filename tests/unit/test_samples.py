@@ -1,7 +1,5 @@
 """Manifests that newcomers copy: the operator has nothing to warn of in them."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """The bill of materials agrees with the lock file and has the dependencies of each component."""
 
-from __future__ import annotations
-
 import json
 import re
 import tomllib

@@ -1,7 +1,5 @@
 """docs/security.md says what is true: permissions, the operator's own Pod, ports, limits and the lists of podPolicy."""
 
-from __future__ import annotations
-
 import re
 from fnmatch import fnmatchcase
 from pathlib import Path

@@ -1,7 +1,5 @@
 """A new FlameCluster: its Services are created beside its Pods, and nobody who reads about it notices."""
 
-from __future__ import annotations
-
 import asyncio
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The policy that warns of misspelt fields knows all fields of Pods and containers."""
 
-from __future__ import annotations
-
 import json
 from importlib import import_module
 from pathlib import Path

@@ -1,7 +1,5 @@
 """python -m tools.controlplane build | run [--state-dir D] -- COMMAND ... | up [--state-dir D]."""
 
-from __future__ import annotations
-
 import argparse
 import os
 import signal

@@ -3,8 +3,6 @@
 KUBERNETES_VERSION chooses the Go module that they are built from. The programs that it does not list come from the default one.
 """
 
-from __future__ import annotations
-
 import fcntl
 import os
 import shutil

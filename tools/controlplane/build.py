@@ -1,7 +1,5 @@
 """Builds the binaries from the Go module in `go/`, each put in place only when it is complete."""
 
-from __future__ import annotations
-
 import os
 import re
 import shutil

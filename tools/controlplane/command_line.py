@@ -1,7 +1,5 @@
 """Exit codes and signals of the tools that run a command beside what they started, and end that in any case."""
 
-from __future__ import annotations
-
 import signal
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """The components in the order of their start, with their command lines and readiness probes, and the Nodes that kwok plays."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Starts and stops a control plane."""
 
-from __future__ import annotations
-
 import shutil
 import tempfile
 from collections.abc import Mapping

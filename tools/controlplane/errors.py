@@ -1,7 +1,5 @@
 """The errors of the local control plane, each with its remedy."""
 
-from __future__ import annotations
-
 import re
 import shlex
 import subprocess

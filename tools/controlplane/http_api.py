@@ -1,7 +1,5 @@
 """The few HTTP requests that the control plane itself needs: probes, Nodes, service accounts."""
 
-from __future__ import annotations
-
 import atexit
 import contextlib
 import functools

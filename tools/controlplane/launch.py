@@ -6,8 +6,6 @@ A file of its own that replaces itself by the command, because the alternative, 
 fork and exec, which may deadlock in a process with threads. The setting survives the exec. See prctl(2).
 """
 
-from __future__ import annotations
-
 import ctypes
 import os
 import sys

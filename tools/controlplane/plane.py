@@ -1,7 +1,5 @@
 """The handle of a control plane that runs, whoever started it."""
 
-from __future__ import annotations
-
 import json
 import os
 import ssl
@@ -70,7 +68,7 @@ class Plane:
         self._connection = connection
 
     @classmethod
-    def attach(cls, state_dir: Path | str) -> Plane:
+    def attach(cls, state_dir: Path | str) -> "Plane":
         """Return a handle on a control plane that another process has started."""
         files = StateFiles(Path(state_dir).absolute())
         try:

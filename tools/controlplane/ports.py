@@ -1,7 +1,5 @@
 """Free ports on loopback, each for one listener of the control plane."""
 
-from __future__ import annotations
-
 import random
 import socket
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """Says what goes on during a long wait: one line that is rewritten on a terminal, elsewhere a line every ten seconds."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 import time

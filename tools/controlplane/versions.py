@@ -1,7 +1,5 @@
 """Which versions the control plane is made of: the go.mod of each Go module here is the only place that says so."""
 
-from __future__ import annotations
-
 import hashlib
 import os
 import platform

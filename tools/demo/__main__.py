@@ -1,7 +1,5 @@
 """python -m tools.demo [--keep] [--plain] [--pace SECONDS]."""
 
-from __future__ import annotations
-
 import argparse
 import contextlib
 import errno

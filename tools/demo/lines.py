@@ -1,7 +1,5 @@
 """The demo as lines of text, for whatever is no terminal: a line for each change."""
 
-from __future__ import annotations
-
 import textwrap
 from collections import Counter
 from collections.abc import Callable, Iterator

@@ -1,7 +1,5 @@
 """The visible state of a FlameCluster and the picture of the demo at one moment, made from objects of the API server. Pure."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field

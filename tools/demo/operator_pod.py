@@ -4,8 +4,6 @@ The API server asks a Pod's kubelet for its log, and kwok answers for kubelets: 
 The Node of this Pod has the address where kwok listens.
 """
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager

@@ -1,7 +1,5 @@
 """Plays the chapters: types the command, waits for what should come of it, and shows all the while how things are."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, replace

@@ -1,7 +1,5 @@
 """The stage of the demo: a control plane of its own with the manifests of `config/` and a running operator."""
 
-from __future__ import annotations
-
 import shutil
 import tempfile
 from collections.abc import Callable, Iterator, Sequence

@@ -1,7 +1,5 @@
 """The story as data: chapters with the command that a user would type, and what should come of it."""
 
-from __future__ import annotations
-
 import json
 import shlex
 from collections.abc import Callable

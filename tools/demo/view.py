@@ -4,8 +4,6 @@ Every part has its place, so that nothing jumps: the story and the cluster have 
 bottom, and the Pods have what lies between.
 """
 
-from __future__ import annotations
-
 import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass, field

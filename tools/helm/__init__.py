@@ -4,8 +4,6 @@
 where the control plane was built before.
 """
 
-from __future__ import annotations
-
 import fcntl
 import hashlib
 import os

@@ -4,8 +4,6 @@ The order of things: what the machine lacks is said; binaries and images are bui
 namespaces of the node's own, and in there its components and the command.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import os

@@ -1,7 +1,5 @@
 """Where kubelet, kube-proxy and CoreDNS come from: the cache, or a build into it from the Go modules beside this file."""
 
-from __future__ import annotations
-
 import fcntl
 import hashlib
 import subprocess

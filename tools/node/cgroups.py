@@ -1,7 +1,5 @@
 """The cgroup that the node's Pods are below, in each hierarchy of the machine (cgroup v1) or in the only one (v2)."""
 
-from __future__ import annotations
-
 from contextlib import suppress
 from pathlib import Path
 

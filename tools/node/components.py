@@ -1,7 +1,5 @@
 """The node's components: their command lines, their settings, and how each one says that it is ready."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The paths in the state directory of one node, and the errors of a node, each with its remedy."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from tools.controlplane.errors import ControlPlaneError

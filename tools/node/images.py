@@ -9,8 +9,6 @@
 An archive is named by the hash of everything that goes into it, so what has not changed is not built again.
 """
 
-from __future__ import annotations
-
 import fcntl
 import hashlib
 import os

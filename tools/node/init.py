@@ -6,8 +6,6 @@ A file of its own without imports of ours. When it ends, the kernel kills everyt
 what supervises them become its children when their parents die.
 """
 
-from __future__ import annotations
-
 import os
 import signal
 import sys

@@ -1,7 +1,5 @@
 """Makes fresh namespaces into the node's machine: links, addresses, mounts, kernel settings."""
 
-from __future__ import annotations
-
 import subprocess
 from pathlib import Path
 

@@ -4,8 +4,6 @@ Everything else belongs to the node's namespaces and ends with them. The owner o
 kernel releases when the owner dies, so the next run can tell the directories of dead nodes from those of living ones.
 """
 
-from __future__ import annotations
-
 import fcntl
 import shutil
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """The requirements of a node, and the ones that this machine lacks."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess

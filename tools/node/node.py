@@ -1,7 +1,5 @@
 """A node that runs, and what can be done with it."""
 
-from __future__ import annotations
-
 import subprocess
 from collections.abc import Iterable, Mapping
 from pathlib import Path

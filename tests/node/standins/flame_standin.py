@@ -3,8 +3,6 @@
 They run on the operator's image, whose packages speak gRPC, and serve the model of `tests/flame`.
 """
 
-from __future__ import annotations
-
 import os
 import re
 import ssl

@@ -4,8 +4,6 @@ One table for two judges: the operator's own validation (a unit test) and a real
 let through what the other refuses.
 """
 
-from __future__ import annotations
-
 from copy import deepcopy
 from dataclasses import dataclass
 from typing import Any

@@ -1,7 +1,5 @@
 """The input of a revision hash: only the fields that the author set."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

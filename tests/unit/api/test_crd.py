@@ -1,7 +1,5 @@
 """The CRD is what the models say, and what the API server demands of a structural schema."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from functools import cache

@@ -1,7 +1,5 @@
 """The common base of all objects of the API."""
 
-from __future__ import annotations
-
 from flamectl_operator.api.component_status import SessionManagerStatus, TlsStatus
 from flamectl_operator.api.model import OpenModel
 

@@ -1,7 +1,5 @@
 """Quantities mean what they mean in Kubernetes."""
 
-from __future__ import annotations
-
 from decimal import Decimal
 
 import pytest

@@ -1,7 +1,5 @@
 """The operator refuses and accepts what the table says; an end-to-end test asks a real API server the same."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """The status is written tersely and read leniently."""
 
-from __future__ import annotations
-
 from datetime import UTC, datetime, timedelta, timezone
 from typing import Any
 

@@ -1,7 +1,5 @@
 """A status between versions of the CRD."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

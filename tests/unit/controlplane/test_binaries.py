@@ -1,7 +1,5 @@
 """Binaries come from KUBEBUILDER_ASSETS, then from the cache, then from a build; a fake `go` stands in for the real one."""
 
-from __future__ import annotations
-
 import fcntl
 import io
 import os

@@ -1,7 +1,5 @@
 """Command lines, ports and files of the components; nothing is started here."""
 
-from __future__ import annotations
-
 import random
 import re
 from pathlib import Path

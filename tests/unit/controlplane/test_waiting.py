@@ -1,7 +1,5 @@
 """A wait continues after temporary errors of the API server, and ends with permanent ones."""
 
-from __future__ import annotations
-
 import subprocess
 
 import pytest

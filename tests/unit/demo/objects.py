@@ -1,7 +1,5 @@
 """Objects with the fields that the demo reads, and scenes made of them."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any

@@ -1,7 +1,5 @@
 """The end of a demo that was kept."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any

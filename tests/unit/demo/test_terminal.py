@@ -1,7 +1,5 @@
 """Ctrl-C on a terminal reaches the demo and not the `make` that started it."""
 
-from __future__ import annotations
-
 import os
 import pty
 import sys

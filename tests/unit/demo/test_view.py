@@ -1,7 +1,5 @@
 """The screen fits its terminal with any content."""
 
-from __future__ import annotations
-
 import io
 
 import pytest

@@ -1,7 +1,5 @@
 """The ConfigMap for clients."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """The scripts of executors: the wait of the init container, and the hook at the end."""
 
-from __future__ import annotations
-
 import json
 import shutil
 import socket

@@ -1,7 +1,5 @@
 """The API server's paths of a Pod's fields, as paths of a FlameCluster's fields."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests.unit.builders import desired, merged, template_of

@@ -1,7 +1,5 @@
 """flame-cluster.yaml."""
 
-from __future__ import annotations
-
 import re
 import tracemalloc
 from typing import Any

@@ -1,7 +1,5 @@
 """Labels and owner references of children."""
 
-from __future__ import annotations
-
 from tests.unit.builders import OWNER, desired, session_template
 
 

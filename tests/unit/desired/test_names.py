@@ -1,7 +1,5 @@
 """Names of children, and the ids in names of executors."""
 
-from __future__ import annotations
-
 import pytest
 
 from flamectl_operator.desired import names

@@ -1,7 +1,5 @@
 """The NetworkPolicy of a cluster: the Pods that it selects, and the peers of each port."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

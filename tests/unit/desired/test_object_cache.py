@@ -1,7 +1,5 @@
 """The object cache as a component of its own: its Pods, its Service and its configuration."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """podPolicy: the fields that it refuses, and the setting that allows each."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """The Pods: Flame's requirements, the author's additions, and their precedence."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Changes of the spec that make a Pod stale, and changes that do not."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

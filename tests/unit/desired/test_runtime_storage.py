@@ -1,7 +1,5 @@
 """The emptyDirs for files that Flame writes in executors."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """The two Services."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """Strategic merge of Pod specs."""
 
-from __future__ import annotations
-
 from copy import deepcopy
 from typing import Any
 

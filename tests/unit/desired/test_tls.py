@@ -1,7 +1,5 @@
 """Certificates in Pods and in flame-cluster.yaml."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """The demand that an answer shows."""
 
-from __future__ import annotations
-
 import pytest
 
 from flamectl_operator.flame.answer import (

@@ -1,7 +1,5 @@
 """Namespaces share the memory for large answers."""
 
-from __future__ import annotations
-
 import pytest
 
 from flamectl_operator.flame.answer_memory import Key, to_give_up

@@ -1,7 +1,5 @@
 """The cost of an answer of a session manager, counted before protobuf decodes it."""
 
-from __future__ import annotations
-
 import asyncio
 import tracemalloc
 

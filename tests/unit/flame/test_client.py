@@ -1,7 +1,5 @@
 """The client against the fake session manager, over real sockets."""
 
-from __future__ import annotations
-
 import asyncio
 import gc
 import ssl

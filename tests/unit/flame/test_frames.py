@@ -1,7 +1,5 @@
 """The limit on frames of a session manager, in bytes and over real sockets."""
 
-from __future__ import annotations
-
 import asyncio
 import ssl
 import struct

@@ -1,7 +1,5 @@
 """The message definitions, compared with those of Flame's SDK."""
 
-from __future__ import annotations
-
 import importlib.util
 import sys
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The watcher: its questions, its knowledge, and its reports of changes."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import AsyncIterator
 from dataclasses import replace

@@ -7,8 +7,6 @@ Made once, with `openssl ca` and these extensions, for Python alone cannot make 
     subjectKeyIdentifier=none
 """
 
-from __future__ import annotations
-
 #: The authority that signed the others; valid until 2120.
 AUTHORITY = """\
 -----BEGIN CERTIFICATE-----

@@ -1,7 +1,5 @@
 """A client that answers from a script."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import AsyncGenerator
 from typing import Any

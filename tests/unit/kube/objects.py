@@ -1,7 +1,5 @@
 """Objects as a store holds them."""
 
-from __future__ import annotations
-
 from datetime import UTC, datetime
 
 from flamectl_operator.kube.client import EventType, WatchEvent

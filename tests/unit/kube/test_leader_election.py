@@ -1,7 +1,5 @@
 """Leader election: terms, and Leases that cannot be renewed or are taken, deleted or released."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import AsyncIterator
 from random import Random

@@ -1,7 +1,5 @@
 """flamectl_operator.kube.nesting: JSON that is nested deeper than Python can follow."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

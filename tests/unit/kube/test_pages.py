@@ -1,7 +1,5 @@
 """Pages of a list have as many objects as fit."""
 
-from __future__ import annotations
-
 import pytest
 
 from flamectl_operator.kube.client import PAGE_LENGTH, Page, list_pages

@@ -1,7 +1,5 @@
 """Objects with invalid times can be read."""
 
-from __future__ import annotations
-
 from datetime import UTC, datetime, timedelta
 
 import msgspec

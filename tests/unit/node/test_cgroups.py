@@ -1,7 +1,5 @@
 """The cgroup that the node's Pods are below."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """The images that the node gets, without building any."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """The leftovers of nodes whose owner was killed."""
 
-from __future__ import annotations
-
 import signal
 import subprocess
 import sys

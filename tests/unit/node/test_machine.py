@@ -1,7 +1,5 @@
 """The requirements of a real node, and the message when a machine lacks one."""
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Claims that were made anew under a Pod that has the volume of an earlier one."""
 
-from __future__ import annotations
-
 import msgspec
 import pytest
 

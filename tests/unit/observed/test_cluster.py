@@ -1,7 +1,5 @@
 """A snapshot of a FlameCluster's children."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from datetime import datetime
 

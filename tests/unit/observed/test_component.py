@@ -1,7 +1,5 @@
 """The end of a Pod."""
 
-from __future__ import annotations
-
 import pytest
 
 from flamectl_operator.observed.component import Component, terminal_since

@@ -1,7 +1,5 @@
 """The view of a FlameCluster, as each kind of answer brings it."""
 
-from __future__ import annotations
-
 import pytest
 
 from flamectl_operator.api.checks.limits import MAX_DEPTH

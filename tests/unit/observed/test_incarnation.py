@@ -1,7 +1,5 @@
 """The incarnations of a session manager, and the executors that belong to each."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """The cause of a container's failure in few, stable words."""
 
-from __future__ import annotations
-
 import pytest
 
 from flamectl_operator.api.constants import EXECUTOR_MANAGER

@@ -1,7 +1,5 @@
 """The state of a Pod, read from its status."""
 
-from __future__ import annotations
-
 from datetime import datetime
 from typing import Any
 

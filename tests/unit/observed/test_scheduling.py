@@ -1,7 +1,5 @@
 """What the scheduler says of a Pod without a node, as decisions read it."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """The patches that existing children need."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

@@ -1,7 +1,5 @@
 """A decision about executors reads their fields from their group, so that a second group needs no other decision."""
 
-from __future__ import annotations
-
 import ast
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The deletion lock: its holder and its times."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 from typing import Any
 

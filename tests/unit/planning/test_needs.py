@@ -1,7 +1,5 @@
 """The work that is left for a FlameCluster."""
 
-from __future__ import annotations
-
 from dataclasses import asdict
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The executors that are overdue, whatever the clocks of their nodes say."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """The changed fields of a spec in the event about replaced Pods."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """The settings in force: valid edits take effect, and invalid ones change nothing."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Iterator
 from pathlib import Path

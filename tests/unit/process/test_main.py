@@ -1,7 +1,5 @@
 """The start of the process, and its errors."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Callable, Coroutine, Mapping
 from pathlib import Path
@@ -112,7 +110,7 @@ class Parts:
 
     def _replica(
         self, client: Callable[[Guard | None], Client], lease_client: Client, config: OperatorConfig, *_more: object
-    ) -> Parts:
+    ) -> "Parts":
         self.client, self.lease_client, self.configs = client(None), lease_client, [config]
         return self
 

@@ -1,7 +1,5 @@
 """How the interpreter uses memory, in a process of its own."""
 
-from __future__ import annotations
-
 import resource
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """`plan` says what the pass that follows writes, and writes nothing."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from pathlib import Path

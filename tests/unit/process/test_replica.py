@@ -1,7 +1,5 @@
 """A replica of the operator in its terms of leadership."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -28,7 +26,7 @@ CONFIG_MAP = ObjectReference("v1", "ConfigMap", "flamectl-system", "flamectl-ope
 class Term:
     """An operator that does nothing for as long as it runs."""
 
-    terms: list[Term]
+    terms: "list[Term]"
 
     def __init__(
         self, _client: object, config: OperatorConfig, clock: ManualClock, *more: object, **_names: object

@@ -1,7 +1,5 @@
 """Where the settings' document is kept."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Signals to a real process."""
 
-from __future__ import annotations
-
 import signal
 import subprocess
 

@@ -1,7 +1,5 @@
 """The wait for the prerequisites of the operator."""
 
-from __future__ import annotations
-
 import asyncio
 from itertools import pairwise
 from random import Random

@@ -1,7 +1,5 @@
 """The executor ids that count as used."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

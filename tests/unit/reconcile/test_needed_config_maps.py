@@ -1,7 +1,5 @@
 """The ConfigMaps without which a Pod cannot start."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

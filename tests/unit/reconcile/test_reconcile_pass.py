@@ -1,7 +1,5 @@
 """The plan of a pass is a value: new exactly when the snapshot or the facts are new, and made once."""
 
-from __future__ import annotations
-
 import inspect
 import sys
 from collections import Counter

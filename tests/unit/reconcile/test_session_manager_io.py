@@ -1,7 +1,5 @@
 """A pass tells a session manager what it can within its time, and leaves the rest to later passes."""
 
-from __future__ import annotations
-
 import asyncio
 
 from flamectl_operator.flame.answer import SessionManagerAnswer

@@ -1,7 +1,5 @@
 """Rendered specs are kept, and large specs are rendered outside the event loop."""
 
-from __future__ import annotations
-
 import gc
 import threading
 import tracemalloc

@@ -1,7 +1,5 @@
 """Fixtures for the log."""
 
-from __future__ import annotations
-
 import io
 import json
 import logging

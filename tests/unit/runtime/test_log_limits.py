@@ -1,7 +1,5 @@
 """Lines that repeat are left out and counted."""
 
-from __future__ import annotations
-
 import logging
 from typing import Any
 

@@ -1,7 +1,5 @@
 """A log that cannot be written, or not now, holds up nothing and loses no more than it says."""
 
-from __future__ import annotations
-
 import errno
 import fcntl
 import json

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 from flamectl_operator.runtime.lru_cache import LRUCache
 
 

@@ -1,7 +1,5 @@
 """A merge patch changes JSON data as RFC 7386 says."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from hypothesis import given

@@ -1,7 +1,5 @@
 """Outcomes, and the one outcome of a step that did several things."""
 
-from __future__ import annotations
-
 from datetime import UTC, datetime, timedelta
 
 from flamectl_operator.runtime.outcome import DONE, Kind, Result, blocked, combine, stop, wait, wait_until

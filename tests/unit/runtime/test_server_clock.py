@@ -1,7 +1,5 @@
 """The clock of the API server, as its answers tell it."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta

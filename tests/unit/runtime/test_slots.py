@@ -1,7 +1,5 @@
 """Slots, and the share of one key beside others."""
 
-from __future__ import annotations
-
 import asyncio
 
 from hypothesis import given

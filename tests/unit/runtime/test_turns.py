@@ -1,7 +1,5 @@
 """Works side by side report in their order, whichever of them is faster."""
 
-from __future__ import annotations
-
 import asyncio
 from contextvars import ContextVar
 from functools import partial

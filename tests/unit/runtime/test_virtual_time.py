@@ -1,7 +1,5 @@
 """The event loop of the unit tests."""
 
-from __future__ import annotations
-
 import asyncio
 import socket
 

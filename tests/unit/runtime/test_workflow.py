@@ -1,7 +1,5 @@
 """The workflow algebra: its join rules hold as laws."""
 
-from __future__ import annotations
-
 import asyncio
 from contextlib import suppress
 from typing import Any
@@ -142,7 +140,7 @@ async def test_each_workflow_of_several_side_by_side_has_hooks_of_its_own() -> N
         def __init__(self, name: str = "") -> None:
             self._name = name
 
-        def branch(self) -> Seen:
+        def branch(self) -> "Seen":
             ran.append("branch")
             return Seen(str(ran.count("branch")))
 

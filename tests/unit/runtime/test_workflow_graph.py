@@ -1,7 +1,5 @@
 """Drawings of a workflow: an outline as text, and a flowchart in Mermaid."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from flamectl_operator.runtime.outcome import DONE, Outcome

@@ -1,7 +1,5 @@
 """In any order of operations, the queue loses no key and gives no key to two workers."""
 
-from __future__ import annotations
-
 import asyncio
 from random import Random
 

@@ -1,7 +1,5 @@
 """An event loop whose clock jumps to the next timer as soon as there is nothing else to do: tests that sleep take no time."""
 
-from __future__ import annotations
-
 import asyncio
 import selectors
 from collections.abc import Callable, Coroutine, Mapping
@@ -31,7 +29,7 @@ class RealInputError(Exception):
 class _JumpingSelector(selectors.SelectSelector):
     """Instead of waiting, moves the loop's clock."""
 
-    loop: VirtualTimeLoop
+    loop: "VirtualTimeLoop"
 
     def register(self, fileobj: Any, events: int, data: Any = None) -> selectors.SelectorKey:
         if self.get_map():  # the first one wakes the loop from other threads

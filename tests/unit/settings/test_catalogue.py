@@ -1,7 +1,5 @@
 """Settings that change while the operator runs."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

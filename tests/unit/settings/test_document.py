@@ -1,7 +1,5 @@
 """Settings as people write and read them."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Settings from several places: their precedence, and their errors."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

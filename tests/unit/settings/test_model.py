@@ -1,7 +1,5 @@
 """The operator's own settings."""
 
-from __future__ import annotations
-
 import pytest
 from pydantic import ValidationError
 

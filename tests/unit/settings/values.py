@@ -1,7 +1,5 @@
 """Values of settings: one that is good and not the default for each of them, and strategies for arbitrary good ones."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

@@ -1,7 +1,5 @@
 """What a webhook or an admission plugin added to a Pod: the remedy names no field of the FlameCluster, because none helps."""
 
-from __future__ import annotations
-
 import msgspec
 import pytest
 

@@ -1,7 +1,5 @@
 """The status, put together."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The conditions of a FlameCluster, and the events about their changes."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from datetime import datetime
 from typing import Any, NamedTuple

@@ -1,7 +1,5 @@
 """The part of a status that is stored before a pass acts on it."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """Pods that somebody else made with labels by which a Service finds its Pods."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """`state` and `message`."""
 
-from __future__ import annotations
-
 from datetime import datetime
 from typing import Any
 

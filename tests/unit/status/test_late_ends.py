@@ -1,7 +1,5 @@
 """Pods that somebody keeps from ending: nobody waits for them, and they keep what they have."""
 
-from __future__ import annotations
-
 import msgspec
 import pytest
 

@@ -1,7 +1,5 @@
 """Pods that vanished although the operator did not delete them."""
 
-from __future__ import annotations
-
 import pytest
 
 from flamectl_operator.kube.pod_views import PodView

@@ -1,7 +1,5 @@
 """Sessions that Flame has paused are told in Flame's words."""
 
-from __future__ import annotations
-
 import pytest
 
 from flamectl_operator.flame.answer import Session, SessionManagerAnswer

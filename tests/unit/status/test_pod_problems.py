@@ -1,7 +1,5 @@
 """Pods that are not well, in groups, and how often that is written."""
 
-from __future__ import annotations
-
 from datetime import datetime
 from typing import Any
 

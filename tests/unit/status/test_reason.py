@@ -1,7 +1,5 @@
 """`status.reason`, the word in the column REASON."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Failures of the last ten minutes are told until they are over."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from datetime import datetime
 from typing import Any

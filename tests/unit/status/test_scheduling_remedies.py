@@ -1,7 +1,5 @@
 """The requests of a Pod without a node, and the remedies."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """A session manager that has not answered for minutes is told to a person."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from datetime import timedelta
 from typing import Any

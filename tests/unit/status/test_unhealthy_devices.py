@@ -1,7 +1,5 @@
 """Devices that their driver calls unhealthy, as a kubelet tells it of each container (since Kubernetes 1.36)."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import msgspec

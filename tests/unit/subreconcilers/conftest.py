@@ -1,7 +1,5 @@
 """Fixtures of the tests of the steps."""
 
-from __future__ import annotations
-
 import pytest
 
 

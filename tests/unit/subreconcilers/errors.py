@@ -1,7 +1,5 @@
 """Errors of an API server, in its own words."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import TypeAlias
 

@@ -5,8 +5,6 @@ The contract suite of the simulation holds it to that: `test_fake_api.py` names 
 
 # ruff: noqa: ARG002 - a client has more parameters than matter here
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import AsyncGenerator, Callable, Mapping
 from dataclasses import dataclass, field

@@ -2,8 +2,6 @@
 
 # ruff: noqa: ARG002 - there is one FlameCluster, so its key does not matter
 
-from __future__ import annotations
-
 import heapq
 import itertools
 from collections.abc import Callable, Mapping
@@ -51,7 +49,7 @@ class ManualTimer:
 class ModelFlame(Flame):
     """The session managers, without sockets: what the watcher would know, whenever a test asks."""
 
-    def __init__(self, world: FlameHarness) -> None:
+    def __init__(self, world: "FlameHarness") -> None:
         self._world = world
         self.known: Knowledge = OFF
         self.target: Target | None = None
@@ -102,7 +100,7 @@ class ModelFlame(Flame):
     def ask_now(self, key: Key) -> None:
         self.poll()
 
-    def session_manager(self, key: Key) -> ModelFlame | None:
+    def session_manager(self, key: Key) -> "ModelFlame | None":
         return None if self.target is None else self
 
     def forget(self, key: Key) -> None:

@@ -1,7 +1,5 @@
 """A harness for steps: one FlameCluster, an API server in memory, stores that see it, and passes over it."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from copy import copy
 from datetime import datetime
@@ -103,7 +101,7 @@ class StepHarness:
 
     def rival(
         self, lock_identity: str, config: Mapping[str, Any] | None = None, operator_namespace: str = ""
-    ) -> StepHarness:
+    ) -> "StepHarness":
         """Return the same cluster for another operator, with its own stores, memory and settings."""
         other = copy(self)
         other.lock_identity = lock_identity

@@ -1,7 +1,5 @@
 """AddServices."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

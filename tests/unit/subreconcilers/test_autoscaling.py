@@ -1,7 +1,5 @@
 """Executors that follow the demand of sessions, and clusters that suspend themselves when there is none."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

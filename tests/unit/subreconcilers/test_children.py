@@ -1,7 +1,5 @@
 """What every kind of child has in common: edits are reverted, foreign objects stay, and trouble with a write is told."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

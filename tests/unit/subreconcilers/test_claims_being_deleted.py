@@ -1,7 +1,5 @@
 """PersistentVolumeClaims that are being deleted or have lost their volume: their Pods stay, until a user confirms the loss."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from typing import Any
 

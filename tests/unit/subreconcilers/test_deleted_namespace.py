@@ -1,7 +1,5 @@
 """A namespace or a FlameCluster that is being deleted: permissions and Pods may go before the watch shows it."""
 
-from __future__ import annotations
-
 import pytest
 from structlog.testing import capture_logs
 

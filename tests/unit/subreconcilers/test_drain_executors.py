@@ -1,7 +1,5 @@
 """Scale-down and rollouts, with sessions that run."""
 
-from __future__ import annotations
-
 from copy import deepcopy
 from datetime import datetime, timedelta
 from typing import Any

@@ -1,7 +1,5 @@
 """Fields of a podTemplate that new Pods lack, as while a feature gate of the API server is off."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

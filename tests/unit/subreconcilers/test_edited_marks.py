@@ -1,7 +1,5 @@
 """Annotations of the operator on its objects that somebody edits or takes off, while it runs and while it does not."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Children that are being deleted and that a finalizer keeps: the status names the finalizer."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Specs that the store does not hold, because they are large: a pass reads them when they are not rendered."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """A Pod that runs is not deleted for one whose ConfigMaps do not exist or lack a key, because that one could not start."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

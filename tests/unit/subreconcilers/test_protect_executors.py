@@ -1,7 +1,5 @@
 """Executors with work carry the annotations that keep autoscalers of nodes away."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from tests.unit.builders import merged, replicas

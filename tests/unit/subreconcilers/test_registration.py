@@ -1,7 +1,5 @@
 """Executors that run without being registered with their session manager."""
 
-from __future__ import annotations
-
 from pytest_mock import MockerFixture
 
 from flamectl_operator.flame.answer_memory import Key

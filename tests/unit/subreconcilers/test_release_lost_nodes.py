@@ -1,7 +1,5 @@
 """Executors that end in any way, and their nodes in Flame's table."""
 
-from __future__ import annotations
-
 import asyncio
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Labels of claims that are retained."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """ScaleExecutors."""
 
-from __future__ import annotations
-
 import asyncio
 from functools import partial
 from itertools import pairwise

@@ -1,7 +1,5 @@
 """ScaleObjectCache, and the part of ReplaceStalePods that is about object caches."""
 
-from __future__ import annotations
-
 import pytest
 
 from flamectl_operator.kube.errors import KubernetesError

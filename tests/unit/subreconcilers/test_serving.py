@@ -1,7 +1,5 @@
 """An executor serves when it is registered: what a rollout and a scale-down take while some executors never register."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The work of the session manager, as the status shows it."""
 
-from __future__ import annotations
-
 from flamectl_operator.api.component_status import SessionsStatus
 from flamectl_operator.flame.client import verified_by
 from tests.unit.builders import replicas

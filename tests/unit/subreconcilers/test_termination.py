@@ -1,7 +1,5 @@
 """Executors with a hook for their end: somebody else deletes them amid their work, or the operator does for its own reasons."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

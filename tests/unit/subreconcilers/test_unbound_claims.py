@@ -1,7 +1,5 @@
 """A Pod that runs is not deleted for one whose PersistentVolumeClaim gets no volume, as its events tell."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """Webhooks that change what the operator writes: the status names the field, and only what needs that field waits."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from itertools import count, repeat
 from typing import Any

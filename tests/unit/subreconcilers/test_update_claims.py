@@ -1,7 +1,5 @@
 """UpdateClaims, and Pods with persistence."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Callable
 from typing import Any

@@ -1,7 +1,5 @@
 """UpdateClientConfig."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """UpdateMetadata: common labels and annotations."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """UpdateNetworkPolicy."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from flamectl_operator.desired.network_policy import operators

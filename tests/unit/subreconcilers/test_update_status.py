@@ -1,7 +1,5 @@
 """UpdateStatus, at the beginning and at the end of a pass."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -3,8 +3,6 @@
 `docs/security.md` lists what a tenant can make.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """Rules about several fields of a spec."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

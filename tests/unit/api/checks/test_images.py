@@ -1,7 +1,5 @@
 """The version of Flame in an image's tag."""
 
-from __future__ import annotations
-
 import pytest
 
 from flamectl_operator.api.checks.images import tagged_version

@@ -1,7 +1,5 @@
 """Bounds on what a spec may cost."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """How a spec is read, and what is said when it cannot be."""
 
-from __future__ import annotations
-
 import tracemalloc
 from collections.abc import Callable
 from contextlib import suppress

@@ -1,7 +1,5 @@
 """A podTemplate as plain data."""
 
-from __future__ import annotations
-
 import tracemalloc
 from typing import Any
 

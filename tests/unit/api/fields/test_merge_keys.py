@@ -1,7 +1,5 @@
 """Entries of a podTemplate that would be merged into one."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

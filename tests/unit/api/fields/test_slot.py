@@ -1,7 +1,5 @@
 """Slots are read as Flame reads them."""
 
-from __future__ import annotations
-
 import pytest
 from pydantic import TypeAdapter, ValidationError
 

@@ -5,8 +5,6 @@ the real world allows: answers to our writes may be taken in long after the watc
 connection may break so that a list is needed, and a list may be slow.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 
 from hypothesis import settings

@@ -1,7 +1,5 @@
 """Loading of credentials, and the one-line error when it fails."""
 
-from __future__ import annotations
-
 import asyncio
 import base64
 import shutil

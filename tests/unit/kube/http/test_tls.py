@@ -1,7 +1,5 @@
 """The certificates of an API server that are accepted: real handshakes with one that Python's newer rules would refuse."""
 
-from __future__ import annotations
-
 import ssl
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager

@@ -1,7 +1,5 @@
 """The transport against a real HTTP server on a real socket."""
 
-from __future__ import annotations
-
 import asyncio
 import socket
 import threading

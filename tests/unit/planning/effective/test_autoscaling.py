@@ -1,7 +1,5 @@
 """The number of executors where it follows the demand."""
 
-from __future__ import annotations
-
 from datetime import timedelta
 from itertools import pairwise
 from typing import Any

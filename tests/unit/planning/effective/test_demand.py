@@ -1,7 +1,5 @@
 """How many executors the open sessions can use."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

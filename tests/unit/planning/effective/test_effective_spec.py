@@ -1,7 +1,5 @@
 """The effective spec, and the generation of flame-cluster.yaml."""
 
-from __future__ import annotations
-
 import pytest
 
 from flamectl_operator.kube.pod_views import PodView

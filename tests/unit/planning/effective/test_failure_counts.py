@@ -1,7 +1,5 @@
 """Failures that the replacement backoff counts."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any

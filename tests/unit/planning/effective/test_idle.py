@@ -1,7 +1,5 @@
 """When a cluster without open sessions suspends itself, and until when."""
 
-from __future__ import annotations
-
 from datetime import datetime
 from typing import Any
 

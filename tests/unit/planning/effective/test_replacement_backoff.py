@@ -1,7 +1,5 @@
 """Backoff of replacements."""
 
-from __future__ import annotations
-
 from datetime import timedelta
 
 import pytest

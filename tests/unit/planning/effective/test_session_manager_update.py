@@ -1,7 +1,5 @@
 """When a stale session manager is replaced."""
 
-from __future__ import annotations
-
 from datetime import datetime
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The decisions about PersistentVolumeClaims."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

@@ -1,7 +1,5 @@
 """When drains are looked at again."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from datetime import datetime, timedelta
 

@@ -1,7 +1,5 @@
 """The calls about nodes whose executors are gone, as a part of the plan."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

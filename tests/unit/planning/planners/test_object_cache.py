@@ -1,7 +1,5 @@
 """The changes of object caches, as a part of the plan."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from datetime import datetime
 

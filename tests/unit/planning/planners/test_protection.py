@@ -1,7 +1,5 @@
 """The executors that carry annotations against autoscalers of nodes, as a part of the plan."""
 
-from __future__ import annotations
-
 from datetime import datetime
 from typing import Any
 

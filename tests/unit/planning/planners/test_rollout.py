@@ -1,7 +1,5 @@
 """The executors that are replaced, and the time of their replacement."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from typing import Any

@@ -1,7 +1,5 @@
 """How many executors there should be, and which ones go."""
 
-from __future__ import annotations
-
 import functools
 from collections.abc import Iterable, Sequence
 from dataclasses import replace

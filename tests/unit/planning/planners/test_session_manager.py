@@ -1,7 +1,5 @@
 """The decision about the session manager."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from datetime import datetime
 from typing import Any

@@ -1,7 +1,5 @@
 """Tests of monitoring print no log."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import pytest

@@ -1,7 +1,5 @@
 """All that a scrape can show: the metrics of an operator to which everything has happened."""
 
-from __future__ import annotations
-
 import asyncio
 from functools import cache
 from random import Random

@@ -1,7 +1,5 @@
 """Alerts that tell of an operator that is absent or does nothing, evaluated over the series that Prometheus has then."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

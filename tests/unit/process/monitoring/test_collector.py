@@ -1,7 +1,5 @@
 """The metrics that an operator exports about its present state."""
 
-from __future__ import annotations
-
 import asyncio
 from random import Random
 from typing import Any

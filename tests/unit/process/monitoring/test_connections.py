@@ -1,7 +1,5 @@
 """A client that holds connections open cannot keep others from the listener."""
 
-from __future__ import annotations
-
 import asyncio
 import socket
 import sys

@@ -1,7 +1,5 @@
 """The dashboard and the alert rules of config/monitoring ask for metrics that exist, in PromQL that can be parsed."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Iterable, Iterator

@@ -1,7 +1,5 @@
 """Health and metrics of replicas with leader election."""
 
-from __future__ import annotations
-
 import asyncio
 from random import Random
 from typing import Any

@@ -1,7 +1,5 @@
 """The server for kubelet and Prometheus, on a real socket."""
 
-from __future__ import annotations
-
 import socket
 import time
 from collections.abc import AsyncIterator, Iterable

@@ -1,7 +1,5 @@
 """Health and metrics of a process, on real sockets."""
 
-from __future__ import annotations
-
 import asyncio
 import socket
 from collections.abc import AsyncIterator

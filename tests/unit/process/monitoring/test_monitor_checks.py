@@ -1,7 +1,5 @@
 """Conditions under which a probe fails, and conditions under which it must not."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager

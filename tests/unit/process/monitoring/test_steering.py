@@ -1,7 +1,5 @@
 """The kernel refuses connections of chosen addresses, and no others."""
 
-from __future__ import annotations
-
 import socket
 import sys
 from contextlib import ExitStack

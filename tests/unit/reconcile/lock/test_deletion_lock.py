@@ -1,7 +1,5 @@
 """The lock: at a time only one operator deletes Pods of a FlameCluster."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import partial
 from itertools import count

@@ -1,7 +1,5 @@
 """Pods that something deletes as soon as they are created."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

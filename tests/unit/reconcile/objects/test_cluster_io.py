@@ -1,7 +1,5 @@
 """Lost and misleading answers of the API server."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Mapping
 from typing import Any

@@ -1,7 +1,5 @@
 """Answers that are older than the cache: etcd was set back to a copy, and its resourceVersions may have been passed since."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import msgspec

@@ -1,7 +1,5 @@
 """Somebody changes or deletes a child again and again."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

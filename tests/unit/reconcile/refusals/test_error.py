@@ -1,7 +1,5 @@
 """Refusals of the API server: their reasons and remedies."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

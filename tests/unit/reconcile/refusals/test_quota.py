@@ -1,7 +1,5 @@
 """What a quota would count of a Pod that is gone."""
 
-from __future__ import annotations
-
 import pytest
 
 from flamectl_operator.kube.errors import ForbiddenError

@@ -1,7 +1,5 @@
 """How often a status is repeated that another writer overwrote."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from flamectl_operator.reconcile.status_writes.contention import (

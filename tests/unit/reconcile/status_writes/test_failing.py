@@ -1,7 +1,5 @@
 """Requests that fail in pass after pass."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import pytest

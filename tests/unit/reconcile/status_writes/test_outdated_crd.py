@@ -1,7 +1,5 @@
 """An installed CRD that is older or newer than the operator."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

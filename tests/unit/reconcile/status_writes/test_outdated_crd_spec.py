@@ -1,7 +1,5 @@
 """A spec that reads differently at the same generation, because another CRD was installed."""
 
-from __future__ import annotations
-
 from copy import deepcopy
 from typing import Any
 

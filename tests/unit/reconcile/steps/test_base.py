@@ -1,7 +1,5 @@
 """Steps that carry out a part of the plan."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any, cast
 

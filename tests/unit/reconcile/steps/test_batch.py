@@ -1,7 +1,5 @@
 """When a batch of requests leaves the rest to the next pass."""
 
-from __future__ import annotations
-
 from flamectl_operator.reconcile.steps.batch import BATCH_LONGEST_PAUSE, BATCH_TIME_LIMIT, time_limit
 from tests.unit.builders import NOW
 from tests.unit.subreconcilers.fake_api import ManualClock

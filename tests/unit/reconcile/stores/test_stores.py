@@ -1,7 +1,5 @@
 """The stores of a process."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """The parts of large objects that the stores keep."""
 
-from __future__ import annotations
-
 import tracemalloc
 from sys import getsizeof
 from typing import Any
