@@ -100,6 +100,8 @@ _STARTS = (
     (r"timed out|timeout|deadline exceeded|connection refused|TLS handshake|is reserved for|is already in use", _WAIT),
     (r"no space left|cgroup", "ask an administrator to check node {node}, see kubectl describe node {node}"),
     (r"nvidia|libcuda|CDI device|custom device|\bhook #", _DEVICES),
+    (r"argument list too long", "shorten {container}.env and the arguments, or mount long values as files"),
+    (r"(?i)idmap", "take hostUsers out of {template}, or choose nodes whose file systems support it"),
     (r"exec format error", "correct {image}, or choose nodes of its platform by {template}.nodeSelector"),
     (r"\bpasswd\b|unable to find (?:user|group)", "correct {image}, or set {template}.securityContext.runAsUser"),
     (r"seccomp", "an administrator puts the profile on the nodes, or change seccompProfile in {template}"),
@@ -115,7 +117,12 @@ _PROGRAM = re.compile(r"\bexec|no such file|permission denied|no command")
 _OF_PROGRAM = frozenset({"CreateContainerError", "RunContainerError", "StartError", "ContainerCannotRun"})
 #: More advice by the exit code. Only events tell that the kubelet ended a container after a probe failed.
 _PROBE = ", and kubectl describe pod {pod} for a probe that failed"
-_MORE = {137: _PROBE, 143: _PROBE, 132: "; its image may need a processor that node {node} does not have"}
+_MORE = {
+    132: "; its image may need a processor that node {node} does not have",
+    135: "; it may need more shared memory, by an emptyDir with medium Memory at /dev/shm in {template}",
+    137: _PROBE,
+    143: _PROBE,
+}
 #: Remedies by the reason of a container that waits or has ended, or of a Pod that its kubelet refused.
 _REMEDIES = {
     "ErrImageNeverPull": "load the image on the node, or change {container}.imagePullPolicy",

@@ -76,6 +76,8 @@ _OTHERS = (
     ('"DynamicResources"|pod level (?:limit|request)|mapped device', "see kubectl describe resourceclaims"),
     ("pod is not owner", "delete that claim, or rename the volume in {template}.volumes"),
     ("Too many pods", "add a node"),
+    # KAI names GPUs, processors and memory in its own words.
+    ("have enough resources|is not a gpu node", "lower {resources}, or add a node"),
     ("no nodes available", "add a node"),
     ("were unschedulable", "add a node, or kubectl uncordon one"),
     ("scheduler-enforced", "label a node as the scheduler's configuration demands"),
@@ -149,6 +151,7 @@ def _remedies(words: str, template: ComponentTemplate, pod: str, found: PodSpec)
         "affinity": f"change {place}.affinity" if "affinity" in spec else "a webhook adds an affinity: change it there",
         "devices": _devices(template, spec, place),
         "taint": _taint(words, place),
+        "resources": f"{template.field}.resources",
     }
     claim = _MISSING_CLAIM.search(words)
     if claim is not None and claim[1] not in {*claims, *template.claim_names}:

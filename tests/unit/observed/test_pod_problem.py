@@ -287,6 +287,10 @@ _OF_NODE = "ask an administrator to check node {node}, see kubectl describe node
         ("error running prestart hook #0: exit status 1: nvidia-container-cli: initialization error", _DEVICES),
         ("failed to inject CDI devices: unresolvable CDI devices example.com/gpu=0", _DEVICES),
         ('error gathering device information while adding custom device "/dev/fuse": no such file or directory', _DEVICES),
+        ("exec /usr/bin/sh: argument list too long",
+         "shorten {container}.env and the arguments, or mount long values as files"),
+        ("failed to start shim: failed to set MOUNT_ATTR_IDMAP on /x: invalid argument",
+         "take hostUsers out of {template}, or choose nodes whose file systems support it"),
         ('exec: "/usr/bin/flame": exec format error',
          "correct {image}, or choose nodes of its platform by {template}.nodeSelector"),
         ("unable to find user flame: no matching entries in passwd file",
@@ -382,6 +386,7 @@ def test_image_that_cannot_be_pulled_for_another_reason_than_its_name_is_told_as
         (137, ", and kubectl describe pod {pod} for a probe that failed"),
         (143, ", and kubectl describe pod"),
         (132, "; its image may need a processor that node {node} does not have"),
+        (135, "; it may need more shared memory, by an emptyDir with medium Memory at /dev/shm in {template}"),
     ],
 )
 def test_container_that_somebody_ended_is_told_with_the_events(exit_code: int, more: str) -> None:

@@ -233,6 +233,11 @@ _IN_ZONE = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {
         ),
         ("0/3 nodes are available: 3 node(s) exceed max volume count.", _pod(), "add a node"),
         (
+            "No nodes with enough resources were found: 2 node(s) didn't have enough resources: GPUs.",
+            _pod(),
+            "lower spec.executorManager.resources, or add a node",
+        ),
+        (
             "0/3 nodes are available: 3 cannot allocate all claims.",
             _pod(resourceClaims=[{"name": "gpu", "resourceClaimTemplateName": "gpu"}]),
             f"change {TEMPLATE}.resourceClaims, or see kubectl describe resourceclaims",
