@@ -64,16 +64,13 @@ class LogLimits:
         `rate` is lines a second, and `burst` lines at once; the namespace is empty for a line about none.
         """
         with self._lock:
-            return self._admit(key, rate, burst, namespace)
-
-    def _admit(self, key: Hashable, rate: float, burst: float, namespace: str) -> int | None:
-        now = self._clock.boottime()
-        line = self._lines.get(key, lambda: _Line(Bucket(rate, burst, now)))
-        if not (line.bucket.try_take(now) and self._take_from_all(namespace, now)):
-            line.suppressed += 1
-            return None
-        left_out, line.suppressed = line.suppressed, 0
-        return left_out
+            now = self._clock.boottime()
+            line = self._lines.get(key, lambda: _Line(Bucket(rate, burst, now)))
+            if not (line.bucket.try_take(now) and self._take_from_all(namespace, now)):
+                line.suppressed += 1
+                return None
+            left_out, line.suppressed = line.suppressed, 0
+            return left_out
 
     def _take_from_all(self, namespace: str, now: float) -> bool:
         own = self._namespaces.get(namespace, lambda: Bucket(NAMESPACE_RATE, NAMESPACE_BURST, now))

@@ -3,9 +3,6 @@
 Names, labels and buckets are those of controller-runtime (`pkg/metrics`, `pkg/internal/controller/metrics`) and client-go
 (`k8s.io/component-base/metrics/prometheus`), so that their dashboards and alerts work. Metrics without a name there begin with
 `flamectl_`. docs/monitoring.md explains each metric.
-
-Each `Metrics` has its own registry, because there can be many in one process, as in tests. Values that are read at each scrape
-are in `flamectl_operator.process.monitoring.collector`.
 """
 
 import platform

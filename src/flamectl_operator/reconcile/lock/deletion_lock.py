@@ -5,11 +5,9 @@ Creates are safe without the lock, because names and reserved ids protect them. 
 budget of a rollout, and each would act on a view without the other's latest actions.
 
 The first deletion of a pass acquires the lock, and the pass releases it when no deletion is left. Each deletion is checked again
-right before it is sent. The lock is extended only while Pods are being deleted, so a cluster at rest causes no writes.
-`LockLease` has the writes, `LockGuard` the check, and `LockWait` the wait for another holder.
-
-An operator that acquires the lock first reads the FlameCluster and its Pods, because its watches may not show the previous
-holder's latest actions yet.
+right before it is sent. The lock is extended only while Pods are being deleted, so a cluster at rest causes no writes. An
+operator that acquires the lock first reads the FlameCluster and its Pods, because its watches may not show the previous holder's
+latest actions yet.
 """
 
 from dataclasses import replace
