@@ -2,8 +2,9 @@
 
 Events are best effort. Recording one never waits and never fails; a task writes them one after the other, and namespaces take
 turns. When too many wait, the namespace that has most of them loses one. Pods are more urgent, so an Event waits until no pass is
-under way, for half a minute at most. As in client-go's event correlator, a repetition increments the count of the existing Event,
-and each object has a budget. Otherwise a quota that refuses hundreds of Pods would cause hundreds of Events.
+under way, for half a minute at most. Normal Events about one object that follow each other with the same reason are written as
+one Event with all messages. As in client-go's event correlator, a repetition increments the count of the existing Event, and each
+object has a budget. Otherwise a quota that refuses hundreds of Pods would cause hundreds of Events.
 """
 
 import asyncio
@@ -24,7 +25,7 @@ from flamectl_operator.runtime.clock import Clock
 from flamectl_operator.runtime.fair_queue import FairQueue
 from flamectl_operator.runtime.lru_cache import LRUCache
 from flamectl_operator.runtime.server_clock import TOLERANCE
-from flamectl_operator.runtime.text import shortened
+from flamectl_operator.runtime.text import MAX_MESSAGE_LENGTH, shortened
 
 #: Seconds within which a repetition increments the count of the first Event (client-go's aggregation interval).
 REPETITION_INTERVAL = 600.0
@@ -62,9 +63,9 @@ class ObjectReference:
     uid: str
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(slots=True, eq=False)
 class _Entry:
-    """An Event that waits to be written. Each is another one, also with the same text."""
+    """An Event that waits to be written, and whose message may grow until then. Each is another one, also with the same text."""
 
     about: ObjectReference
     kind: EventKind
@@ -108,6 +109,7 @@ class EventRecorder:
         self._instance = instance
         self._clock = clock
         self._queue: FairQueue[_Entry] = FairQueue(lambda entry: entry.about.namespace)
+        self._newest: dict[str, _Entry] = {}  # the waiting Event that was recorded last, by the uid of its object
         self._some, self._none_left = asyncio.Event(), asyncio.Event()
         self._none_left.set()
         self._buckets: LRUCache[Bucket] = LRUCache(MAX_OBJECTS)
@@ -123,15 +125,34 @@ class EventRecorder:
     def event(self, about: ObjectReference, kind: EventKind, reason: str, message: str) -> None:
         """Record an Event, which is written later or dropped. A `Warning` is for what a person should look at."""
         entry = _Entry(about, kind, reason, shortened(message), self._time())
+        if self._joined(entry):
+            return
         if not self._within_budget(entry):
             self.dropped += 1
             return
         self._queue.add(entry)
+        self._newest[about.uid] = entry
         if len(self._queue) > MAX_WAITING:
-            self._queue.drop_newest()
+            self._forget(self._queue.drop_newest())
             self.dropped += 1
         self._some.set()
         self._none_left.clear()
+
+    def _joined(self, entry: _Entry) -> bool:
+        """Add a Normal Event to the newest one about the object, if that waits, has the same reason, and has room."""
+        newest = self._newest.get(entry.about.uid)
+        if newest is None or not newest.kind == entry.kind == "Normal" or newest.reason != entry.reason:
+            return False
+        message = f"{newest.message}; {entry.message}"
+        if entry.message in newest.message or len(message) > MAX_MESSAGE_LENGTH:
+            return False
+        newest.message = message
+        return True
+
+    def _forget(self, entry: _Entry) -> None:
+        """Add no more messages to an Event."""
+        if self._newest.get(entry.about.uid) is entry:
+            del self._newest[entry.about.uid]
 
     def _time(self) -> datetime:
         """Return the time of an Event, not before the last one unless the clock jumped: kubectl sorts Events by time and name."""
@@ -147,6 +168,7 @@ class EventRecorder:
             if not self._queue:
                 self._some.clear()
             await self._give_way(entry)
+            self._forget(entry)
             await self._write(entry)
             if not self._queue:
                 self._none_left.set()

@@ -297,16 +297,67 @@ async def test_event_waits_for_the_end_of_more_urgent_work(client: EventClient) 
         assert reasons(client) == ["PodCreated"]
 
 
+def _stories(client: EventClient) -> list[tuple[str, str]]:
+    return [(body["reason"], body["message"]) for body in client.stored.values()]
+
+
+async def test_waiting_normal_events_of_one_reason_are_written_as_one(client: EventClient) -> None:
+    calm = asyncio.Event()
+    recorder, other = _recorder(client, _wait_for(calm)), replace(ABOUT, uid="uid-2")
+    async with running(recorder):
+        recorder.event(ABOUT, "Normal", "ServiceCreated", "Created Service a")
+        recorder.event(other, "Normal", "ServiceCreated", "Created Service of another")
+        await asyncio.sleep(1)
+        recorder.event(ABOUT, "Normal", "ServiceCreated", "Created Service b")
+        recorder.event(ABOUT, "Normal", "PodCreated", "Created Pod a")
+        recorder.event(ABOUT, "Normal", "ServiceCreated", "Created Service c")
+        calm.set()
+        await asyncio.sleep(1)
+        recorder.event(ABOUT, "Normal", "ServiceCreated", "Created Service d")
+
+    assert _stories(client) == [
+        ("ServiceCreated", "Created Service a; Created Service b"),
+        ("ServiceCreated", "Created Service of another"),
+        ("PodCreated", "Created Pod a"),
+        ("ServiceCreated", "Created Service c"),
+        ("ServiceCreated", "Created Service d"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("kind", "messages"),
+    [("Warning", ("Pod a failed", "Pod b failed")), ("Normal", ("a" * MAX_MESSAGE_LENGTH, "b"))],
+)
+async def test_warnings_and_events_without_room_stay_apart(
+    client: EventClient, recorder: EventRecorder, kind: Literal["Normal", "Warning"], messages: tuple[str, str]
+) -> None:
+    async with running(recorder):
+        for message in messages:
+            recorder.event(ABOUT, kind, "Told", message)
+
+    assert _stories(client) == [("Told", message) for message in messages]
+
+
+async def test_normal_event_that_is_repeated_while_it_waits_is_counted(
+    client: EventClient, recorder: EventRecorder
+) -> None:
+    async with running(recorder):
+        for _ in range(2):
+            recorder.event(ABOUT, "Normal", "Told", "The same")
+
+    assert [(body["message"], body["count"]) for body in client.stored.values()] == [("The same", 2)]
+
+
 async def test_events_are_written_in_spite_of_more_urgent_work_that_does_not_end(client: EventClient) -> None:
     recorder = _recorder(client, _wait_for(asyncio.Event()))
     async with running(recorder):
-        for number in range(3):
-            recorder.event(ABOUT, "Normal", "PodCreated", f"Created Pod {number}")
+        for reason in ("ConfigMapCreated", "PodCreated", "Ready"):
+            recorder.event(ABOUT, "Normal", reason, "Done")
         await asyncio.sleep(LONGEST_DELAY - 1)
         assert reasons(client) == []
 
         await asyncio.sleep(2)
-        assert reasons(client) == ["PodCreated"] * 3
+        assert reasons(client) == ["ConfigMapCreated", "PodCreated", "Ready"]
 
 
 async def test_flush_waits_for_all_that_was_recorded(client: EventClient, recorder: EventRecorder) -> None:
