@@ -20,9 +20,10 @@ _OF_CONTAINER = re.compile(
     r': (?:Invalid value|Unsupported value|Duplicate value|Not found): "?(?P<value>[^"\s:,]+)'
 )
 _INDEX = re.compile(r"\d{1,9}")
-_STEP = re.compile(r"\.(\w+)|\[([^\]]+)\]")
+# A key has at most 317 characters. A text of thousands may begin such a path at many of them, and end none.
+_STEP = re.compile(r"\.(\w+)|\[([^\]]{1,317})\]")
 #: A label or an annotation in a message of the API server.
-_METADATA = re.compile(r"(?<![\w.])metadata\.(labels|annotations)\[([^\]]+)\]")
+_METADATA = re.compile(r"(?<![\w.])metadata\.(labels|annotations)\[([^\]]{1,317})\]")
 #: An entry of a list at the begin of a path.
 _ENTRY = re.compile(r"(\w+)\[(\d{1,9})\]")
 #: Fields of the main container for which the component itself has a field.
