@@ -11,6 +11,7 @@ from flamectl_operator.api.status import ConditionType
 from flamectl_operator.kube.cache.reflector import Reflector
 from flamectl_operator.operator import Operator
 from flamectl_operator.process.monitoring.cluster_samples import EXCEPTIONS, STATES, ClusterSamples, Entry, Numbers
+from flamectl_operator.process.monitoring.metrics import CONTROLLER
 from flamectl_operator.runtime.clock import Clock
 from flamectl_operator.runtime.workqueue import Priority
 
@@ -64,11 +65,8 @@ _COUNTERS = {"flamectl_watch_restarts", "flamectl_events_dropped"}
 class OperatorCollector(Collector):
     """Reads the metrics of the running operator. A replica that stands by has none, so that the sum over replicas is right."""
 
-    def __init__(
-        self, operator: Callable[[], Operator | None], controller: str, workers: Callable[[], int], clock: Clock
-    ) -> None:
+    def __init__(self, operator: Callable[[], Operator | None], workers: Callable[[], int], clock: Clock) -> None:
         self._operator = operator
-        self._controller = controller
         self._workers = workers
         self._clock = clock
         self._samples = ClusterSamples()
@@ -94,7 +92,7 @@ class OperatorCollector(Collector):
         return families.values()
 
     def _read_queue(self, operator: Operator, families: dict[str, Family]) -> None:
-        queue, name = operator.queue, self._controller
+        queue, name = operator.queue, CONTROLLER
         now = self._clock.monotonic()
         ages = [now - since for since in queue.processing.values()]
         for priority, label in _PRIORITIES.items():

@@ -46,15 +46,16 @@ READY_BUCKETS = (1.0, 2.5, 5.0, 10.0, 20.0, 30.0, 60.0, 120.0, 300.0, 600.0, 180
 
 #: component-base's code of a request without a response. Error texts would give too many series.
 NO_ANSWER = "<error>"
+#: The labels `controller` and `name`, as controller-runtime would have them: the kind in lower case.
+CONTROLLER = "flamecluster"
 
 
 class Metrics(Telemetry):
-    """The counters and histograms of a process, with the value of the labels `controller` and `name`."""
+    """The counters and histograms of a process."""
 
-    def __init__(self, controller: str, version: str) -> None:
+    def __init__(self, version: str) -> None:
         # Creation times would double each counter, and the process's start time gives the same information.
         disable_created_metrics()  # type: ignore[no-untyped-call]
-        self.controller = controller
         self.registry = registry = CollectorRegistry()
         ProcessCollector(registry=registry)
         PlatformCollector(registry=registry)
@@ -76,7 +77,7 @@ class Metrics(Telemetry):
         return Histogram(name, text, labels, buckets=buckets, registry=self.registry)
 
     def _make_queue(self) -> None:
-        labels, values, buckets = ("name", "controller"), (self.controller, self.controller), QUEUE_BUCKETS
+        labels, values, buckets = ("name", "controller"), (CONTROLLER, CONTROLLER), QUEUE_BUCKETS
         adds = self._counter("workqueue_adds_total", "Keys that were added to the queue.", *labels)
         retries = self._counter("workqueue_retries_total", "Keys that were added with a delay.", *labels)
         waited = self._histogram(
@@ -91,18 +92,18 @@ class Metrics(Telemetry):
     def _make_passes(self) -> None:
         label = "controller"
         passes = self._counter("controller_runtime_reconcile_total", "Passes, by result.", label, "result")
-        self._passes = {result: passes.labels(self.controller, result) for result in get_args(Ended)}
+        self._passes = {result: passes.labels(CONTROLLER, result) for result in get_args(Ended)}
         self._errors = self._counter(
             "controller_runtime_reconcile_errors_total", "Passes that ended with an error.", label
-        ).labels(self.controller)
+        ).labels(CONTROLLER)
         self._crashes = self._counter(
             "controller_runtime_reconcile_panics_total",
             "Unexpected exceptions in passes and questions to session managers, which are bugs of the operator.",
             label,
-        ).labels(self.controller)
+        ).labels(CONTROLLER)
         self._pass_seconds = self._histogram(
             "controller_runtime_reconcile_time_seconds", "Seconds that passes take.", RECONCILE_BUCKETS, label
-        ).labels(self.controller)
+        ).labels(CONTROLLER)
         step = ("subreconciler", "part", "phase")
         seconds = self._histogram(
             "flamectl_subreconciler_duration_seconds", "Seconds that each step of a pass takes.", STEP_BUCKETS, *step

@@ -29,9 +29,6 @@ from flamectl_operator.runtime.health import HealthChecks, Heartbeat
 from flamectl_operator.runtime.progress import UnderWay
 from flamectl_operator.settings.model import OperatorConfig, listen_on
 
-#: The label `controller`, as controller-runtime would have it: the kind in lower case.
-CONTROLLER = "flamecluster"
-
 
 class Monitor:
     """Health and metrics of a process; a context for the life of the process."""
@@ -43,10 +40,10 @@ class Monitor:
         self._heartbeat = Heartbeat(clock)
         self._replica: Replica | None = None
         self._startup: StartUp | None = None
-        self.metrics = Metrics(CONTROLLER, __version__)
+        self.metrics = Metrics(__version__)
         self.metrics.watch_event_loop(lambda: self._heartbeat.lag)
         self.metrics.registry.register(
-            OperatorCollector(self._operator, CONTROLLER, lambda: self._config.controller.workers, clock)
+            OperatorCollector(self._operator, lambda: self._config.controller.workers, clock)
         )
         self.health = HealthChecks()
         self.health.live |= {

@@ -35,9 +35,7 @@ class Scene:
         self.operator = Operator(FakeApi(clock), config, Environment(clock, Random(0)), "test", "us")
         self.works = True
         self.registry = CollectorRegistry()
-        self.collector = OperatorCollector(
-            lambda: self.operator if self.works else None, "flamecluster", lambda: 3, clock
-        )
+        self.collector = OperatorCollector(lambda: self.operator if self.works else None, lambda: 3, clock)
         self.registry.register(self.collector)
         self._revision = 0
         if synced:

@@ -5,13 +5,13 @@ import pytest
 from flamectl_operator.process.monitoring.metrics import Metrics
 from flamectl_operator.runtime.workflow import Place
 
-QUEUE = {"name": "sheep", "controller": "sheep"}
-CONTROLLER = {"controller": "sheep"}
+QUEUE = {"name": "flamecluster", "controller": "flamecluster"}
+CONTROLLER = {"controller": "flamecluster"}
 
 
 @pytest.fixture
 def metrics() -> Metrics:
-    return Metrics("sheep", "1.2.3")
+    return Metrics("1.2.3")
 
 
 def value(metrics: Metrics, sample: str, **labels: str) -> float | None:
