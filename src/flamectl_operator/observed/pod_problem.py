@@ -165,11 +165,7 @@ def crash_loop(name: str, last: ContainerStateTerminated | None) -> PodProblem:
 
 
 def _outside_problem(name: str, ended: ContainerStateTerminated, never_began: str) -> PodProblem | None:
-    """Return the problem when the kernel, the node or the runtime ended a container; None when its process ended by itself.
-
-    Args:
-        never_began: The reason to give when the process never began.
-    """
+    """Return the problem when the kernel, the node or the runtime ended a container; None when its process ended by itself."""
     where = f'container "{name}"'
     if ended.reason == OOM_KILLED or _TOO_LOW.search(ended.message) is not None:
         return PodProblem(OOM_KILLED, "it was killed at its memory limit", where, name, "raise {memory_limit}")
