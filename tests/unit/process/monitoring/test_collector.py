@@ -129,7 +129,7 @@ async def test_events_that_were_dropped_are_counted() -> None:
     scene = Scene()
     about = ObjectReference("v1", "Pod", "team", "a", "uid")
     for number in range(60):
-        scene.operator.events.event(about, "Normal", "Told", str(number))
+        scene.operator.events.event(about, "Warning", "Told", str(number))
 
     dropped = scene.operator.events.dropped
     assert dropped > 0
