@@ -135,7 +135,7 @@ def forks(request: pytest.FixtureRequest) -> Iterator[subprocess.Popen[str]]:
             f"{_FLAME}.frames:MAX_OTHER_BYTES",
             _UNBOUNDED,
             "tests/unit/flame/test_frames.py"
-            "::test_server_that_sends_a_megabyte_beside_its_data_is_told_as_one_that_sends_too_much",
+            "::test_server_that_sends_64_kib_beside_its_data_is_told_as_one_that_sends_too_much",
             id="headers and settings of an answer",
         ),
         pytest.param(f"{_FLAME}.frames:RecordLimit.admits", "lambda *_: True",

@@ -152,20 +152,20 @@ def _rest(stream: int, message: bytes = bytes(5), end: bytes = _OK) -> bytes:
 
 
 def _costly_headers(stream: int) -> bytes:
-    """Headers that begin with a million instructions to the decoder, each of which takes it a microsecond."""
-    more = _answer(_CONTINUATION, 0, stream, b"\x20" * _LARGEST) * 62
+    """Headers that begin with 65,000 instructions to the decoder, each of which takes it some microseconds."""
+    more = _answer(_CONTINUATION, 0, stream, b"\x20" * _LARGEST) * 3
     last = _answer(_CONTINUATION, _END_HEADERS, stream, _HEAD)
     return _answer(_HEADERS, 0, stream, b"\x20" * _LARGEST) + more + last + _rest(stream)
 
 
 def _costly_settings(stream: int) -> bytes:
     settings = b"".join(struct.pack(">HI", 100 + each, 0) for each in range(2700))
-    return _answer(_SETTINGS, 0, 0, settings) * 100 + _whole()(stream)
+    return _answer(_SETTINGS, 0, 0, settings) * 4 + _whole()(stream)
 
 
 @pytest.mark.parametrize("call", _CALLS.values(), ids=_CALLS)
 @pytest.mark.parametrize("answer", [_costly_headers, _costly_settings], ids=["headers", "settings"])
-async def test_server_that_sends_a_megabyte_beside_its_data_is_told_as_one_that_sends_too_much(
+async def test_server_that_sends_64_kib_beside_its_data_is_told_as_one_that_sends_too_much(
     call: Callable[[GrpcSessionManager], Awaitable[object]], answer: Callable[[int], bytes]
 ) -> None:
     async with _session_manager(answer) as port:
