@@ -4,6 +4,7 @@ What differs from a container engine: the base of an image is a virtual environm
 version the Dockerfile names, and pip keeps its cache between builds.
 """
 
+import functools
 import os
 import shutil
 import subprocess
@@ -95,9 +96,7 @@ def _copy(step: Copy, source: Path, root: Path, directory: str) -> None:
 def _run(step: Run, root: Path, directory: str, environment: Mapping[str, str]) -> None:
     # Everything is downloaded once, not once a test run.
     environment = {name: value for name, value in environment.items() if name != "PIP_NO_CACHE_DIR"}
-    cache = _pip("cache", "dir")
-    Path(cache).mkdir(parents=True, exist_ok=True)
-    mounts = [Mount(Path(cache), "/mnt/pip", read_only=False)]
+    mounts = [Mount(_pip_cache(), "/mnt/pip", read_only=False)]
     outside = {name: value for name, value in os.environ.items() if name.startswith(_INDEX)}
     settings = Path.home() / ".config" / "pip"
     if settings.is_dir():
@@ -106,6 +105,9 @@ def _run(step: Run, root: Path, directory: str, environment: Mapping[str, str]) 
     run(Container(root, ["sh", "-ec", step.command], everything, directory=directory, mounts=mounts))
 
 
-def _pip(*arguments: str) -> str:
-    command = [sys.executable, "-m", "pip", *arguments]
-    return subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
+@functools.cache
+def _pip_cache() -> Path:
+    command = [sys.executable, "-m", "pip", "cache", "dir"]
+    folder = Path(subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip())
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder
