@@ -12,6 +12,8 @@ export KUBERNETES_VERSION
 export PYTHONDONTWRITEBYTECODE :=
 # End-to-end tests mostly wait, so there are more of them at a time than there are cores.
 WORKERS ?= 8
+# Options of pip where .venv is made.
+PIP_FLAGS ?=
 # What runs the tests; tools.retry runs those that failed once more.
 PYTEST ?= pytest
 
@@ -33,7 +35,7 @@ setup: $(INSTALLED)
 
 $(INSTALLED): requirements/dev.txt pyproject.toml
 	$(PYTHON) -m venv .venv
-	$(BIN)/python -m pip install --quiet --no-deps --require-hashes --requirement requirements/dev.txt
+	$(BIN)/python -m pip install --quiet $(PIP_FLAGS) --no-deps --require-hashes --requirement requirements/dev.txt
 	$(BIN)/python -m pip install --quiet --no-deps --no-build-isolation --editable .
 	@touch $@
 
