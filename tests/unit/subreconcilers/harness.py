@@ -1,7 +1,7 @@
 """A harness for steps: one FlameCluster, an API server in memory, stores that see it, and passes over it."""
 
 from collections.abc import Mapping
-from copy import copy
+from copy import copy, deepcopy
 from datetime import datetime
 from typing import Any
 
@@ -95,7 +95,7 @@ class StepHarness:
         self.config = OperatorConfig.model_validate(config or {})
         self.notes = Notes()
         self.news: list[Change[Any]] = []
-        self.stores = _stores(self.news, flame)
+        self.stores = self._stores(flame)
         self.controller = self._controller()
         self.apply(raw_spec(changes), uid=OWNER.uid)
 
@@ -109,7 +109,7 @@ class StepHarness:
         other.config = OperatorConfig.model_validate(config or {})
         other.events = Recorded(self.api, self.clock)
         other.news = []
-        other.stores = _stores(other.news)
+        other.stores = other._stores()
         other.restart()
         return other
 
@@ -119,6 +119,15 @@ class StepHarness:
         return ControllerContext(
             self.stores, self.api, self.events, self.clock, self.lock_identity, self.notes, renderer
         )
+
+    def _stores(self, flame: Flame | None = None) -> Stores:
+        stores = Stores.empty(flame)
+        for resource in CHILD_RESOURCES:
+            stores.of(resource).subscribe(self._hear, responses=True)
+        return stores
+
+    def _hear(self, change: Change[Any]) -> None:
+        self.news.append(change)
 
     def _controller(self) -> Controller:
         return Controller(self.context, self.config)
@@ -338,20 +347,23 @@ class StepHarness:
         return self.api.writes
 
 
-def _stores(news: list[Change[Any]], flame: Flame | None = None) -> Stores:
-    stores = Stores.empty(flame)
-    for resource in CHILD_RESOURCES:
-        stores.of(resource).subscribe(news.append, responses=True)
-    return stores
+#: The worlds that have converged, by what they began with.
+_CONVERGED: dict[str, StepHarness] = {}
 
 
 async def converged(changes: Mapping[str, Any] | None = None, config: Mapping[str, Any] | None = None) -> StepHarness:
-    """Return a harness whose cluster has converged, with an empty record of writes and events."""
-    world = StepHarness(changes, config)
-    await world.converge()
-    world.api.writes.clear()
-    world.events.told.clear()
-    return world
+    """Return a harness whose cluster has converged, with an empty record of writes and events.
+
+    It is a copy, because hundreds of tests begin with the same few worlds.
+    """
+    begins_with = repr((changes, config))
+    world = _CONVERGED.get(begins_with)
+    if world is None:
+        world = _CONVERGED[begins_with] = StepHarness(changes, config)
+        await world.converge()
+        world.api.writes.clear()
+        world.events.told.clear()
+    return deepcopy(world)
 
 
 async def edited(before: Mapping[str, Any], changes: Mapping[str, Any]) -> StepHarness:
