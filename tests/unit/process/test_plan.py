@@ -208,7 +208,7 @@ def test_file_that_is_no_flame_cluster_is_an_error(
         _manifest(file, namespace)
 
 
-@pytest.mark.parametrize("content", ["a: !!int ''", "a: 2021-13-45", "a: " + "[" * 5_000, "a: [1"])
+@pytest.mark.parametrize("content", ["a: !!int ''", "a: 2021-13-45", "a: " + "[" * 1_000, "a: [1"])
 def test_file_that_is_no_yaml_is_an_error_of_one_line(tmp_path: Path, content: str) -> None:
     file = tmp_path / "cluster.yaml"
     file.write_text(content, encoding="utf-8")
