@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING
 
 import pytest
@@ -20,3 +21,7 @@ def logs_as_before() -> Iterator[None]:
         structlog.configure(**before)
     else:
         structlog.reset_defaults()
+    # Worlds let loggers keep the configuration with which they wrote first, and those of modules outlive the worlds.
+    for name, module in sys.modules.items():
+        if name.startswith("flamectl_operator."):
+            getattr(getattr(module, "_LOG", None), "__dict__", {}).pop("bind", None)

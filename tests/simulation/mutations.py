@@ -486,7 +486,7 @@ def unready_stale_executors_are_deleted_under_on_delete() -> None:
 
 @_mutation
 def force_is_used_at_once() -> None:
-    _set(session_manager, "given_up_at", lambda _seen, _pod, _intent, now: now.wall)
+    _set(termination, "given_up_at", lambda _seen, _pod, _intent, now: now.wall)
 
 
 @_mutation
@@ -514,7 +514,7 @@ def force_is_used_by_the_api_servers_clock() -> None:
         due: datetime = component.pod.metadata.deletion_timestamp
         return due + timedelta(seconds=settings.force_delete_after_seconds)
 
-    _set(session_manager, "given_up_at", given_up_at)
+    _set(termination, "given_up_at", given_up_at)
 
 
 @_mutation
@@ -1409,7 +1409,7 @@ _REPLACEMENTS: dict[str, tuple[str, Any, str, Any]] = {
     "a stale session manager is kept": ("", EffectiveSpec, "session_manager_stale", lambda *_args: False),
     "force is never used": (
         "",
-        session_manager,
+        termination,
         "given_up_at",
         lambda _seen, _pod, _intent, now: now.wall + timedelta(days=1),
     ),
