@@ -195,9 +195,14 @@ class Actors:
             None,
         )
         change = changes[pick % len(changes)]
-        if change is None and self._server.other_crd is not None:
-            return  # with the hash of the spec goes the only record of how it read before
+        if change is None and (self._server.other_crd is not None or self._count_lost(name)):
+            return  # with the status goes the only record of how the spec read before, or of the first container
         self._server.patch(FLAME_CLUSTERS, key, {"status": change}, USER, "status")
+
+    def _count_lost(self, name: str) -> bool:
+        """Whether a kubelet has lost the restarts of a session manager, so that only the status has its first container."""
+        runs = self._world.machines.runs.values()
+        return any(run.session_manager and run.owner == name and run.restarts < run.starts for run in runs)
 
     # -- vandals
 
@@ -328,7 +333,7 @@ class Actors:
         manager = self._server.find(PODS, (NAMESPACE, f"{name}-session-manager"))
         if manager is not None and how in _MARKS_OF_THE_SESSION_MANAGER:
             self._edit_mark(manager, _MARKS_OF_THE_SESSION_MANAGER[how])
-        if how == "container":
+        if how == "container" and not self._count_lost(name):
             edited = {"status": {"sessionManager": {"firstContainer": "nonsense"}}}
             self._server.patch(FLAME_CLUSTERS, (NAMESPACE, name), edited, USER, "status")
         marks: dict[str, Obj] = {
