@@ -33,7 +33,10 @@ MAX_PAGE_SIZE = 4 * 1024 * 1024
 
 
 class ApiServerClient:
-    """The client of a real API server. Its guard, if any, is called right before each write is sent."""
+    """The client of a real API server. Its guard, if any, is called right before each write is sent.
+
+    Each request has `timeout` seconds, except for lists and watches.
+    """
 
     def __init__(self, transport: Transport, timeout: float = REQUEST_TIMEOUT, guard: Guard | None = None) -> None:
         self._transport = transport

@@ -154,6 +154,9 @@ async def list_pages(
     Users decide how large objects are. A page of five hundred of the largest ones would take more memory than the process may
     use. So the size of a page is limited, and a page that is too large is asked for again with fewer objects. The pages that
     follow have as many objects as would fit if they were like those before.
+
+    Raises:
+        KubernetesError: A page cannot be read.
     """
     limit, token = PAGE_LENGTH, ""
     while True:

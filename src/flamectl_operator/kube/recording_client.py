@@ -59,7 +59,7 @@ class RecordingClient:
         self._uids = 0
 
     async def load(self, resource: Resource[T], namespace: str, label_selector: str) -> Page[T]:
-        """Read all objects of a namespace, and answer from memory from then on."""
+        """Read all objects of a namespace or raise KubernetesError, and answer from memory from then on."""
         items: list[T] = []
         async for page in list_pages(self._client, resource, namespace, label_selector=label_selector):
             items += page.items

@@ -96,7 +96,10 @@ class Waiting:
 def observe_lease(
     lease: LeaseView | None, before: ObservedLease | None, now: float, duration: float
 ) -> ObservedLease | None:
-    """Record since when a Lease has had its present content; the holder of a deleted one may not have noticed the deletion."""
+    """Record since when a Lease has had its present content; the holder of a deleted one may not have noticed the deletion.
+
+    A Lease that gives no sensible duration lasts `duration` seconds.
+    """
     return before if lease is None else observe(lease, before, now, default=duration, longest=MAX_LOCK_DURATION)
 
 

@@ -75,7 +75,13 @@ async def run(where: ConfigLocations, log: LogWriter) -> None:
 
 
 async def effective(where: ConfigLocations) -> Effective:
-    """Return the settings that `run` would start with, changing nothing; raise CannotStartError if they cannot be read."""
+    """Return the settings that `run` would start with, changing nothing.
+
+    Raises:
+        ConfigurationError: There are no credentials, or they cannot be used.
+        SettingsError: The settings cannot be used.
+        CannotStartError: The settings cannot be read.
+    """
     try:
         async with loaded_settings(where) as (settings, _):
             return settings

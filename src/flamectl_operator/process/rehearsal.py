@@ -137,7 +137,9 @@ class Rehearsal:
     async def load(self, cluster: FlameClusterView | None = None) -> None:
         """Fill the stores with the objects as they are, and with the FlameCluster as it would be applied, if given.
 
-        A NotFoundError means that there is no such FlameCluster, or no CRD.
+        Raises:
+            NotFoundError: There is no such FlameCluster, or no CRD.
+            KubernetesError: The objects cannot be read.
         """
         for resource in CHILD_RESOURCES:
             page = await self.recording.load(resource, self._key[0], CLUSTER_LABEL)

@@ -51,7 +51,7 @@ class StartUp:
         self.waiting_for = ""
 
     async def run(self, *steps: Step) -> None:
-        """Run steps one after the other, and repeat each until it succeeds; raise an error that waiting does not end."""
+        """Run steps one after the other, and repeat each until it succeeds; raise ConfigurationError, and what is unforeseen."""
         for step in steps:
             await self._repeat(step)
 

@@ -67,7 +67,12 @@ class ClusterState:
     async def begin(
         self, cluster: FlameClusterView, config: OperatorConfig, writes_in_flight: Callable[[], int]
     ) -> Pass:
-        """Begin a pass: observe the objects, and resolve the effective spec."""
+        """Begin a pass: observe the objects, and resolve the effective spec.
+
+        Raises:
+            KubernetesError: The outcome of an earlier request is still unknown.
+            RefusedError: RBAC forbids a read.
+        """
         generation, begun_monotonic = cluster.metadata.generation, self._clock.monotonic()
         self._debounce = self._debounce.ended()
         self.status.begin(cluster)

@@ -86,7 +86,12 @@ class ClaimReads:
         self._read_at[name] = self._clock.monotonic()
 
     async def confirm(self, pods: Iterable[PodView], limit: Callable[[], int]) -> None:
-        """Read the claims of Pods that are about to be deleted, because the watch may be late."""
+        """Read the claims of Pods that are about to be deleted, because the watch may be late.
+
+        Raises:
+            KubernetesError: A claim cannot be read.
+            RefusedError: RBAC forbids a read.
+        """
         result = await in_parallel(sorted(users_of_claims(pods)), limit, self._read_again)
         if result.errors:
             raise result.errors[0]

@@ -85,9 +85,12 @@ class ClusterIO:
     async def create(
         self, resource: Resource[T], manifest: Mapping[str, Any], template: ComponentTemplate | None = None
     ) -> T:
-        """Create a child, or raise AlreadyExistsError. When the response is lost, a read tells whether it was created.
+        """Create a child. When the response is lost, a read tells whether it was created.
 
-        A refusal of a Pod names the fields of the FlameCluster by its template.
+        Raises:
+            AlreadyExistsError: The name is taken.
+            RefusedError: RBAC, admission, a quota or the schema rejects it. For a Pod it names the fields by the template.
+            KubernetesError: The child was not created, or the outcome is unknown.
         """
         manifest = self.common.added_to(manifest)
         name = manifest["metadata"]["name"]

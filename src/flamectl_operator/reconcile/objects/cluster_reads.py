@@ -74,7 +74,12 @@ class ClusterReads:
         self._children = [(each.resource, each.name(owner.name)) for each in CHILDREN]
 
     async def begin(self, inputs: PassInputs, deleted: Collection[str]) -> ObservedCluster:
-        """Begin a pass: read what the watches cannot show, beside Pods that this operator deleted; return a snapshot."""
+        """Begin a pass: read what the watches cannot show, beside Pods that this operator deleted; return a snapshot.
+
+        Raises:
+            KubernetesError: A read failed, or the outcome of an earlier request is still unknown.
+            RefusedError: RBAC forbids a read.
+        """
         self.inputs = inputs
         self.quota_refusals.begin_pass()
         self.claims.begin_pass(self.stores.flame_clusters.get(*self.owner.key))

@@ -39,7 +39,12 @@ class DetachedExecutors:
         limit: Callable[[], int],
         now: float,
     ) -> None:
-        """Read the executors that left since the last look and were not deleted, and now and then those that left before."""
+        """Read the executors that left since the last look and were not deleted, and now and then those that left before.
+
+        Raises:
+            KubernetesError: One cannot be read.
+            RefusedError: RBAC forbids a read.
+        """
         left, earlier, self._seen = self._may_have_left, self._seen, observed
         if earlier is not None and earlier is not observed:
             # Sets of names cost no function call for each executor.

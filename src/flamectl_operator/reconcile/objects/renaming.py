@@ -27,7 +27,7 @@ class Renaming:
         """Raise RefusedError if a webhook renamed the last object of this kind, and would rename this one, by a dry run.
 
         If the webhook does not support dry runs, nothing shows whether it was corrected, and no object of this kind is created
-        until the operator restarts.
+        until the operator restarts. A dry run that fails raises KubernetesError.
         """
         if (known := self._refusals.get(resource.kind)) is None:
             return
