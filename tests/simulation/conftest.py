@@ -23,5 +23,6 @@ def logs_as_before() -> Iterator[None]:
         structlog.reset_defaults()
     # Worlds let loggers keep the configuration with which they wrote first, and those of modules outlive the worlds.
     for name, module in sys.modules.items():
-        if name.startswith("flamectl_operator."):
-            getattr(getattr(module, "_LOG", None), "__dict__", {}).pop("bind", None)
+        log = getattr(module, "_LOG", None) if name.startswith("flamectl_operator.") else None
+        if log is not None:
+            vars(log).pop("bind", None)

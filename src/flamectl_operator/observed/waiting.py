@@ -24,7 +24,7 @@ READY_TIMEOUT_SECONDS = 30.0
 _DEFAULT_SCHEDULER = "default-scheduler"
 #: Remedies. Only events of a Pod tell which volume, network or probe fails; the log tells what a container does that runs.
 _DESCRIBE = "see kubectl describe pod {pod}"
-_LOG = "see kubectl logs {{pod}} -c {}"
+_ADVICE = "see kubectl logs {{pod}} -c {}"
 #: The kubelet's words for a readiness gate whose condition is missing, or not true.
 _READINESS_GATE = re.compile(r'pod readiness gate ("[^"]+")')
 
@@ -90,7 +90,9 @@ def _init_container(pod: PodView) -> tuple[PodProblem, datetime] | None:
         if status.state.running is None:
             return _creating(pod, subject)
         how = "its startup probe has not succeeded since" if is_sidecar(pod, status) else "it has run since"
-        return _waits(INIT_CONTAINER_WAITING, subject, how, status.state.running.started_at, _LOG.format(status.name))
+        return _waits(
+            INIT_CONTAINER_WAITING, subject, how, status.state.running.started_at, _ADVICE.format(status.name)
+        )
     return None
 
 
