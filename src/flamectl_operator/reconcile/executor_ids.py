@@ -31,6 +31,8 @@ class ExecutorIds:
         self._answered_by = ""
         #: Nodes in that answer with ids too high to be believed, until they have been reported.
         self.incredible: tuple[str, ...] = ()
+        #: Ids whose names other Pods have, until they have been reported.
+        self.taken: set[int] = set()
         #: The high-water mark, which an edit of the status cannot lower while this process lives.
         self.next_id = 0
         self._reserved: list[int] = []

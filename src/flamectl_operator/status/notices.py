@@ -3,7 +3,7 @@
 They tell of paused sessions, a session manager that does not answer, foreign Pods, and unhealthy devices.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import ClassVar
@@ -72,7 +72,7 @@ def paused_sessions(observed: ObservedCluster) -> Notice | None:
 
 
 def foreign_pod(observed: ObservedCluster) -> Notice | None:
-    """Return the notice about the first Pod with the labels of a component that is none of the operator's.
+    """Return the notice about Pods with the labels of a component that are none of the operator's, by the first of them.
 
     It may be a copy of a Pod, or an executor of an earlier FlameCluster that lost its owner by `kubectl delete --cascade=orphan`
     or came from a backup. The garbage collector deletes the Pods of an earlier FlameCluster of this name.
@@ -90,21 +90,26 @@ def foreign_pod(observed: ObservedCluster) -> Notice | None:
         if pod.name != names.session_manager(owner.name) and names.object_cache_ordinal(owner.name, pod.name) is None
         if not is_predecessors(pod, owner)
     ]
-    for component, effect in effects.items():
-        for pod in others:
-            runs = not pod.terminating and pod.status.phase not in TERMINAL_PHASES
-            if runs and owner.selector(component).items() <= pod.labels.items():
-                return _foreign(pod, effect)
+    running = [pod for pod in others if not pod.terminating and pod.status.phase not in TERMINAL_PHASES]
+    for component, effect in effects.items() if running else ():
+        selector = owner.selector(component).items()
+        if found := [pod for pod in running if selector <= pod.labels.items()]:
+            return _foreign(found, effect)
     return None
 
 
-def _foreign(pod: PodView, effect: str) -> Notice:
-    """Return the notice about a foreign Pod. A Pod that somebody else controls would be created again."""
-    of, advice, controller = "", f"delete it, or remove its label {APP_LABEL}", pod.controller
+def _foreign(pods: Sequence[PodView], effect: str) -> Notice:
+    """Return the notice about foreign Pods. Those that somebody else controls would be created again.
+
+    It does not count them, so that it stays the same while a controller creates hundreds.
+    """
+    pod, several = pods[0], len(pods) > 1
+    (them, their), others = ("them", "their") if several else ("it", "its"), ", and so have others" * several
+    of, advice, controller = "", f"delete {them}, or remove {their} label {APP_LABEL}", pod.controller
     if controller is not None and controller.kind not in {"", KIND}:
         whose = f'{one_line(controller.kind, _MAX_OWNER)} "{one_line(controller.name, _MAX_OWNER)}"'
-        of, advice = f" of {whose}", f"remove its label {APP_LABEL}, or correct {whose}, which controls it"
-    return Notice(FOREIGN_PODS, f'Pod "{pod.name}"{of} is not the operator\'s, but has {effect} ({advice})')
+        of, advice = f" of {whose}", f"remove {their} label {APP_LABEL}, or correct {whose}, which controls {them}"
+    return Notice(FOREIGN_PODS, f'Pod "{pod.name}"{of} is not the operator\'s, but has {effect}{others} ({advice})')
 
 
 def unhealthy_devices(observed: ObservedCluster) -> Notice | None:

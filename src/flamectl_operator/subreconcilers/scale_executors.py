@@ -72,6 +72,12 @@ class ScaleExecutors(PlannedStep[ScalePlan]):
             time_limit(pass_.clock),
         )
         pass_.ids.give_back(set(ids) - creation.used)
+        pass_.ids.taken |= creation.taken
+        if creation.created and not creation.taken and pass_.ids.taken:
+            io.events.record_normal(
+                "NamesTaken", f"{_others_have(owner.name, pass_.ids.taken)}, so these ids are skipped"
+            )
+            pass_.ids.taken = set()
         if creation.created:
             count = f"({before} -> {before + len(creation.created)})"
             io.events.record_normal("ExecutorsCreated", f"Created {span(owner.name, creation.created)} {count}")
@@ -81,7 +87,7 @@ class ScaleExecutors(PlannedStep[ScalePlan]):
         if creation.created:
             accepted.note(owner.namespace, owner.uid, pass_.clock.monotonic())
         if creation.taken:
-            return wait("Creating", "", outcomes.CHANGED_RECHECK_SECONDS)
+            return wait("Creating", _others_have(owner.name, pass_.ids.taken), outcomes.CHANGED_RECHECK_SECONDS)
         # The next pass follows at once and creates the rest, because no event would trigger it.
         return wait("Creating", "", 0) if len(creation.created) < plan.missing else DONE
 
@@ -128,6 +134,10 @@ def span(cluster: str, ids: set[int]) -> str:
     count = "executor" if len(ids) == 1 else f"{len(ids)} executors"
     stem = names.executor(cluster, 0).removesuffix("0")
     return f"{count} {stem}{', -'.join(spans)}{', ...' * (len(few) > MAX_RANGES)}"
+
+
+def _others_have(cluster: str, ids: set[int]) -> str:
+    return f"Pods of others have the name{'s' * (len(ids) > 1)} of {span(cluster, ids)}"
 
 
 def _ranges(ids: set[int]) -> list[tuple[int, int]]:

@@ -88,6 +88,30 @@ async def test_foreign_pod_with_a_controller_is_told_with_that_controller_becaus
     assert name not in world.deleted
 
 
+async def test_foreign_pods_of_one_controller_are_one_notice_that_stays_while_their_number_grows() -> None:
+    world = await converged(replicas(1))
+    owner = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "tools", "uid": "set", "controller": True}
+    pod = world.pod(executor_name(0))
+    messages = []
+    for number in range(1, 4):
+        metadata = {
+            **pod["metadata"],
+            "name": executor_name(number),
+            "uid": f"foreign-{number}",
+            "ownerReferences": [owner],
+        }
+        world.api.put("pods", {**pod, "metadata": metadata})
+        await world.converge()
+        messages.append(world.condition("Degraded")[2])
+
+    first = f'Pod "{executor_name(1)}" of ReplicaSet "tools" is not the operator\'s, but has the labels of an executor'
+    assert messages[0].startswith(first)
+    assert messages[1] == messages[2]
+    assert messages[1].endswith(
+        'so it may take work, and so have others (remove their label app, or correct ReplicaSet "tools", which controls them)'
+    )
+
+
 async def test_executor_of_an_earlier_cluster_of_the_name_is_left_to_the_garbage_collector_without_a_word() -> None:
     world = await converged(replicas(1))
     pod = world.pod(executor_name(0))

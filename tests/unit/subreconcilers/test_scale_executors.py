@@ -260,6 +260,22 @@ async def test_taken_name_is_skipped() -> None:
     assert world.status.executor_manager.current == 2
 
 
+async def test_names_of_executors_that_others_have_are_told_in_one_sentence() -> None:
+    world = StepHarness(replicas(2))
+    for number in range(8):
+        world.squat("pods", executor_name(number))
+
+    await world.run_passes(3)
+    told = f"Pods of others have the names of 6 executors {executor_name(0)}..5"
+    assert told in str(world.status.message)
+
+    await world.run_passes(3)
+    assert world.executor_ids == list(range(10))
+    said = f"Pods of others have the names of 8 executors {executor_name(0)}..7, so these ids are skipped"
+    assert [message for _, reason, message in world.events.told if reason == "NamesTaken"] == [said]
+    assert "Pods of others" not in str(world.status.message)
+
+
 # --- Removing executors ------------------------------------------------------------------------------------------------
 
 
