@@ -531,7 +531,12 @@ def executors_do_not_back_off() -> None:
 @_mutation
 def session_managers_do_not_back_off() -> None:
     original = session_manager._missing
-    _set(session_manager, "_missing", lambda compared, now: original(compared, now + timedelta(hours=1)))
+
+    def missing(compared: Any) -> Any:
+        later = replace(compared.now, wall=compared.now.wall + timedelta(hours=1))
+        return original(replace(compared, now=later))
+
+    _set(session_manager, "_missing", missing)
 
 
 @_needing("stores")
@@ -1383,7 +1388,7 @@ _REPLACEMENTS: dict[str, tuple[str, Any, str, Any]] = {
     "executors of an earlier session manager count as drained at once": ("stores", drain, "_back_by", lambda *_: 0.0),
     "drains that somebody else ordered go below the budget": (
         "edits_marks",
-        comparison.PlannedGroup,
+        comparison.GroupComparison,
         "serving_on",
         property(lambda _self: frozenset()),
     ),

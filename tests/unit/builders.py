@@ -537,4 +537,4 @@ def cluster_plan(seen: ObservedCluster, wanted: EffectiveSpec, now: ClockReading
         "reported_at": {},
         "contended": frozenset(),
     }
-    return ClusterPlan(seen, wanted, PassFacts(**known | facts), now)
+    return ClusterPlan(seen, wanted, now, PassFacts(**known | facts))

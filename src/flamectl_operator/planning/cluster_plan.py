@@ -10,15 +10,17 @@ from datetime import datetime
 
 import msgspec
 
+from flamectl_operator.desired.executor_annotations import DrainReason
 from flamectl_operator.flame.knowledge import ANSWER_RECHECK_SECONDS
-from flamectl_operator.planning.comparison import Comparison, PlannedGroup
+from flamectl_operator.planning.children import CHILDREN
+from flamectl_operator.planning.comparison import Comparison, GroupComparison
 from flamectl_operator.planning.effective.failure_counts import (
     executors_reset_at,
     object_caches_reset_at,
     session_manager_reset_at,
 )
 from flamectl_operator.planning.effective.session_manager_update import wait_before_update
-from flamectl_operator.planning.needs import Needs, compute_needs
+from flamectl_operator.planning.needs import Needs
 from flamectl_operator.planning.planners.claims import plan_claims
 from flamectl_operator.planning.planners.drain import plan_drain
 from flamectl_operator.planning.planners.lost_nodes import nodes_without_executor, plan_lost_nodes
@@ -47,7 +49,6 @@ from flamectl_operator.planning.sub_plans import (
     SessionManagerAction,
     SessionManagerPlan,
 )
-from flamectl_operator.runtime.clock_reading import ClockReading
 from flamectl_operator.runtime.lazy import cached_property
 from flamectl_operator.runtime.outcome import Outcome, wait, wait_until
 
@@ -77,14 +78,13 @@ class ClusterPlan(Comparison):
     """The work of a pass. It prints itself in the words of the events."""
 
     facts: PassFacts
-    now: ClockReading
 
     # --- The sub-plans
 
     @cached_property
     def claims(self) -> ClaimPlan:
         """The changes of PersistentVolumeClaims."""
-        return plan_claims(self.observed, self.effective, self.now.wall)
+        return plan_claims(self)
 
     @cached_property
     def prerequisites(self) -> Prerequisites:
@@ -101,19 +101,19 @@ class ClusterPlan(Comparison):
         )
 
     @cached_property
-    def group(self) -> PlannedGroup:
+    def group(self) -> GroupComparison:
         """The group of executors."""
-        return PlannedGroup(self.observed.group, self.effective.group, self.observed, self.prerequisites, self.now)
+        return GroupComparison(self.observed.group, self.effective.group, self.observed, self.prerequisites, self.now)
 
     @cached_property
     def session_manager(self) -> SessionManagerPlan:
         """The action on the session manager, unless it is stale."""
-        return plan_session_manager(self, self.now)
+        return plan_session_manager(self)
 
     @cached_property
     def object_caches(self) -> ObjectCachePlan:
         """The changes of the object caches, unless they are stale."""
-        return plan_object_caches(self, self.now)
+        return plan_object_caches(self)
 
     @cached_property
     def scale(self) -> ScalePlan:
@@ -139,7 +139,7 @@ class ClusterPlan(Comparison):
     @cached_property
     def replacements(self) -> ReplacementsPlan:
         """The Pod templates for which stale Pods would be deleted, so that a dry run comes first."""
-        return plan_replacements(self)
+        return plan_replacements(self, executors_stale=bool(self.group.to_replace))
 
     @cached_property
     def rollout(self) -> RolloutPlan:
@@ -162,8 +162,33 @@ class ClusterPlan(Comparison):
 
     @cached_property
     def needs(self) -> Needs:
-        """The work that is left."""
-        return compute_needs(self, self.claims, self.scale, self.facts.contended)
+        """The work that is left. Children of contended kinds always need an update, which keeps the status still."""
+        observed, effective, group, contended = self.observed, self.effective, self.group, self.facts.contended
+        outdated = (each for each in CHILDREN if each in self.outdated_children or each.resource.kind in contended)
+        manager = observed.session_manager
+        caches = {cache.ordinal for cache in observed.object_caches.ours.values() if cache.live}
+        draining = {executor.drain_reason for executor in group.observed.draining}
+        return Needs(
+            **{child.need: True for child in outdated},
+            needs_session_manager=(manager is not None and manager.live) == effective.suspended,
+            needs_claim_update="PersistentVolumeClaim" in contended or self.claims.work,
+            needs_object_cache=caches != set(range(effective.cache_replicas)),
+            needs_grow=group.occupied < group.effective.replicas,
+            needs_shrink=len(group.observed.live) > self.scale.target or bool(draining - {DrainReason.STALE}),
+            needs_pod_replacement=not effective.suspended
+            and (
+                self.has_stale_pods
+                or DrainReason.STALE in draining
+                or (observed.session_manager_ready and bool(group.observed.unbound))
+            ),
+            has_unhealthy_pods=bool(observed.unhealthy),
+            has_pending_removal=bool(observed.terminating),
+        )
+
+    @property
+    def has_stale_pods(self) -> bool:
+        """Whether a Pod differs from what its author asks for."""
+        return bool(self.session_manager_to_replace or self.stale_object_caches or self.group.stale)
 
     @property
     def ids_needed(self) -> int:

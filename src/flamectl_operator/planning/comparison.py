@@ -23,10 +23,16 @@ from flamectl_operator.runtime.lazy import cached_property
 
 @dataclass(frozen=True)
 class GroupComparison:
-    """The executors of a group that exist, beside the group as it is wanted. Each answer is worked out once."""
+    """The executors of a group that exist, beside the group as it is wanted. Each answer is worked out once.
+
+    Planners also decide by the cluster around the group, by what comes before its executors, and by the time.
+    """
 
     observed: ObservedGroup
     effective: EffectiveGroup
+    cluster: ObservedCluster
+    prerequisites: Prerequisites
+    now: ClockReading
 
     @cached_property
     def stale(self) -> tuple[Executor, ...]:
@@ -55,6 +61,33 @@ class GroupComparison:
         room = self.effective.surge - len(self.to_replace)
         return len(self.observed.live) + max(0, keep - max(0, room))
 
+    @cached_property
+    def unregistered(self) -> tuple[Unregistered, ...]:
+        """The executors that run without being registered, by id."""
+        return find_unregistered(self.cluster, self.observed, self.effective.settings, self.now)
+
+    @cached_property
+    def overdue(self) -> tuple[Executor, ...]:
+        """The executors whose time to register is over."""
+        return find_overdue(self.unregistered, self.now)
+
+    @cached_property
+    def serving_on(self) -> frozenset[str]:
+        """The names of executors that keep serving although they are marked, because too few others are ready.
+
+        The operator marks no more than the budget allows. Somebody may have written marks by hand, and executors may have failed
+        since. An executor whose node was released serves no more.
+        """
+        strategy, answer = self.effective.update_strategy, self.cluster.flame.answer
+        if strategy.type == "Recreate":
+            return frozenset()
+        marked = [each for each in self.observed.draining if pods.is_ready(each.pod)]
+        serving = [each for each in marked if answer is None or each.name in answer.nodes]
+        ready = len(self.observed.serving) + len(serving)
+        return frozenset(
+            each.name for each in serving[max(0, ready - replacement_floor(strategy, self.effective.replicas)) :]
+        )
+
 
 @dataclass(frozen=True)
 class Comparison:
@@ -62,6 +95,7 @@ class Comparison:
 
     observed: ObservedCluster
     effective: EffectiveSpec
+    now: ClockReading
 
     @cached_property
     def outdated_children(self) -> frozenset[Child[Any]]:
@@ -93,11 +127,6 @@ class Comparison:
         return self.session_manager_to_replace and not stands_alone(manager, self.effective.desired)
 
     @cached_property
-    def group(self) -> GroupComparison:
-        """The group of executors."""
-        return GroupComparison(self.observed.group, self.effective.group)
-
-    @cached_property
     def stale_object_caches(self) -> tuple[ObjectCache, ...]:
         """The object caches that are wanted and no longer what their author asks for, by ordinal."""
         wanted = range(self.effective.cache_replicas)
@@ -119,45 +148,4 @@ class Comparison:
             or (cache.live and not cache.ready and unschedulable(cache.pod) is None)
             for cache in self.observed.object_caches.ours.values()
             if cache.ordinal in wanted
-        )
-
-    @property
-    def has_stale_pods(self) -> bool:
-        """Whether a Pod differs from what its author asks for."""
-        return bool(self.session_manager_to_replace or self.stale_object_caches or self.group.stale)
-
-
-@dataclass(frozen=True)
-class PlannedGroup(GroupComparison):
-    """A group of executors with all else that planners decide by: the cluster around it, what comes before it, and the time."""
-
-    cluster: ObservedCluster
-    prerequisites: Prerequisites
-    now: ClockReading
-
-    @cached_property
-    def unregistered(self) -> tuple[Unregistered, ...]:
-        """The executors that run without being registered, by id."""
-        return find_unregistered(self.cluster, self.observed, self.effective.settings, self.now)
-
-    @cached_property
-    def overdue(self) -> tuple[Executor, ...]:
-        """The executors whose time to register is over."""
-        return find_overdue(self.unregistered, self.now)
-
-    @cached_property
-    def serving_on(self) -> frozenset[str]:
-        """The names of executors that keep serving although they are marked, because too few others are ready.
-
-        The operator marks no more than the budget allows. Somebody may have written marks by hand, and executors may have failed
-        since. An executor whose node was released serves no more.
-        """
-        strategy, answer = self.effective.update_strategy, self.cluster.flame.answer
-        if strategy.type == "Recreate":
-            return frozenset()
-        marked = [each for each in self.observed.draining if pods.is_ready(each.pod)]
-        serving = [each for each in marked if answer is None or each.name in answer.nodes]
-        ready = len(self.observed.serving) + len(serving)
-        return frozenset(
-            each.name for each in serving[max(0, ready - replacement_floor(strategy, self.effective.replicas)) :]
         )

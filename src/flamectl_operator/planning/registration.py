@@ -11,7 +11,7 @@ from datetime import timedelta
 from flamectl_operator.desired.executor_annotations import DrainReason
 from flamectl_operator.flame.answer import Load
 from flamectl_operator.observed.executor import Executor
-from flamectl_operator.planning.comparison import GroupComparison, PlannedGroup
+from flamectl_operator.planning.comparison import GroupComparison
 from flamectl_operator.planning.effective.effective_group import Budget
 from flamectl_operator.planning.effective.failure_counts import executor_uncounted
 from flamectl_operator.planning.effective.unregistered import Unregistered
@@ -25,7 +25,7 @@ NOT_REGISTERED = "ExecutorNotRegistered"
 NONE_REGISTERS = "ExecutorsNotRegistered"
 
 
-def of_no_use(group: PlannedGroup) -> frozenset[str]:
+def of_no_use(group: GroupComparison) -> frozenset[str]:
     """Return the names of executors that are ready, and that the session manager neither calls registered nor lists work on.
 
     There is none among those that may still come back to their work.
@@ -37,14 +37,14 @@ def of_no_use(group: PlannedGroup) -> frozenset[str]:
     return frozenset(each.name for each in lost if each.ready and answer.load(each.name)[0] is Load.NONE)
 
 
-def holds_rollout(group: PlannedGroup) -> bool:
+def holds_rollout(group: GroupComparison) -> bool:
     """Return whether stale executors stay because a new one did not register in time, and none has shown since that it can."""
     return group.effective.backoff.failures > 0 and any(
         each.never_registered(group.effective) for each in group.unregistered
     )
 
 
-def stale_of_no_use(group: PlannedGroup) -> frozenset[str]:
+def stale_of_no_use(group: GroupComparison) -> frozenset[str]:
     """Return the names of stale executors that are ready, do not register and do no work, so that their deletion needs no budget.
 
     There are none while fewer than half of the ready executors are registered, because the session manager itself is in doubt
@@ -56,7 +56,7 @@ def stale_of_no_use(group: PlannedGroup) -> frozenset[str]:
     return frozenset(executor.name for executor in late if group.effective.stale(executor))
 
 
-def unregistered_to_delete(group: PlannedGroup) -> tuple[Executor, ...]:
+def unregistered_to_delete(group: GroupComparison) -> tuple[Executor, ...]:
     """Return the executors that are replaced now because they did not register.
 
     At most `maxUnavailable` are deleted at once. Only one is deleted while fewer than half are registered, or after a restart of
@@ -85,7 +85,7 @@ def unregistered_to_delete(group: PlannedGroup) -> tuple[Executor, ...]:
     return tuple(found[: max(0, at_once - starting)])
 
 
-def registration_outcome(group: PlannedGroup) -> Outcome:
+def registration_outcome(group: GroupComparison) -> Outcome:
     """Return the outcome about executors that are not registered, and when to look again."""
     if not group.unregistered:
         return DONE
@@ -104,7 +104,7 @@ def registration_outcome(group: PlannedGroup) -> Outcome:
     return blocked(NONE_REGISTERS, f"{new[0].message}: {_advice(group)}", found.delay)
 
 
-def _late(group: PlannedGroup) -> list[Unregistered]:
+def _late(group: GroupComparison) -> list[Unregistered]:
     """Return the executors that the status reports."""
     return [each for each in group.unregistered if each.since + _REPORTED_AFTER <= group.now.wall]
 

@@ -175,7 +175,7 @@ class Pass:
         )
         if plan is not None and plan.observed is observed and plan.facts == facts:
             return plan
-        return self.present_plan.keep(ClusterPlan(observed, self.effective, facts, self.clock.reading()))
+        return self.present_plan.keep(ClusterPlan(observed, self.effective, self.clock.reading(), facts))
 
     @property
     def ids_blocked_for(self) -> float:

@@ -6,7 +6,7 @@ from pathlib import Path
 import flamectl_operator
 
 _SOURCES = Path(flamectl_operator.__file__).parent
-_GROUPS = {"DesiredGroup", "ObservedGroup", "EffectiveGroup", "GroupComparison", "PlannedGroup"}
+_GROUPS = {"DesiredGroup", "ObservedGroup", "EffectiveGroup", "GroupComparison"}
 _WHOLE = {"EffectiveSpec", "Comparison", "ClusterPlan"}
 
 

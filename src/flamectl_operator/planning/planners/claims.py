@@ -16,6 +16,7 @@ from flamectl_operator.kube.views import PersistentVolumeClaimView
 from flamectl_operator.observed.claims import PHASE_BOUND, PHASE_LOST, PHASE_PENDING
 from flamectl_operator.observed.cluster import ObservedCluster
 from flamectl_operator.observed.ownership import is_ours
+from flamectl_operator.planning.comparison import Comparison
 from flamectl_operator.planning.effective.effective_spec import EffectiveSpec
 from flamectl_operator.planning.kept_claims import FILE_SYSTEM_RESIZE_PENDING, claims_in_danger, lost_claim
 from flamectl_operator.planning.patches import claim_patch, may_take_back, owners_patch, without_instance
@@ -31,8 +32,9 @@ _DIFFERS = "set that in the spec, or copy the data to a new claim; a webhook may
 _FAILS = ("ControllerResizeError", "NodeResizeError")
 
 
-def plan_claims(observed: ObservedCluster, effective: EffectiveSpec, now: datetime) -> ClaimPlan:
+def plan_claims(compared: Comparison) -> ClaimPlan:
     """Decide what to do about the claims."""
+    observed, effective = compared.observed, compared.effective
     create: list[DesiredClaim] = []
     patch: list[tuple[PersistentVolumeClaimView, dict[str, Any]]] = []
     taken: list[PersistentVolumeClaimView] = []
@@ -45,7 +47,7 @@ def plan_claims(observed: ObservedCluster, effective: EffectiveSpec, now: dateti
         elif not is_ours(claim, desired.owner):
             taken.append(claim)
         elif claim.terminating:
-            outcomes += _end_waits(observed, claim, now)
+            outcomes += _end_waits(observed, claim, compared.now.wall)
         else:
             outcomes += differences(claim, desired)
             if (pods := observed.claim_users.get(claim.name)) and _grows_at_a_start(claim):

@@ -15,7 +15,7 @@ from flamectl_operator.flame.answer import Load
 from flamectl_operator.flame.knowledge import RECENT_ANSWER_SECONDS, Phase
 from flamectl_operator.observed.cluster import ObservedCluster
 from flamectl_operator.observed.executor import Executor
-from flamectl_operator.planning.comparison import PlannedGroup
+from flamectl_operator.planning.comparison import GroupComparison
 from flamectl_operator.planning.effective.effective_group import EffectiveGroup
 from flamectl_operator.planning.sub_plan import RemovalReason
 from flamectl_operator.planning.sub_plans import DrainPlan
@@ -61,7 +61,7 @@ def split_drainable(
     return tuple(drain), tuple(others)
 
 
-def undecided(group: PlannedGroup) -> bool:
+def undecided(group: GroupComparison) -> bool:
     """Return whether executors are not chosen yet, because the first answer, or one that is new enough, is due within seconds."""
     cluster, wanted = group.cluster, group.effective
     flame = cluster.flame
@@ -71,7 +71,7 @@ def undecided(group: PlannedGroup) -> bool:
     return load_matters and flame.fresh is not None and group.now.boottime - flame.answered_at > RECENT_ANSWER_SECONDS
 
 
-def plan_drain(group: PlannedGroup, released_at: Mapping[str, float]) -> DrainPlan:
+def plan_drain(group: GroupComparison, released_at: Mapping[str, float]) -> DrainPlan:
     """Decide about the executors that are being drained."""
     observed, now, answer = group.cluster, group.now, group.cluster.flame.answer
     release, delete, left, ends, looks, record_begin = [], [], [], [], [], []
@@ -121,7 +121,7 @@ def _begin(executor: Executor, since: datetime, observed: ObservedCluster, now: 
 
 
 def _deletion(
-    executor: Executor, group: PlannedGroup, released_at: Mapping[str, float], end: datetime
+    executor: Executor, group: GroupComparison, released_at: Mapping[str, float], end: datetime
 ) -> RemovalReason | None:
     """Return why an executor is deleted now; None when it stays."""
     observed, now = group.cluster, group.now

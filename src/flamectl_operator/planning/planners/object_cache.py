@@ -6,30 +6,27 @@ that failed stays until its replacement is due, so that its log can be read.
 """
 
 from flamectl_operator.desired.claims import object_cache_claim
-from flamectl_operator.observed.cluster import ObservedCluster
 from flamectl_operator.observed.component import ObjectCache
 from flamectl_operator.planning.comparison import Comparison
-from flamectl_operator.planning.effective.effective_spec import EffectiveSpec
 from flamectl_operator.planning.effective.failure_counts import object_cache_uncounted
 from flamectl_operator.planning.kept_claims import KEEPS_CLAIM
 from flamectl_operator.planning.patches import object_cache_repair
 from flamectl_operator.planning.planners.claims import claim_wait, has_claim
 from flamectl_operator.planning.sub_plans import CacheRemoval, ObjectCachePlan
 from flamectl_operator.planning.termination import awaited_end, name_wait
-from flamectl_operator.runtime.clock_reading import ClockReading
 from flamectl_operator.runtime.outcome import Outcome, wait
 
 
-def plan_object_caches(compared: Comparison, now: ClockReading) -> ObjectCachePlan:
+def plan_object_caches(compared: Comparison) -> ObjectCachePlan:
     """Decide what to do about object caches, apart from stale ones."""
     observed, effective = compared.observed, compared.effective
     caches, wanted = observed.object_caches, range(effective.cache_replicas)
     delete: list[CacheRemoval] = []
     repair: list[ObjectCache] = []
     waits: list[Outcome] = []
-    deferral = _replacement_wait(observed, effective, now)
+    deferral = _replacement_wait(compared)
     for cache in reversed(caches.ours.values()):
-        match _decide(compared, cache, deferral, now):
+        match _decide(compared, cache, deferral):
             case CacheRemoval() as removal:
                 delete.append(removal)
             case Outcome() as deferred:
@@ -88,12 +85,13 @@ def rollout_wait(compared: Comparison) -> Outcome | None:
     return wait("RollingUpdate", f"rolling update: {current} of {replicas} object caches are on the current revision")
 
 
-def _replacement_wait(observed: ObservedCluster, effective: EffectiveSpec, now: ClockReading) -> Outcome | None:
+def _replacement_wait(compared: Comparison) -> Outcome | None:
     """Return why no object cache is replaced or created yet: one failed since the pass began, or replacements keep failing."""
-    backoff, wanted = effective.object_cache_backoff, observed.object_caches.first(effective.cache_replicas)
+    effective = compared.effective
+    backoff, wanted = effective.object_cache_backoff, compared.observed.object_caches.first(effective.cache_replicas)
     if any(object_cache_uncounted(cache, backoff, effective.settings) for cache in wanted):
         return wait("Changed", delay=0)  # the next pass counts the failure first
-    return backoff.back_off("object caches", now.wall)
+    return backoff.back_off("object caches", compared.now.wall)
 
 
 def _creation_wait(compared: Comparison) -> Outcome | None:
@@ -105,7 +103,7 @@ def _creation_wait(compared: Comparison) -> Outcome | None:
 
 
 def _decide(
-    compared: Comparison, cache: ObjectCache, deferral: Outcome | None, now: ClockReading
+    compared: Comparison, cache: ObjectCache, deferral: Outcome | None
 ) -> CacheRemoval | Outcome | ObjectCache | None:
     """Return the deletion of an object cache, the wait for it, or the object cache itself when it lacks labels; else None."""
     observed, effective = compared.observed, compared.effective
@@ -114,7 +112,7 @@ def _decide(
         if not wanted:
             return None
         message = awaited_end("Pod", cache.pod)
-        name_kept = name_wait(observed, cache, effective.settings, now, message)
+        name_kept = name_wait(observed, cache, effective.settings, compared.now, message)
         return name_kept or CacheRemoval(cache, "stuck terminating", forced=True)
     if not wanted:
         why = "suspended" if effective.suspended else f"only {effective.cache_replicas} wanted"

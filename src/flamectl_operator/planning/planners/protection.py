@@ -13,7 +13,7 @@ from datetime import datetime, timedelta
 from flamectl_operator.desired.executor_annotations import PROTECTION, AnnotationChanges, protection_annotation
 from flamectl_operator.flame.answer import Load
 from flamectl_operator.observed.executor import Executor
-from flamectl_operator.planning.comparison import PlannedGroup
+from flamectl_operator.planning.comparison import GroupComparison
 from flamectl_operator.planning.sub_plans import ProtectionPlan
 from flamectl_operator.runtime.clock_reading import ClockReading
 
@@ -21,7 +21,7 @@ from flamectl_operator.runtime.clock_reading import ClockReading
 AT_MOST_EVERY = timedelta(seconds=60)
 
 
-def plan_protection(group: PlannedGroup, common_annotations: Collection[str]) -> ProtectionPlan:
+def plan_protection(group: GroupComparison, common_annotations: Collection[str]) -> ProtectionPlan:
     """Decide which executors are protected from now on, and which no longer.
 
     Without an answer of the session manager each stays as it is, and annotations that the author gives to all objects always do.

@@ -40,14 +40,14 @@ class Accepted:
         return effective.desired.session_manager.rendered in self.templates and (alone or self.executors(effective))
 
 
-def plan_replacements(compared: Comparison) -> ReplacementsPlan:
+def plan_replacements(compared: Comparison, *, executors_stale: bool) -> ReplacementsPlan:
     """Decide which Pod templates are tried, because stale Pods would be deleted for them."""
     observed, effective = compared.observed, compared.effective
     if effective.suspended or not compared.config_map_current:
         return ReplacementsPlan()
     # The executors are replaced with the session manager, unless its sessions persist.
     follow = compared.session_manager_to_replace and not effective.keeps_executors(observed)
-    executors = effective.group.replicas > 0 if follow else bool(compared.group.to_replace)
+    executors = effective.group.replicas > 0 if follow else executors_stale
     desired = effective.desired
     return ReplacementsPlan(
         session_manager=desired.session_manager if compared.session_manager_to_replace else None,

@@ -8,7 +8,7 @@ from flamectl_operator.observed import scheduling
 from flamectl_operator.observed.cluster import ObservedCluster
 from flamectl_operator.observed.component import Component
 from flamectl_operator.observed.executor import Executor
-from flamectl_operator.planning.comparison import PlannedGroup
+from flamectl_operator.planning.comparison import GroupComparison
 from flamectl_operator.planning.deletion_order import deletion_order
 from flamectl_operator.planning.effective.effective_group import replacement_floor
 from flamectl_operator.planning.planners.drain import split_drainable, undecided
@@ -30,7 +30,7 @@ QUOTA_TIMEOUT_SECONDS = 10.0
 _WAITING = wait("WaitingForSessionManager")
 
 
-def plan_rollout(group: PlannedGroup, *, keep_stale: bool) -> RolloutPlan:
+def plan_rollout(group: GroupComparison, *, keep_stale: bool) -> RolloutPlan:
     """Decide which executors to replace now.
 
     Executors that started under an earlier incarnation of the session manager come first, because they would retry for ever. All
@@ -79,7 +79,7 @@ def plan_rollout(group: PlannedGroup, *, keep_stale: bool) -> RolloutPlan:
     )
 
 
-def _without_session_manager(group: PlannedGroup) -> RolloutPlan:
+def _without_session_manager(group: GroupComparison) -> RolloutPlan:
     """Plan while the session manager is not ready, so that no executor serves a session.
 
     Executors that wait for the session manager only need its new incarnation, and they need it before it is ready, because then
@@ -128,7 +128,7 @@ def _without_room_since(observed: ObservedCluster, manager: Component, now: Cloc
     return max(since, now.wall - timedelta(seconds=now.boottime - seen))
 
 
-def _stale_to_delete(group: PlannedGroup, stale: Sequence[Executor], serving: Sequence[Executor]) -> list[Executor]:
+def _stale_to_delete(group: GroupComparison, stale: Sequence[Executor], serving: Sequence[Executor]) -> list[Executor]:
     strategy = group.effective.update_strategy
     if not stale or strategy.type == "Recreate":
         return list(stale)
@@ -144,7 +144,7 @@ def _stale_to_delete(group: PlannedGroup, stale: Sequence[Executor], serving: Se
     return free + deletion_order(ready, group.effective, group.cluster.last_answer, of_no_use(group))[:spare]
 
 
-def _rollout_wait(group: PlannedGroup, left: int, kept: int) -> Outcome:
+def _rollout_wait(group: GroupComparison, left: int, kept: int) -> Outcome:
     """Return the wait for the executors that are left. `kept` of them wait for a user."""
     if kept:
         stale = counted(kept, "stale executor")

@@ -12,7 +12,7 @@ from flamectl_operator.observed import scheduling
 from flamectl_operator.observed.component import terminal_since
 from flamectl_operator.observed.executor import Executor
 from flamectl_operator.observed.ownership import DETACHED_RECHECK_SECONDS, lost_metadata
-from flamectl_operator.planning.comparison import PlannedGroup
+from flamectl_operator.planning.comparison import GroupComparison
 from flamectl_operator.planning.deletion_order import deletion_order
 from flamectl_operator.planning.effective.effective_group import EffectiveGroup, floor
 from flamectl_operator.planning.effective.failure_counts import executor_uncounted
@@ -29,7 +29,7 @@ from flamectl_operator.runtime.text import counted
 MAX_DETACHED = 10
 
 
-def plan_scale(group: PlannedGroup, limit: int) -> ScalePlan:
+def plan_scale(group: GroupComparison, limit: int) -> ScalePlan:
     """Decide how many executors to create, at most `limit`, or which ones to delete."""
     cluster, live, target = group.cluster, group.observed.live, _wanted_now(group)
     delete_terminal, waits = _terminal_to_delete(group)
@@ -51,7 +51,7 @@ def plan_scale(group: PlannedGroup, limit: int) -> ScalePlan:
     return replace(plan, create=min(missing, limit), missing=missing)
 
 
-def _surplus(group: PlannedGroup, count: int) -> tuple[list[Executor], tuple[Outcome, ...]]:
+def _surplus(group: GroupComparison, count: int) -> tuple[list[Executor], tuple[Outcome, ...]]:
     """Return so many executors to delete, and the wait for those among them that must stay, because too few others serve.
 
     The others may still come back to their work. If they do not, they become overdue, and are deleted first.
@@ -71,7 +71,7 @@ def _surplus(group: PlannedGroup, count: int) -> tuple[list[Executor], tuple[Out
     return chosen, () if len(chosen) == len(order) else (wait(NOT_REGISTERED),)
 
 
-def _wanted_now(group: PlannedGroup) -> int:
+def _wanted_now(group: GroupComparison) -> int:
     """Return the number of executors for now: the wanted number, plus the surge in a rolling update.
 
     While nothing may be replaced, because the session manager or an object cache comes first, the surge stays constant.
@@ -86,13 +86,13 @@ def _wanted_now(group: PlannedGroup) -> int:
     return max(replicas, min(len(group.observed.live), most))
 
 
-def ids_to_reserve(group: PlannedGroup, target: int, limit: int) -> int:
+def ids_to_reserve(group: GroupComparison, target: int, limit: int) -> int:
     """Return how many executors this pass may create at most, after the earlier steps have run, by the group at its beginning."""
     missing = max(0, target - group.occupied)
     return min(missing, limit) if missing and wait_before_reserving(group) is None else 0
 
 
-def _wait_before_creating(group: PlannedGroup) -> Outcome | None:
+def _wait_before_creating(group: GroupComparison) -> Outcome | None:
     """Return why missing executors are not created in this pass."""
     if (deferral := wait_before_reserving(group)) is not None:
         return deferral
@@ -107,7 +107,7 @@ def _wait_before_creating(group: PlannedGroup) -> Outcome | None:
     return None
 
 
-def wait_before_reserving(group: PlannedGroup) -> Outcome | None:
+def wait_before_reserving(group: GroupComparison) -> Outcome | None:
     """Return why missing executors are not created yet, unless an earlier step of the pass can change that."""
     deferral = group.effective.backoff.back_off("executors", group.now.wall)
     if deferral is None and group.effective.update_strategy.type == "Recreate":
@@ -115,7 +115,7 @@ def wait_before_reserving(group: PlannedGroup) -> Outcome | None:
     return deferral or _many_detached(group)
 
 
-def _many_detached(group: PlannedGroup) -> Outcome | None:
+def _many_detached(group: GroupComparison) -> Outcome | None:
     """Return why no executor is created while many run without their labels or their owner: each new one would lose them as well.
 
     A person removes the labels of a few executors for inspection.
@@ -132,7 +132,7 @@ def _many_detached(group: PlannedGroup) -> Outcome | None:
     )
 
 
-def _session_manager_first(group: PlannedGroup) -> Outcome | None:
+def _session_manager_first(group: GroupComparison) -> Outcome | None:
     """Wait for the session manager, because executors would take its room in a quota or on a node.
 
     A scheduler that places a group of Pods at once may wait for the executors before it gives the session manager a node.
@@ -148,7 +148,7 @@ def _session_manager_first(group: PlannedGroup) -> Outcome | None:
     return wait_until("WaitingForSessionManager", next_attempt, group.now.wall)
 
 
-def _recreate_wait(group: PlannedGroup) -> Outcome | None:
+def _recreate_wait(group: GroupComparison) -> Outcome | None:
     """Wait for old executors to be gone, because `Recreate` never runs two revisions side by side.
 
     An executor that never terminates, because its node is lost, does not block the others for ever.
@@ -165,7 +165,7 @@ def _recreate_wait(group: PlannedGroup) -> Outcome | None:
     return wait_until("Recreate", latest, now.wall, f"waiting for {old} to terminate{finalizers}")
 
 
-def _terminal_to_delete(group: PlannedGroup) -> tuple[tuple[Executor, ...], tuple[Outcome, ...]]:
+def _terminal_to_delete(group: GroupComparison) -> tuple[tuple[Executor, ...], tuple[Outcome, ...]]:
     """Return the terminal executors that are due for deletion, and when the next ones are due."""
     wanted, now = group.effective, group.now.wall
     retention = timedelta(seconds=wanted.settings.terminal_pod_retention_seconds)

@@ -1,7 +1,5 @@
 """Decides whether to create, repair or delete the session manager, or to wait. There are never two at once."""
 
-from datetime import datetime
-
 from flamectl_operator.observed.cluster import ObservedCluster
 from flamectl_operator.observed.component import Component
 from flamectl_operator.planning.comparison import Comparison
@@ -20,18 +18,18 @@ from flamectl_operator.runtime.text import date_and_time
 REPORTED_GRACE_SECONDS = 60
 
 
-def plan_session_manager(compared: Comparison, now: ClockReading) -> SessionManagerPlan:
+def plan_session_manager(compared: Comparison) -> SessionManagerPlan:
     """Decide what to do about the session manager. The rollout decides about a stale one."""
     observed, effective = compared.observed, compared.effective
     manager = observed.session_manager
     if manager is None and observed.session_manager_pod is not None:
         return SessionManagerPlan(SessionManagerAction.WAIT)
     if manager is None:
-        return _missing(compared, now.wall)
+        return _missing(compared)
     if manager.pod.uid in observed.must_stay and (manager.terminating or effective.suspended or manager.terminal):
         return SessionManagerPlan(SessionManagerAction.WAIT, deferral=KEEPS_CLAIM)
     if manager.terminating:
-        return _terminating(observed, manager, effective, now)
+        return _terminating(observed, manager, effective, compared.now)
     if effective.suspended:
         return SessionManagerPlan(SessionManagerAction.DELETE, "suspended", pod=manager)
     if manager.terminal:
@@ -41,7 +39,7 @@ def plan_session_manager(compared: Comparison, now: ClockReading) -> SessionMana
     return SessionManagerPlan(SessionManagerAction.NOTHING)
 
 
-def _missing(compared: Comparison, now: datetime) -> SessionManagerPlan:
+def _missing(compared: Comparison) -> SessionManagerPlan:
     observed, effective = compared.observed, compared.effective
     if effective.suspended:
         return SessionManagerPlan(SessionManagerAction.READ)
@@ -49,7 +47,7 @@ def _missing(compared: Comparison, now: datetime) -> SessionManagerPlan:
         return SessionManagerPlan(SessionManagerAction.READ, deferral=wait("ConfigMapNotReady"))
     if (deferral := claim_wait(observed, effective.desired.session_manager_claim)) is not None:
         return SessionManagerPlan(SessionManagerAction.READ, deferral=deferral)
-    back_off = effective.session_manager_backoff.back_off("session manager", now)
+    back_off = effective.session_manager_backoff.back_off("session manager", compared.now.wall)
     return SessionManagerPlan(
         SessionManagerAction.CREATE if back_off is None else SessionManagerAction.READ, deferral=back_off
     )

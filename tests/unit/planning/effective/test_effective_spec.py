@@ -3,9 +3,8 @@
 import pytest
 
 from flamectl_operator.kube.pod_views import PodView
-from flamectl_operator.planning.comparison import Comparison
 from flamectl_operator.planning.effective.effective_spec import config_generation
-from tests.unit.builders import NOW, config_map_view, effective, observed, session_manager, terminating
+from tests.unit.builders import NOW, cluster_plan, config_map_view, effective, observed, session_manager, terminating
 
 
 @pytest.mark.parametrize(
@@ -47,14 +46,14 @@ def test_config_map_is_current_when_owned_and_with_the_desired_content() -> None
     wanted = effective(config_generation=2)
 
     for current in (config_map_view(wanted), config_map_view(effective(config_generation=1))):
-        assert Comparison(observed(config_map=current), wanted).config_map_current
+        assert cluster_plan(observed(config_map=current), wanted).config_map_current
     for other in (
         None,
         config_map_view(wanted, ownerReferences=[]),
         config_map_view(wanted, deletionTimestamp=NOW),
         config_map_view(effective({"objectCache": {"storage": "/data/x"}}, config_generation=2)),
     ):
-        assert not Comparison(observed(config_map=other), wanted).config_map_current
+        assert not cluster_plan(observed(config_map=other), wanted).config_map_current
 
 
 @pytest.mark.parametrize(
@@ -74,4 +73,4 @@ def test_others_wait_unless_the_session_manager_is_ready_and_of_the_wanted_revis
 ) -> None:
     found = observed(*([view] if view is not None else []))
 
-    assert Comparison(found, effective()).session_manager_first != current
+    assert cluster_plan(found, effective()).session_manager_first != current

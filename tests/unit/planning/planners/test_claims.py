@@ -9,12 +9,12 @@ import pytest
 from flamectl_operator.kube.pod_views import PodView
 from flamectl_operator.kube.views import PersistentVolumeClaimView
 from flamectl_operator.planning.effective.effective_spec import EffectiveSpec
-from flamectl_operator.planning.planners.claims import claim_wait, plan_claims
+from flamectl_operator.planning.planners.claims import claim_wait
 from flamectl_operator.planning.sub_plans import ClaimPlan
 from tests.unit.builders import (
-    NOW,
     OWNER,
     PodState,
+    cluster_plan,
     effective,
     executor_pod,
     executor_template,
@@ -48,7 +48,7 @@ def _claim(
 def _plan(wanted: EffectiveSpec, *claims: PersistentVolumeClaimView, pods: tuple[PodView, ...] = ()) -> ClaimPlan:
     seen = observed(*pods, wanted=wanted)
     sources = replace(seen.sources, claims=claims)
-    return plan_claims(type(seen).of(OWNER, sources, 0.0), wanted, NOW)
+    return cluster_plan(type(seen).of(OWNER, sources, 0.0), wanted).claims
 
 
 def _names(claims: Any) -> list[str]:
