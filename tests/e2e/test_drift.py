@@ -83,6 +83,31 @@ def test_edited_service_is_restored_and_keeps_fields_of_others(deployed: tuple[E
     assert _uids(world) == before
 
 
+def test_pod_whose_image_somebody_sets_is_replaced_by_one_with_the_image_of_the_spec(
+    deployed: tuple[E2ENamespace, OperatorProcess],
+) -> None:
+    world, operator = deployed
+    executor = world.live_executors()[0]["metadata"]["name"]
+    manager = world.session_manager()["metadata"]["uid"]
+
+    world.kubectl("set", "image", f"pod/{executor}", "executor-manager=busybox:1")
+    world.wait("the executor to be replaced", lambda: world.get("pod", executor) is None)
+    world.wait_running(executors=2)
+    assert world.session_manager()["metadata"]["uid"] == manager
+
+    world.kubectl("set", "image", f"pod/{MANAGER}", "session-manager=busybox:1")
+    world.wait("another session manager", lambda: world.session_manager()["metadata"]["uid"] != manager)
+    world.wait_running(executors=2)
+
+    images = {each["image"] for pod in world.all("pod") for each in pod["spec"]["containers"]}
+    assert "busybox:1" not in images
+    told = [
+        event["message"] for reason in ("ExecutorsReplaced", "SessionManagerDeleted") for event in world.events(reason)
+    ]
+    assert sum("somebody changed the image of a container in the Pod" in message for message in told) == 2
+    _assert_well(world, operator)
+
+
 #: Fields of Services, in edits that the API server accepts. Together they edit each field that belongs to the operator.
 EDITS: list[Object] = [
     {

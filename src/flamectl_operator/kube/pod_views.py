@@ -130,6 +130,7 @@ class Resizable(View, frozen=True, kw_only=True):
 class PodContainer(Resizable, frozen=True):
     """An entry of a Pod's `spec.containers`."""
 
+    image: str = ""
     resources: ContainerResources | None = None
 
 
@@ -187,7 +188,7 @@ class PodSpec(View, frozen=True):
     """The fields of a Pod's spec that decisions use.
 
     Its demands on a node, `containers`, `resources`, `overhead` and `node_selector`, are kept while it has no node,
-    and the containers that restart with a resize in a Pod that was changed.
+    and the containers without `resources` in a Pod that was changed after its creation.
     """
 
     node_name: str = ""

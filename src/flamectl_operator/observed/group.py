@@ -31,6 +31,11 @@ class ObservedGroup:
         return {revision: tuple(executors) for revision, executors in found.items()}
 
     @cached_property
+    def edited(self) -> tuple[Executor, ...]:
+        """The live executors whose spec was changed after their creation."""
+        return tuple([each for each in self.live if each.pod.metadata.generation > 1])
+
+    @cached_property
     def renderings(self) -> Mapping[tuple[str, str], int]:
         """The number of live executors by revision and by the hash of their manifest."""
         return Counter([(executor.revision, executor.rendered) for executor in self.live])

@@ -36,8 +36,10 @@ class GroupComparison:
 
     @cached_property
     def stale(self) -> tuple[Executor, ...]:
-        """The live executors that differ from the wanted revision, by id."""
+        """The live executors that are no longer what their author asks for, by id."""
         wanted, found = self.effective.desired.template.revision, self.observed.by_revision
+        if self.observed.edited:
+            return tuple(executor for executor in self.observed.live if self.effective.stale(executor))
         stale = [executors for revision, executors in found.items() if revision != wanted]
         if len(stale) < 2:  # noqa: PLR2004 - executors of one revision are in order
             return stale[0] if stale else ()
@@ -49,10 +51,11 @@ class GroupComparison:
         stale, invalid = self.stale, self.observed.unverifiable
         return (*stale, *(each for each in invalid if each not in stale)) if invalid else stale
 
-    @property
+    @cached_property
     def up_to_date(self) -> tuple[Executor, ...]:
-        """The live executors of the wanted revision, by id."""
-        return self.observed.by_revision.get(self.effective.desired.template.revision, ())
+        """The live executors that are what their author asks for, by id."""
+        found = self.observed.by_revision.get(self.effective.desired.template.revision, ())
+        return tuple(each for each in found if not self.effective.stale(each)) if self.observed.edited else found
 
     @property
     def occupied(self) -> int:
@@ -114,7 +117,7 @@ class Comparison:
 
     @cached_property
     def session_manager_to_replace(self) -> bool:
-        """Whether the session manager exists, is live, and differs from the wanted revision."""
+        """Whether the session manager exists, is live, and is no longer what its author asks for."""
         manager = self.observed.session_manager
         return manager is not None and manager.live and self.effective.session_manager_stale(manager)
 

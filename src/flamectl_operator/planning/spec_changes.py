@@ -9,15 +9,18 @@ from flamectl_operator.api.flamecluster import FlameClusterSpec
 from flamectl_operator.api.model import Model
 from flamectl_operator.api.status import FlameClusterStatus
 from flamectl_operator.desired.cluster import DesiredCluster
+from flamectl_operator.desired.pod_template import ComponentTemplate
 from flamectl_operator.desired.revision import executor_revision, is_fingerprint, session_manager_revision
 from flamectl_operator.observed.cluster import ObservedCluster
 from flamectl_operator.observed.component import Component
+from flamectl_operator.observed.edited_images import is_stale
 from flamectl_operator.planning.sub_plan import RemovalReason
 from flamectl_operator.runtime.text import listing
 
 #: The names of a field and of the objects around it.
 Path: TypeAlias = tuple[str, ...]
 _EDITED = "somebody changed or took off the annotation {}"
+_IMAGE_EDITED = "somebody changed the image of a container in the Pod"
 #: For executors that the operator created in a moment without a session manager, and that started before the next one.
 _ALONE = "created while there was no session manager"
 
@@ -51,9 +54,11 @@ def because(why: str, paths: tuple[str, ...]) -> str:
     return f"{why} ({listing(paths)} changed)"
 
 
-def why_replaced(pods: Sequence[Component], wanted: str, paths: tuple[str, ...]) -> str:
-    """Return why stale Pods are replaced: the changed fields, if known, or the annotation that somebody changed or removed."""
-    found = {pod.revision for pod in pods}
+def why_replaced(pods: Sequence[Component], template: ComponentTemplate, paths: tuple[str, ...]) -> str:
+    """Return why stale Pods are replaced: the changed fields, if known, or the annotation or image that somebody changed."""
+    found, wanted = {pod.revision for pod in pods}, template.revision
+    if found == {wanted} and any(is_stale(pod, template) for pod in pods):
+        return _IMAGE_EDITED
     # An executor that is replaced in its present revision does not tell its session manager.
     if found == {wanted}:
         bindings = [pod.pod.annotations.get(SESSION_MANAGER_ANNOTATION) for pod in pods]

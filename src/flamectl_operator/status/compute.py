@@ -277,7 +277,7 @@ def _executor_manager(given: StatusInput) -> ExecutorManagerStatus:
             "registered": registered(observed, effective, given.before),
             "draining": len(observed.group.draining) or None,
             "updated": updated,
-            "outdated": updated - observed.group.renderings.get((template.revision, template.rendered), 0),
+            "outdated": max(0, updated - observed.group.renderings.get((template.revision, template.rendered), 0)),
         }
     return given.before.executor_manager.having(found)
 

@@ -30,7 +30,7 @@ def object_cache_status(
     template = desired.object_cache
     if template is None:
         return _NOT_RUN.having(left)
-    updated = [cache for cache in live if cache.revision == template.revision]
+    updated = [cache for cache in live if not effective.cache_stale(cache)]
     return ObjectCacheStatus(
         state=_cache_state(observed, effective.cache_replicas, suspended=effective.suspended),
         endpoint=object_cache_endpoint(observed.owner.name, secure=cache_is_secure(desired.spec)),

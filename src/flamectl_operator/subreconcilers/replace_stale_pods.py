@@ -36,7 +36,9 @@ class ReplaceStalePods(PlannedStep[RolloutPlan]):
         return combine(ends)
 
     async def _replace_session_manager(self, pass_: Pass, manager: Component, why: str) -> Outcome:
-        because_of = because(why, pass_.spec_changes.session_manager)
+        template, paths = pass_.effective.desired.session_manager, pass_.spec_changes.session_manager
+        edited = manager.revision == template.revision
+        because_of = why_replaced([manager], template, paths) if edited else because(why, paths)
         deleted = await named_session_manager(pass_).delete(manager.pod, because_of)
         return wait("Terminating", "replacing the session manager") if deleted is DONE else deleted
 
@@ -47,7 +49,7 @@ class ReplaceStalePods(PlannedStep[RolloutPlan]):
             still_due = partial(_replaceable, pass_, cache)
             pod = named_object_cache(pass_, cache.name)
             template = pass_.effective.desired.object_cache
-            why = RemovalReason.STALE.value if template is None else why_replaced([cache], template.revision, ())
+            why = RemovalReason.STALE.value if template is None else why_replaced([cache], template, ())
             deleted = await pod.delete(cache.pod, why, unchanged=not cache.ready, still_due=still_due)
             if deleted is not DONE:
                 return deleted
@@ -62,11 +64,11 @@ class ReplaceStalePods(PlannedStep[RolloutPlan]):
         stale = [executor for executor, _ in plan.delete]
         removal = ExecutorRemoval(pass_.io, (*stale, *plan.drain))
         result = await removal.delete(stale, unchanged)
-        revision, changes = pass_.effective.desired.group.template.revision, pass_.spec_changes.executors
+        template, changes = pass_.effective.desired.group.template, pass_.spec_changes.executors
         for reason, chosen in by_reason(plan.delete, result.deleted).items():
-            why = why_replaced(chosen, revision, changes) if reason is RemovalReason.STALE else reason.value
+            why = why_replaced(chosen, template, changes) if reason is RemovalReason.STALE else reason.value
             pass_.io.events.record_normal("ExecutorsReplaced", f"Deleted {listed(chosen)} for replacement: {why}")
-        why = why_replaced(plan.drain, revision, changes)
+        why = why_replaced(plan.drain, template, changes)
         return combine([result.outcome(), await removal.mark(plan.drain, DrainReason.STALE, why)])
 
     async def apply(self, pass_: Pass, plan: RolloutPlan, /) -> Outcome:

@@ -1,5 +1,6 @@
 """The changed fields of a spec in the event about replaced Pods."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -94,10 +95,13 @@ def test_known_changed_fields_are_named(paths: tuple[str, ...], words: str) -> N
 def test_pods_that_are_replaced_for_an_edited_mark_are_told_so(revisions: list[str], why: str) -> None:
     pods = [Component(executor_pod(number, revision=each)) for number, each in enumerate(revisions)]
 
-    assert why_replaced(pods, PRESENT, ("spec.a",)) == why
+    assert why_replaced(pods, replace(desired().group.template, revision=PRESENT), ("spec.a",)) == why
 
 
 def test_executors_of_a_moment_without_a_session_manager_are_told_as_such() -> None:
     pods = [Component(executor_pod(number, revision=PRESENT, incarnation="")) for number in range(2)]
 
-    assert why_replaced(pods, PRESENT, ()) == "created while there was no session manager"
+    assert (
+        why_replaced(pods, replace(desired().group.template, revision=PRESENT), ())
+        == "created while there was no session manager"
+    )

@@ -21,6 +21,7 @@ from flamectl_operator.subreconcilers.replace_stale_pods import ReplaceStalePods
 from tests.unit.builders import (
     NOW,
     PodState,
+    cached,
     container_id,
     desired,
     executor_template,
@@ -42,15 +43,84 @@ from tests.unit.subreconcilers.errors import (
     quota,
     refusal_of,
 )
-from tests.unit.subreconcilers.harness import KEY, SM_NAME, StepHarness, converged, edited, executor_name, take_long
+from tests.unit.subreconcilers.harness import (
+    KEY,
+    SM_NAME,
+    StepHarness,
+    cache_name,
+    converged,
+    edited,
+    executor_name,
+    take_long,
+)
 
 NEW_EXECUTORS = {"executorManager": {"image": "new"}}
 NEW_SESSION_MANAGER = {"sessionManager": {"image": "new"}}
+CHANGED_IMAGE = "somebody changed the image of a container in the Pod"
 
 
 def _incarnation(world: StepHarness, executor_id: int) -> str:
     found = world.pod(executor_name(executor_id))
     return str(found["metadata"]["annotations"][SESSION_MANAGER_ANNOTATION])
+
+
+# --- Images that somebody changes --------------------------------------------------------------------------------------
+
+
+def _set_image(world: StepHarness, name: str, image: str = "other:2") -> None:
+    """`kubectl set image pod/NAME CONTAINER=other:2`. The API server counts the change."""
+    [container, *others] = world.pod(name)["spec"]["containers"]
+    spec = {"containers": [{**container, "image": image}, *others]}
+    world.change("pods", name, {"metadata": {"generation": 2}, "spec": spec})
+
+
+@pytest.mark.parametrize(
+    ("name", "reason"),
+    [
+        (SM_NAME, "SessionManagerDeleted"),
+        (cache_name(1), "ObjectCacheDeleted"),
+        (executor_name(0), "ExecutorsReplaced"),
+    ],
+    ids=["session manager", "object cache", "executor"],
+)
+async def test_pod_whose_image_somebody_changed_is_replaced_as_a_stale_one(name: str, reason: str) -> None:
+    world = await converged(merged(replicas(2), cached(2)))
+    _set_image(world, name)
+
+    await world.run_pass()
+    await world.converge()
+
+    assert {name} <= set(world.deleted)
+    said = [message for _, each, message in world.events.told if each == reason]
+    assert said[0].endswith(f'"{name}"{" for replacement" * (name == executor_name(0))}: {CHANGED_IMAGE}')
+    assert all(image != "other:2" for pod in world.api.all("pods") for image in _images(pod))
+    assert world.status.reason == "Healthy"
+
+
+def _images(pod: dict[str, Any]) -> list[str]:
+    return [each["image"] for each in pod["spec"]["containers"]]
+
+
+async def test_executors_whose_image_somebody_changed_are_replaced_within_the_budget() -> None:
+    world = await converged(replicas(4))
+    for number in range(4):
+        _set_image(world, executor_name(number))
+
+    await world.run_pass()
+
+    assert len(world.leaving_ids) == 1
+    assert "rolling update: 0 of 4 executors are on the current revision" in str(world.status.message)
+    assert world.status.executor_manager.outdated == 0
+
+
+async def test_session_manager_whose_image_somebody_changed_waits_with_on_delete() -> None:
+    world = await converged({"sessionManager": {"updateStrategy": {"type": "OnDelete"}}})
+    _set_image(world, SM_NAME)
+
+    await world.run_passes(2)
+
+    assert world.deleted == []
+    assert f'delete Pod "{SM_NAME}" to replace it' in str(world.status.message)
 
 
 # --- The session manager -----------------------------------------------------------------------------------------------

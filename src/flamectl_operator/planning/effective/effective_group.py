@@ -4,6 +4,7 @@ from dataclasses import dataclass, replace
 
 from flamectl_operator.api.fields.update_strategy import UpdateStrategy
 from flamectl_operator.desired.cluster import DesiredGroup
+from flamectl_operator.observed.edited_images import is_stale
 from flamectl_operator.observed.executor import Executor
 from flamectl_operator.planning.effective.autoscaling import Scaling
 from flamectl_operator.planning.effective.replacement_backoff import ReplacementBackoff
@@ -89,5 +90,5 @@ class EffectiveGroup:
         return self.desired.spec.update_strategy
 
     def stale(self, executor: Executor) -> bool:
-        """Return whether an executor differs from the wanted revision."""
-        return executor.revision != self.desired.template.revision
+        """Return whether an executor is no longer what its author asks for."""
+        return is_stale(executor, self.desired.template)

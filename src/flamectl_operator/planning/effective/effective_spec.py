@@ -18,6 +18,7 @@ from flamectl_operator.desired.metadata import Identity
 from flamectl_operator.flame.knowledge import Phase
 from flamectl_operator.observed.cluster import ObservedCluster
 from flamectl_operator.observed.component import Component
+from flamectl_operator.observed.edited_images import is_stale
 from flamectl_operator.planning.effective.autoscaling import resolve_scaling
 from flamectl_operator.planning.effective.effective_group import EffectiveGroup
 from flamectl_operator.planning.effective.failure_counts import (
@@ -93,11 +94,11 @@ class EffectiveSpec:
     def cache_stale(self, cache: Component) -> bool:
         """Return whether an object cache is no longer what its author asks for."""
         template = self.desired.object_cache
-        return template is None or cache.revision != template.revision
+        return template is None or is_stale(cache, template)
 
     def session_manager_stale(self, manager: Component) -> bool:
-        """Return whether the session manager differs from the wanted revision."""
-        return manager.revision != self.desired.session_manager.revision
+        """Return whether the session manager is no longer what its author asks for."""
+        return is_stale(manager, self.desired.session_manager)
 
     def wanted_session_store(self, observed: ObservedCluster) -> SessionStore:
         """Return the storage in which a new session manager finds its sessions."""

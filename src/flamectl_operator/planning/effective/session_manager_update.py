@@ -11,6 +11,7 @@ from flamectl_operator.flame.knowledge import ANSWER_RECHECK_SECONDS, RECENT_ANS
 from flamectl_operator.observed import pods
 from flamectl_operator.observed.cluster import ObservedCluster
 from flamectl_operator.observed.component import Component
+from flamectl_operator.observed.edited_images import is_stale
 from flamectl_operator.runtime.clock_reading import CLOCKS_DIFFER, ClockReading
 from flamectl_operator.runtime.outcome import Outcome, wait, wait_until
 from flamectl_operator.runtime.text import date_and_time
@@ -30,7 +31,7 @@ def pending_since(
     """
     manager = observed.session_manager
     waits = desired.spec.session_manager.update_strategy.type == "WhenIdle"
-    if not waits or manager is None or not manager.live or manager.revision == desired.session_manager.revision:
+    if not waits or manager is None or not manager.live or not is_stale(manager, desired.session_manager):
         return None
     return before if before is not None and before - now <= CLOCKS_DIFFER else now.replace(microsecond=0)
 

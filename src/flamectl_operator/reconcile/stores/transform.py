@@ -232,9 +232,8 @@ def _asking(pod: PodView) -> PodView:
     asks = (spec.containers, spec.resources, spec.overhead, spec.node_selector)
     if not spec.node_name and cost(asks) <= MAX_ASKS_COST:
         return pod if len(claims) == len(spec.volumes) else replace(pod, spec=replace(spec, volumes=claims))
-    edited = pod.metadata.generation > 1
-    restarted = (replace(each, resources=None) for each in spec.containers if edited and each.restarts_on_resize)
-    few: dict[str, Any] = {"containers": tuple(restarted), "resources": None, "overhead": None, "node_selector": None}
+    edited = (replace(each, resources=None) for each in spec.containers if pod.metadata.generation > 1)
+    few: dict[str, Any] = {"containers": tuple(edited), "resources": None, "overhead": None, "node_selector": None}
     return replace(pod, spec=replace(spec, volumes=claims, **few))
 
 
