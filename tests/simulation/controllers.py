@@ -17,9 +17,9 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
     from flamectl_operator.desired.metadata import Identity
+    from flamectl_operator.desired.rendered_spec import RenderedSpec
     from flamectl_operator.kube.cache.index import Key
     from flamectl_operator.observed.flame_cluster import FlameClusterView
-    from flamectl_operator.reconcile.spec_renderer import RenderedSpec
     from flamectl_operator.runtime.outcome import Result
     from flamectl_operator.runtime.telemetry import Telemetry
     from flamectl_operator.settings.model import FlameSettings

@@ -49,7 +49,6 @@ from flamectl_operator.planning import (
     deletion_order,
     patches,
     registration,
-    spec_changes,
     sub_plans,
     termination,
 )
@@ -79,10 +78,11 @@ from flamectl_operator.planning.planners import (
     session_manager,
 )
 from flamectl_operator.planning.planners.replacement import Accepted
+from flamectl_operator.planning.spec_changes import SpecChanges
 from flamectl_operator.planning.sub_plan import RemovalReason
 from flamectl_operator.process import rehearsal, replica
 from flamectl_operator.process.rehearsal import Rehearsal
-from flamectl_operator.reconcile import cluster_state, reconcile_pass, spec_renderer
+from flamectl_operator.reconcile import cluster_state, spec_renderer
 from flamectl_operator.reconcile.checks.dry_run import DryRuns
 from flamectl_operator.reconcile.debounce import Debounce
 from flamectl_operator.reconcile.executor_ids import ExecutorIds
@@ -93,7 +93,7 @@ from flamectl_operator.reconcile.objects import cluster_io
 from flamectl_operator.reconcile.objects.claim_reads import ClaimReads
 from flamectl_operator.reconcile.objects.cluster_io import ClusterIO
 from flamectl_operator.reconcile.objects.cluster_reads import ClusterReads
-from flamectl_operator.reconcile.reconcile_pass import PresentPlan
+from flamectl_operator.reconcile.reconcile_pass import PlanMemo
 from flamectl_operator.reconcile.status_writes import stored_status, throttle
 from flamectl_operator.reconcile.status_writes.stored_status import StoredStatus
 from flamectl_operator.reconcile.steps import batch
@@ -281,10 +281,15 @@ def watches_resume_after_an_outage() -> None:
 
 @_needing("sets_back")
 def a_plan_holds_for_a_generation_whatever_its_spec() -> None:
-    def holds_for(self: Any, cluster: Any, settings: Any) -> bool:
-        return bool(self.generation == cluster.metadata.generation and self.settings == settings)
+    known = spec_renderer.SpecRenderer.known
 
-    _set(spec_renderer.RenderedSpec, "holds_for", holds_for)
+    def of_generation(self: Any, uid: str, cluster: Any, settings: Any) -> Any:
+        rendered = self._specs.get(uid)
+        if rendered is None or (rendered.generation, rendered.settings) != (cluster.metadata.generation, settings):
+            return known(self, uid, cluster, settings)
+        return rendered
+
+    _set(spec_renderer.SpecRenderer, "known", of_generation)
 
 
 @_mutation
@@ -324,12 +329,12 @@ def an_edit_is_obeyed_as_the_watch_shows_it() -> None:
 
 @_needing("reads_differently")
 def only_what_pods_depend_on_reads_differently() -> None:
-    unwanted_changes = spec_changes.unwanted_changes
+    unwanted = SpecChanges.unwanted
 
-    def of_pods(generation: int, stored: FlameClusterStatus, *rest: Any) -> Any:
-        return unwanted_changes(generation, stored.model_copy(update={"spec_hash": None}), *rest)
+    def of_pods(self: SpecChanges, rendered: Any, stored: FlameClusterStatus, *rest: Any) -> Any:
+        return unwanted(self, rendered, stored.model_copy(update={"spec_hash": None}), *rest)
 
-    _set(reconcile_pass, "unwanted_changes", of_pods)
+    _set(SpecChanges, "unwanted", of_pods)
 
 
 @_mutation
@@ -560,7 +565,7 @@ def a_new_process_does_not_back_off() -> None:
             seen.add(subject.status)
             at_once = replace(subject.resolved.session_manager_backoff, next_attempt=None)
             effective = replace(subject.resolved, session_manager_backoff=at_once)
-            subject = replace(subject, resolved=effective, present_plan=PresentPlan())
+            subject = replace(subject, resolved=effective, plan_memo=PlanMemo())
         return await original(self, subject)
 
     _set(add_session_manager.AddSessionManager, "run", run)
@@ -799,7 +804,8 @@ def the_status_speaks_of_the_generation_before() -> None:
 
     async def begin(*args: Any) -> Any:
         run = await original(*args)
-        return replace(run, generation=max(1, run.generation - 1))
+        rendered = run.rendered
+        return replace(run, rendered=replace(rendered, generation=max(1, rendered.generation - 1)))
 
     _set(cluster_state.ClusterState, "begin", begin)
 
@@ -1392,7 +1398,7 @@ _REPLACEMENTS: dict[str, tuple[str, Any, str, Any]] = {
         "serving_on",
         property(lambda _self: frozenset()),
     ),
-    "a spec that reads differently is a wish": ("reads_differently", reconcile_pass, "unwanted_changes", _none_needed),
+    "a spec that reads differently is a wish": ("reads_differently", SpecChanges, "unwanted", _none_needed),
     "nothing records how an invalid spec read": (
         "reads_differently",
         compute,

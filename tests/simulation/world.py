@@ -48,7 +48,7 @@ if TYPE_CHECKING:
 
     from structlog.typing import WrappedLogger
 
-    from flamectl_operator.reconcile.spec_renderer import RenderedSpec
+    from flamectl_operator.desired.rendered_spec import RenderedSpec
     from tests.simulation.faults import Standstill
     from tests.simulation.machines import Node
     from tests.simulation.scenario import Scenario

@@ -1,12 +1,12 @@
 """The state that one process keeps of one FlameCluster between passes, and the start of a pass."""
 
 from collections.abc import Callable
-from dataclasses import replace
 
 from flamectl_operator.api.flamecluster import FlameClusterSpec, LockOptions
 from flamectl_operator.desired.cluster import DesiredCluster
 from flamectl_operator.desired.common_metadata import CommonMetadata
 from flamectl_operator.desired.metadata import Identity
+from flamectl_operator.desired.rendered_spec import RenderedSpec
 from flamectl_operator.kube.cache.changes import Change
 from flamectl_operator.kube.errors import ConflictError
 from flamectl_operator.kube.pod_views import PodView
@@ -27,7 +27,7 @@ from flamectl_operator.reconcile.objects.cluster_reads import PassInputs
 from flamectl_operator.reconcile.reconcile_pass import Pass, Report
 from flamectl_operator.reconcile.refusals.error import RefusedError
 from flamectl_operator.reconcile.session_manager_io import SessionManagerIO
-from flamectl_operator.reconcile.spec_renderer import MAX_SIZE_IN_LOOP, RenderedSpec
+from flamectl_operator.reconcile.spec_renderer import MAX_SIZE_IN_LOOP
 from flamectl_operator.reconcile.status_writes.status_recorder import StatusRecorder
 from flamectl_operator.reconcile.status_writes.stored_status import StoredStatus
 from flamectl_operator.runtime.clock_reading import ClockReading
@@ -54,8 +54,8 @@ class ClusterState:
         self._dry_runs = DryRuns(self._io)
         self._slow_start = SlowStart()
         self._renderer = context.renderer
-        #: The last pass' spec and settings. The renderer alone keeps the rendered objects, because it bounds their memory.
-        self._rendered: RenderedSpec | None = None
+        #: What the last pass rendered. The renderer alone keeps the rendered objects, because it bounds their memory.
+        self._rendered: tuple[int, bytes, FlameSettings] | None = None
         #: The last valid spec unless it is large, and what changed from one to the next.
         self._valid: FlameClusterSpec | None = None
         self._spec_changes = SpecChanges()
@@ -94,7 +94,6 @@ class ClusterState:
             slow_start=self._slow_start,
             report=Report(),
             clock=self._clock,
-            generation=generation,
             resolved=effective,
             rendered=rendered,
             max_creates=config.controller.max_creates_per_pass,
@@ -169,8 +168,8 @@ class ClusterState:
         if rendered is None:
             whole = await self._whole(cluster)
             rendered = await self._renderer.render(self.owner, whole, settings, self._telemetry)
-        if self._rendered is None or not rendered.same_as(self._rendered):
-            self._rendered = replace(rendered, desired=None)
+        if rendered.inputs != self._rendered:
+            self._rendered = rendered.inputs
             if rendered.desired is not None:
                 if self._valid is not None:
                     self._spec_changes = self._spec_changes.after(self._valid, rendered.desired.spec)

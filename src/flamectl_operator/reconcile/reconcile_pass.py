@@ -5,18 +5,18 @@ from datetime import datetime
 
 import structlog
 
+from flamectl_operator.desired.rendered_spec import RenderedSpec
 from flamectl_operator.kube.errors import KubernetesError
 from flamectl_operator.observed.cluster import ObservedCluster
 from flamectl_operator.planning.cluster_plan import ClusterPlan, PassFacts
 from flamectl_operator.planning.effective.effective_spec import EffectiveSpec
-from flamectl_operator.planning.spec_changes import SpecChanges, unwanted_changes
+from flamectl_operator.planning.spec_changes import SpecChanges
 from flamectl_operator.reconcile.checks.dry_run import DryRuns
 from flamectl_operator.reconcile.executor_ids import ExecutorIds
 from flamectl_operator.reconcile.lock.deletion_lock import DeletionLock
 from flamectl_operator.reconcile.objects.cluster_io import ClusterIO
 from flamectl_operator.reconcile.refusals.error import RefusedError
 from flamectl_operator.reconcile.session_manager_io import SessionManagerIO
-from flamectl_operator.reconcile.spec_renderer import RenderedSpec
 from flamectl_operator.reconcile.status_writes.status_recorder import StatusRecorder
 from flamectl_operator.reconcile.status_writes.stored_status import StoredStatus
 from flamectl_operator.runtime.clock import Clock
@@ -80,15 +80,15 @@ def _outcome_of(step: str, error: Exception) -> Outcome | None:
 _LOG = structlog.get_logger(component="plan")
 
 
-class PresentPlan:
-    """Keeps a plan for as long as the snapshot and the facts stay the same, and logs a new one at debug."""
+class PlanMemo:
+    """The last plan of a pass, which holds for as long as the snapshot and the facts stay the same."""
 
     def __init__(self) -> None:
         self.plan: ClusterPlan | None = None
         self._last_logged = ""
 
-    def keep(self, plan: ClusterPlan) -> ClusterPlan:
-        """Keep a plan, and return it."""
+    def renew(self, plan: ClusterPlan) -> ClusterPlan:
+        """Remember a new plan, log it at debug, and return it."""
         self.plan = plan
         if logs_debug() and (text := str(plan)) != self._last_logged:
             self._last_logged = text
@@ -103,7 +103,6 @@ class Pass:
     The effective spec is fixed for the whole pass, because a pass that changes its mind could contradict what it recorded.
 
     Args:
-        generation: `metadata.generation` that the pass is about.
         resolved: The effective spec; None when the spec is invalid.
         rendered: The desired objects by the spec, or the reason why it is invalid.
     """
@@ -118,13 +117,12 @@ class Pass:
     slow_start: SlowStart
     report: Report
     clock: Clock
-    generation: int
     resolved: EffectiveSpec | None
     rendered: RenderedSpec
     max_creates: int
     begun: datetime
     spec_changes: SpecChanges
-    present_plan: PresentPlan = field(default_factory=PresentPlan)
+    plan_memo: PlanMemo = field(default_factory=PlanMemo)
 
     @property
     def effective(self) -> EffectiveSpec:
@@ -145,14 +143,6 @@ class Pass:
             return "the spec is invalid"
         return "spec.paused is set" if self.resolved.desired.spec.paused else ""
 
-    def unwanted_changes(self, observed: ObservedCluster) -> tuple[str, ...]:
-        """Return the fields of the spec that read differently although nobody changed them; see `planning.spec_changes`."""
-        status, desired = self.status, self.effective.desired
-        known = status.spec_hash
-        return unwanted_changes(
-            self.generation, status.stored, desired, observed, self.spec_changes, known, self.rendered.spec_digest
-        )
-
     def observe(self) -> ObservedCluster:
         """Return a snapshot of the child objects, which includes the operator's own writes of this pass."""
         return self.io.reads.observe()
@@ -160,7 +150,7 @@ class Pass:
     @property
     def plan(self) -> ClusterPlan:
         """The plan by what the pass knows now, new exactly when snapshot or facts are; raise RuntimeError without a spec."""
-        observed, plan = self.io.reads.observe(), self.present_plan.plan
+        observed, plan = self.io.reads.observe(), self.plan_memo.plan
         # Each reader of the plan asks this, and `blocked_for` has an answer only after a start.
         held = self.ids.has_just_started and self.ids.blocked_for(observed.flame, self.clock)
         facts = PassFacts(
@@ -175,7 +165,7 @@ class Pass:
         )
         if plan is not None and plan.observed is observed and plan.facts == facts:
             return plan
-        return self.present_plan.keep(ClusterPlan(observed, self.effective, self.clock.reading(), facts))
+        return self.plan_memo.renew(ClusterPlan(observed, self.effective, self.clock.reading(), facts))
 
     @property
     def ids_blocked_for(self) -> float:
@@ -193,7 +183,7 @@ class Pass:
         outcomes = (*self.report.outcomes, *lasting, *([persistent] if persistent.attention else []))
         return StatusInput(
             before=self.status.stored,
-            generation=self.generation,
+            generation=self.rendered.generation,
             observed=self.observe(),
             plan=None if self.resolved is None else self.plan,
             next_id=next_id,

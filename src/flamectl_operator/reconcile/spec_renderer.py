@@ -2,7 +2,6 @@
 
 import asyncio
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from functools import partial
 
 import structlog
@@ -13,6 +12,7 @@ from flamectl_operator.api.problems import InvalidSpecError
 from flamectl_operator.desired.cluster import DesiredCluster
 from flamectl_operator.desired.metadata import Identity
 from flamectl_operator.desired.pod_policy import check_pod_policy
+from flamectl_operator.desired.rendered_spec import RenderedSpec
 from flamectl_operator.observed.flame_cluster import FlameClusterView
 from flamectl_operator.runtime.telemetry import Telemetry
 from flamectl_operator.settings.model import FlameSettings
@@ -23,51 +23,10 @@ MAX_SIZE_IN_LOOP = 2 * 1024
 #: Bytes that all rendered specs may take together. Beyond them the specs that no pass has needed for longest are dropped and
 #: rendered again, because many large FlameClusters of one namespace must not take the operator's memory.
 MAX_KEPT = 48 * 2**20
-#: Bytes that a rendered spec takes at most, by measurement: in any case, for each byte of the spec, and for each value in it.
-#: Values cost most, because a list of a list takes two bytes in JSON and some hundred in memory.
-SPEC_COST, BYTE_COST, VALUE_COST = 28 * 1024, 3, 280
 #: One thread, because each further thread would delay the event loop by 5 ms at the interpreter's lock.
 _RENDERER = ThreadPoolExecutor(max_workers=1, thread_name_prefix="renderer")
 
 _LOG = structlog.get_logger(component="renderer")
-
-
-@dataclass(frozen=True)
-class RenderedSpec:
-    """The desired objects of one generation under some settings, which every pass over it shares.
-
-    Args:
-        spec_digest: The digest of the spec. It may differ at the same generation: after etcd was set back, or under another CRD.
-        desired: The objects that should exist; None when the spec is invalid.
-        problem: The reason why the spec is invalid; empty when it is valid.
-        spec_size: Bytes of the encoded spec.
-    """
-
-    generation: int
-    settings: FlameSettings
-    spec_digest: bytes
-    desired: DesiredCluster | None
-    problem: str = ""
-    spec_size: int = 0
-    values: int = 0
-
-    @property
-    def cost(self) -> int:
-        """The most bytes of memory that the rendered spec takes."""
-        if self.desired is None:
-            return 1024 + 4 * len(self.problem)
-        return SPEC_COST + BYTE_COST * self.spec_size + VALUE_COST * self.values
-
-    def holds_for(self, cluster: FlameClusterView, settings: FlameSettings) -> bool:
-        """Return whether a new computation would give the same result."""
-        same_settings = self.settings is settings or self.settings == settings
-        same_spec = (self.generation, self.spec_digest) == (cluster.metadata.generation, cluster.spec_digest)
-        return same_spec and same_settings
-
-    def same_as(self, other: "RenderedSpec") -> bool:
-        """Return whether both are of the same spec and settings."""
-        inputs = [(each.generation, each.spec_digest, each.settings) for each in (self, other)]
-        return self is other or inputs[0] == inputs[1]
 
 
 class SpecRenderer:
@@ -86,7 +45,7 @@ class SpecRenderer:
     def known(self, uid: str, cluster: FlameClusterView, settings: FlameSettings) -> RenderedSpec | None:
         """Return the kept spec; None when it has to be rendered."""
         rendered = self._specs.get(uid)
-        if rendered is None or not rendered.holds_for(cluster, settings):
+        if rendered is None or rendered.inputs != (cluster.metadata.generation, cluster.spec_digest, settings):
             return None
         self._keep(uid, rendered)
         return rendered
@@ -115,7 +74,7 @@ class SpecRenderer:
     def _render(
         self, owner: Identity, cluster: FlameClusterView, settings: FlameSettings, telemetry: Telemetry
     ) -> RenderedSpec:
-        result = partial(RenderedSpec, cluster.metadata.generation, settings, cluster.spec_digest)
+        result = partial(RenderedSpec, cluster.metadata.generation, cluster.spec_digest, settings)
         try:
             if problems := tuple(size_problems(cluster.spec_size)):
                 return result(None, str(InvalidSpecError(problems)))

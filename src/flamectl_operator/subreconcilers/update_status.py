@@ -31,13 +31,14 @@ class OpenStatus(Subreconciler):
         if (effective := pass_.resolved) is None:
             pass_.report.recorded = True
             return DONE
-        observed, now = pass_.observe(), pass_.clock.reading()
-        if pass_.may_act and (fields := pass_.unwanted_changes(observed)):
-            return await pass_.recorder.refuse_spec(fields)
+        observed, stored, now = pass_.observe(), pass_.status.stored, pass_.clock.reading()
+        if pass_.may_act:
+            unwanted = pass_.spec_changes.unwanted(pass_.rendered, stored, observed, pass_.status.spec_hash)
+            if unwanted:
+                return await pass_.recorder.refuse_spec(unwanted)
         needed = pass_.plan.ids_needed if pass_.may_act else 0
         ids = pass_.ids.missing(needed)
-        required = required_durable_fields(pass_.generation, observed, effective, ids.stop)
-        stored = pass_.status.stored
+        required = required_durable_fields(pass_.rendered.generation, observed, effective, ids.stop)
         # A failed Pod is reported even if the process dies right after it deleted the Pod.
         recorded = (
             recent_failures(stored, observed, effective.desired, effective.group, now.wall) == stored.recent_failures

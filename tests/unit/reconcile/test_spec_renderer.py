@@ -12,10 +12,11 @@ from pytest_mock import MockerFixture
 
 from flamectl_operator.api.checks.validation import parse_spec
 from flamectl_operator.desired.metadata import Identity
+from flamectl_operator.desired.rendered_spec import RenderedSpec
 from flamectl_operator.kube.views import ObjectMeta
 from flamectl_operator.observed.flame_cluster import FlameClusterView, WholeFlameClusterView
 from flamectl_operator.reconcile import spec_renderer
-from flamectl_operator.reconcile.spec_renderer import MAX_SIZE_IN_LOOP, RenderedSpec, SpecRenderer
+from flamectl_operator.reconcile.spec_renderer import MAX_SIZE_IN_LOOP, SpecRenderer
 from flamectl_operator.runtime.telemetry import UNMEASURED
 from flamectl_operator.settings.model import FlameSettings
 from tests.unit.builders import OWNER, SETTINGS, flame_cluster, raw_spec, replicas
