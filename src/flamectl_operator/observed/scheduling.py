@@ -27,6 +27,8 @@ OF_GROUP = r"(?i:\bgang\b|\bpod ?group\b|sibling pods|\bminCount\b)"
 #: The scheduler's words for a Pod that no node can take, whatever other Pods leave: since 1.31 also for one that asks for more
 #: than each node has.
 _NO_ROOM_HELPS = re.compile(r"preemption: 0/(\d+) nodes are available: \1 Preemption is not helpful for scheduling")
+#: Words of the scheduler about claims whose volume, or that themselves, are mostly made within seconds.
+_CLAIM_IN_THE_MAKING = re.compile(r"unbound immediate PersistentVolumeClaims|ephemeral volume controller")
 #: Reason of the scheduler for a Pod whose scheduling failed by an error, such as a volume that was not made in time.
 SCHEDULER_ERROR = "SchedulerError"
 #: Reason of the API server for a Pod with scheduling gates.
@@ -64,6 +66,11 @@ def unschedulable_since(pod: PodView) -> datetime | None:
     if scheduled is None or problem is None or problem.reason != UNSCHEDULABLE:
         return None
     return scheduled.last_transition_time or pod.metadata.creation_timestamp
+
+
+def awaits_claim_since(pod: PodView) -> datetime | None:
+    """Return since when the scheduler finds no node, because a claim or its volume is being made; None otherwise."""
+    return unschedulable_since(pod) if _CLAIM_IN_THE_MAKING.search(schedulers_words(pod)) else None
 
 
 def room_may_help(pod: PodView) -> bool:

@@ -12,7 +12,7 @@ from flamectl_operator.observed import pods
 from flamectl_operator.observed.cluster import ObservedCluster
 from flamectl_operator.observed.component import Component
 from flamectl_operator.observed.pod_problem import IMAGE_PULL_FAILED, OOM_KILLED, STARTING_REASONS, PodProblem
-from flamectl_operator.observed.scheduling import GATED, SCHEDULER_ERROR, UNSCHEDULABLE
+from flamectl_operator.observed.scheduling import GATED, SCHEDULER_ERROR, UNSCHEDULABLE, awaits_claim_since
 from flamectl_operator.observed.waiting import (
     CONTAINER_CREATING,
     INIT_CONTAINER_WAITING,
@@ -38,6 +38,7 @@ _NO_FAILURES = WAITING | {UNSCHEDULABLE, SCHEDULER_ERROR, GATED, pods.NODE_NOT_R
 #: Seconds after the end of a container until the status says that its kubelet does not start the container again. The longest
 #: pause of kubelets has half of that.
 RESTART_TIMEOUT_SECONDS = 600.0
+_PATIENCE = timedelta(seconds=READY_TIMEOUT_SECONDS)
 #: The most groups in a message.
 MAX_GROUPS = 3
 
@@ -139,7 +140,7 @@ def group_problems(
 ) -> tuple[ProblemGroup, ...]:
     """Group the unhealthy Pods: the most important first, then the session manager, on which others depend, then by name."""
     groups: dict[tuple[str, str, str], list[tuple[Component, PodProblem]]] = {}
-    for component, found_problem in (*observed.unhealthy, *_waiting(observed, now)):
+    for component, found_problem in (*_unhealthy(observed, now), *_waiting(observed, now)):
         problem = _unless_forgotten(component, found_problem, now)
         key = (component.kind, problem.reason, problem.subject or gist(problem.cause))
         groups.setdefault(key, []).append((component, problem))
@@ -179,9 +180,10 @@ def _order(group: ProblemGroup) -> tuple[float, bool, str]:
 
 def patience_ends(observed: ObservedCluster, now: datetime) -> datetime | None:
     """Return when the status must name the next waiting Pod, because no event reports that time."""
-    ends = [since + timedelta(seconds=READY_TIMEOUT_SECONDS) for _, _, since in _unready(observed)]
+    ends = [since + _PATIENCE for _, _, since in _unready(observed)]
     ended = filter(None, (_ended_at(*each) for each in observed.unhealthy))
     ends += (time + timedelta(seconds=RESTART_TIMEOUT_SECONDS) for time in ended)
+    ends += (since + _PATIENCE for each, _ in observed.unhealthy if (since := awaits_claim_since(each.pod)) is not None)
     return min((end for end in ends if end > now), default=None)
 
 
@@ -205,10 +207,17 @@ def _ended_at(component: Component, problem: PodProblem) -> datetime | None:
     return None if status is None or status.state.terminated is None else status.state.terminated.finished_at
 
 
+def _unhealthy(observed: ObservedCluster, now: datetime) -> Iterable[tuple[Component, PodProblem]]:
+    """Yield the Pods with a problem, without those whose volume is still being made."""
+    for component, problem in observed.unhealthy:
+        since = awaits_claim_since(component.pod)
+        if since is None or since + _PATIENCE <= now:
+            yield component, problem
+
+
 def _waiting(observed: ObservedCluster, now: datetime) -> Iterable[tuple[Component, PodProblem]]:
-    patience = timedelta(seconds=READY_TIMEOUT_SECONDS)
     for component, problem, since in _unready(observed):
-        if since + patience <= now:
+        if since + _PATIENCE <= now:
             yield component, problem
 
 

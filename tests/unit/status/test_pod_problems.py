@@ -824,6 +824,29 @@ def test_scheduler_that_failed_to_bind_a_volume_is_told_with_the_claim() -> None
     assert f"SchedulerError: {words} (see kubectl describe pvc data)" in str(status.message)
 
 
+@pytest.mark.parametrize(
+    "words",
+    [
+        "0/3 nodes are available: pod has unbound immediate PersistentVolumeClaims. not found",
+        '0/3 nodes are available: waiting for ephemeral volume controller to create the persistentvolumeclaim "a-b". not found',
+    ],
+    ids=["volume", "claim"],
+)
+def test_pod_whose_volume_is_being_made_is_told_after_the_patience(words: str) -> None:
+    def stuck(seconds: float) -> PodView:
+        since = condition("PodScheduled", "False", "Unschedulable", words, since=ago(seconds))
+        return session_manager("unschedulable", conditions=[since])
+
+    early = _status(stuck(20), before=FlameClusterStatus())
+    assert (early.reason, early.unhealthy_pods) == ("Starting", ())
+    assert early.message == "Session manager is starting; 0 of 5 executors ready"
+    assert patience_ends(observed(stuck(20)), NOW) == later(10)
+
+    late = _status(stuck(30))
+    assert (late.reason, [each.reason for each in late.unhealthy_pods]) == ("Unschedulable", ["Unschedulable"])
+    assert patience_ends(observed(stuck(30)), NOW) is None
+
+
 def test_template_of_claims_that_gave_a_claim_is_not_named() -> None:
     pod = executor_pod(0, "unscheduled", spec=TEMPLATED)
     given = msgspec.structs.replace(pod.status, resource_claim_statuses=(PodResourceClaimStatus("gpu"),))
