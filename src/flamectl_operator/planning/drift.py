@@ -6,7 +6,7 @@ to someone else. Stores and the garbage collector look for the owner by its kind
 carries the resourceVersion that it was computed from, so the API server answers Conflict if the object has changed.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any
 
@@ -132,23 +132,21 @@ def _patch(
         metadata["annotations"] = annotations
     if not metadata and not changes:
         return None
-    if owners := restored_owners(observed, wanted.get("ownerReferences", ())):
+    if owners := restored_owners(observed, next(iter(wanted.get("ownerReferences", ())), None)):
         # Stores keep nothing else of a child whose owner has another kind or name, so the rest is compared afterwards.
         return {"metadata": {"ownerReferences": owners, "resourceVersion": observed.metadata.resource_version}}
     return {"metadata": {**metadata, "resourceVersion": observed.metadata.resource_version}, **changes}
 
 
-def restored_owners(observed: KubernetesObject, wanted: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+def restored_owners(observed: KubernetesObject, ours: dict[str, Any] | None) -> list[dict[str, Any]]:
     """Return the owners of a child whose controller has our uid and another kind or name; empty where it has ours."""
     found = observed.controller
-    for ours in wanted:
-        if found is None or found.uid != ours["uid"]:
-            break
-        # Another version of the resource is the same kind.
-        named = (found.api_version.partition("/")[0], found.kind, found.name)
-        if named != (ours["apiVersion"].partition("/")[0], ours["kind"], ours["name"]):
-            return [*other_owners(observed, found.uid), ours]
-    return []
+    if ours is None or found is None or found.uid != ours["uid"]:
+        return []
+    # Another version of the resource is the same kind.
+    named = (found.api_version.partition("/")[0], found.kind, found.name)
+    same = named == (ours["apiVersion"].partition("/")[0], ours["kind"], ours["name"])
+    return [] if same else [*other_owners(observed, found.uid), ours]
 
 
 def other_owners(observed: KubernetesObject, uid: str) -> list[dict[str, Any]]:

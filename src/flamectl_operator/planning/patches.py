@@ -66,7 +66,7 @@ def claim_patch(claim: PersistentVolumeClaimView, desired: DesiredClaim) -> dict
     changes = drift.metadata_patch(claim, desired.manifest()) or {}
     if desired.retained:
         changes = without_instance(claim, changes)
-    misnamed = not desired.retained and drift.restored_owners(claim, [desired.owner.owner_reference()])
+    misnamed = not desired.retained and drift.restored_owners(claim, desired.owner.owner_reference())
     if misnamed or claim.controlled_by(desired.owner.uid) == desired.retained:
         owners = owners_patch(claim, keep=not desired.retained, owner=desired.owner)
         changes = {**changes, "metadata": {**changes.get("metadata", {}), **owners["metadata"]}}
