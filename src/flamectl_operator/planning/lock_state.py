@@ -6,7 +6,7 @@ Lease, which is later. Clocks of two machines are never compared. All times here
 or its machine is stopped.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from flamectl_operator.api.flamecluster import LockOptions
 from flamectl_operator.kube.lease import ObservedLease, observe
@@ -17,8 +17,6 @@ from flamectl_operator.settings.model import MAX_LOCK_DURATION
 #: second it stops deleting. The rest is for requests in flight and for clocks that run at different speeds.
 EXTEND_AFTER = 0.5
 DELETE_UNTIL = 0.75
-#: Seconds of waiting after which the status reports it. A lock of the default duration whose holder is gone expires before.
-REPORT_AFTER = 120.0
 
 
 @dataclass(frozen=True)
@@ -69,28 +67,6 @@ class Foreign:
     """The Lease of that name does not belong to this FlameCluster."""
 
     lease: LeaseView
-
-
-@dataclass(frozen=True)
-class Waiting:
-    """A wait for the lock while something has to be deleted.
-
-    Args:
-        since: When it began, or when a Pod was last seen to be deleted, which shows that the holder works.
-        pods: uids of the Pods that nobody had deleted at the latest look.
-        why: The obstacle as first reported. It stays, so that the status does not waver.
-    """
-
-    since: float
-    pods: frozenset[str]
-    why: str = ""
-
-    def after(self, pods: frozenset[str], why: str, now: float, *, at_once: bool = False) -> "Waiting":
-        """Return the wait after another look at the lock; the status reports an obstacle that is no operator `at_once`."""
-        if not self.pods <= pods:
-            return Waiting(now, pods)
-        reported = self.why or (why if at_once or now >= self.since + REPORT_AFTER else "")
-        return replace(self, pods=pods, why=reported)
 
 
 def observe_lease(

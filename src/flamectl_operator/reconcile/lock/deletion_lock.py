@@ -25,9 +25,6 @@ from flamectl_operator.runtime.outcome import Outcome, blocked, wait
 #: The reason of outcomes for Pods that stay because this operator is denied the lock.
 LOCK_DENIED = "LockDenied"
 
-#: The state before the first deletion of a pass.
-_NOT_ASKED = outcomes.changed(0)
-
 
 class DeletionLock:
     """Acquires, extends and releases the deletion lock of one FlameCluster, as its passes need it.
@@ -38,12 +35,14 @@ class DeletionLock:
     def __init__(self, lease: LockLease) -> None:
         self.lease = lease
         self._guard, self._io = lease.guard, lease.io
-        self._deferral: Outcome | None = _NOT_ASKED
+        #: Whether this pass has asked for the lock, and then why it may delete nothing; None when it may.
+        self._asked = False
+        self._deferral: Outcome | None = None
         self._wait = LockWait()
 
     def begin(self, generation: int, options: LockOptions, duration: float) -> None:
         """Begin a pass, in which the lock lasts for so many seconds unless it is extended."""
-        self._deferral = _NOT_ASKED
+        self._asked = False
         self.lease.begin(generation, options, duration)
         self._wait.begin()
 
@@ -55,7 +54,7 @@ class DeletionLock:
     async def acquire(self) -> Outcome | None:
         """Acquire the lock, or extend it when that is due; return why no Pod may be deleted, or None."""
         # The outcome until the answers are there, and after an error, which already asks for a retry.
-        self._deferral = wait("LockNotAcquired")
+        self._asked, self._deferral = True, wait("LockNotAcquired")
         self._wait.need(f'somebody keeps changing Lease "{self.lease.name}"')
         deferral = None if self._guard.options.disabled else await self._acquire()
         if deferral is None:
@@ -73,11 +72,10 @@ class DeletionLock:
         Returns:
             None when Pods may be deleted; otherwise the reason why not, with its message once in a pass.
         """
-        if self._deferral is _NOT_ASKED:
-            if (deferral := await self.acquire()) is not None:
-                return deferral
-        elif self._deferral is not None:
-            return replace(self._deferral, message="", attention=False)
+        said_before = self._asked
+        deferral = self._deferral if said_before else await self.acquire()
+        if deferral is not None:
+            return replace(deferral, message="", attention=False) if said_before else deferral
         # A deletion of an earlier step may have an unknown outcome.
         await self._io.reads.resolve_unknown_writes()
         if suspended:

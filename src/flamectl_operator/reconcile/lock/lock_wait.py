@@ -2,7 +2,6 @@
 
 import structlog
 
-from flamectl_operator.planning.lock_state import Waiting
 from flamectl_operator.runtime.outcome import Outcome, blocked, wait
 from flamectl_operator.runtime.text import one_line
 
@@ -10,6 +9,8 @@ from flamectl_operator.runtime.text import one_line
 MAX_HOLDER = 100
 #: The reason of outcomes for Pods that stay because another operator has the lock.
 LOCK_HELD = "LockHeld"
+#: Seconds of waiting after which the status reports it. A lock of the default duration whose holder is gone expires before.
+REPORT_AFTER = 120.0
 
 _LOG = structlog.get_logger(component="lock")
 
@@ -23,16 +24,19 @@ class LockWait:
     """
 
     def __init__(self) -> None:
-        self._waiting: Waiting | None = None
-        #: The obstacle, as a clause after "because".
-        self.obstacle = ""
+        #: When the wait began, or when a Pod was last seen to be deleted, which shows that the holder works; None without a wait.
+        self._since: float | None = None
+        #: uids of the Pods that nobody had deleted at the latest look.
+        self._pods: frozenset[str] = frozenset()
+        #: The obstacle, as a clause after "because", and as first reported: that stays, so that the status does not waver.
+        self.obstacle = self._reported = ""
         self._needed = False
         self._logged = False
 
     def begin(self) -> None:
         """Begin a pass. The wait is over if the last pass did not need the lock."""
         if not self._needed:
-            self._waiting = None
+            self._since = None
         self._needed = False
 
     def need(self, obstacle: str) -> None:
@@ -41,7 +45,7 @@ class LockWait:
 
     def end(self) -> None:
         """Note that the lock was acquired."""
-        self._waiting, self._logged = None, False
+        self._since, self._logged = None, False
 
     def for_holder(self, holder: str, delay: float) -> Outcome:
         """Return the wait for another operator, which is logged once."""
@@ -56,11 +60,17 @@ class LockWait:
         """Return why nothing may be deleted, with a message only after minutes, or at once if the holder is no operator."""
         if deferral.attention:
             return deferral
-        self._waiting = (self._waiting or Waiting(now, pods)).after(pods, self.obstacle, now, at_once=no_operator)
-        if not self._waiting.why:
+        if self._since is None:
+            self._since, self._pods, self._reported = now, pods, ""
+        if not self._pods <= pods:
+            self._since, self._reported = now, ""
+        elif no_operator or now >= self._since + REPORT_AFTER:
+            self._reported = self._reported or self.obstacle
+        self._pods = pods
+        if not self._reported:
             return deferral
         message = (
-            f"nothing can be deleted, because {self._waiting.why}. If only one operator exists, set"
+            f"nothing can be deleted, because {self._reported}. If only one operator exists, set"
             " spec.lockOptions.disabled; otherwise put a holder that is no operator on spec.lockOptions.denyList"
         )
         return blocked(LOCK_HELD, message, deferral.delay)
