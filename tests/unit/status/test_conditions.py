@@ -208,26 +208,16 @@ NO_NODE = "my-flame-executor-manager-0: Unschedulable: 0/20 nodes are available:
 @pytest.mark.parametrize(
     ("pods", "issues", "reason", "message"),
     [
-        pytest.param(
-            (session_manager(), executor_pod(0, "crashing")), (), "ImagePullFailed",
-            f"my-flame-executor-manager-0: {pull_failed()}", id="a failing Pod",
-        ),
-        pytest.param(
-            (session_manager(), executor_pod(0, "unschedulable")), (), "Unschedulable",
-            NO_NODE, id="no node",
-        ),
-        pytest.param(
-            (session_manager("crashing"), executor_pod(0, "unschedulable")), (), "ImagePullFailed",
-            f"my-flame-session-manager: {pull_failed('session-manager')}; {NO_NODE}", id="failing comes before no node",
-        ),
-        pytest.param(
-            (session_manager(), executor_pod(0, "crashing")), (blocked("QuotaExceeded", "no"),), "QuotaExceeded",
-            "no", id="what was refused comes first",
-        ),
-        pytest.param(
-            WELL, (wait("BackOff", "later"), blocked("NameConflict", "one"), blocked("QuotaExceeded", "two")), "QuotaExceeded",
-            "two; one", id="all that was refused, the most important first",
-        ),
+        pytest.param((session_manager(), executor_pod(0, "crashing")), (), "ImagePullFailed",
+            f"my-flame-executor-manager-0: {pull_failed()}", id="a failing Pod"),
+        pytest.param((session_manager(), executor_pod(0, "unschedulable")), (), "Unschedulable", NO_NODE, id="no node"),
+        pytest.param((session_manager("crashing"), executor_pod(0, "unschedulable")), (), "ImagePullFailed",
+            f"my-flame-session-manager: {pull_failed('session-manager')}; {NO_NODE}",
+            id="failing comes before no node"),
+        pytest.param((session_manager(), executor_pod(0, "crashing")), (blocked("QuotaExceeded", "no"),),
+            "QuotaExceeded", "no", id="what was refused comes first"),
+        pytest.param(WELL, (wait("BackOff", "later"), blocked("NameConflict", "one"), blocked("QuotaExceeded", "two")),
+            "QuotaExceeded", "two; one", id="all that was refused, the most important first"),
     ],
 )  # fmt: skip
 def test_failure_or_refusal_makes_a_cluster_degraded(

@@ -99,31 +99,24 @@ def test_state_follows_from_the_pods(count: int, pods: list[PodView], state: str
     [
         pytest.param(2, [SM, *TWO_READY], ALL_HEALTHY, id="all is well"),
         pytest.param(0, [SM], ALL_HEALTHY, id="none wanted"),
-        pytest.param(
-            3, [SM, *TWO_READY, executor_pod(2, "crashing")],
-            f"2 of 3 executors ready; my-flame-executor-manager-2: {pull_failed()}", id="example of the documentation",
-        ),
-        pytest.param(
-            0, [session_manager("unschedulable")], f"Session manager unschedulable: {NO_NODE}",
-            id="second example of the documentation",
-        ),
+        pytest.param(3, [SM, *TWO_READY, executor_pod(2, "crashing")],
+            f"2 of 3 executors ready; my-flame-executor-manager-2: {pull_failed()}", id="example of the documentation"),
+        pytest.param(0, [session_manager("unschedulable")], f"Session manager unschedulable: {NO_NODE}",
+            id="second example of the documentation"),
         pytest.param(2, [], "Session manager Pod does not exist yet; 0 of 2 executors ready", id="nothing there"),
         pytest.param(0, [STARTING], "Session manager is starting", id="starting"),
         pytest.param(0, [terminating(SM)], "Session manager is terminating", id="terminating"),
-        pytest.param(0, [session_manager("crashing")], f"Session manager failed: {pull_failed('session-manager')}", id="failed"),
-        pytest.param(
-            2, [SM, executor_pod(0, "unschedulable"), executor_pod(1)],
-            f"1 of 2 executors ready; my-flame-executor-manager-0: Unschedulable: {NO_NODE}", id="no node",
-        ),
-        pytest.param(2, [SM, *TWO_READY, executor_pod(2, "failed")], ALL_HEALTHY, id="one that failed is only kept for its logs"),
+        pytest.param(0, [session_manager("crashing")], f"Session manager failed: {pull_failed('session-manager')}",
+            id="failed"),
+        pytest.param(2, [SM, executor_pod(0, "unschedulable"), executor_pod(1)],
+            f"1 of 2 executors ready; my-flame-executor-manager-0: Unschedulable: {NO_NODE}", id="no node"),
+        pytest.param(2, [SM, *TWO_READY, executor_pod(2, "failed")], ALL_HEALTHY,
+            id="one that failed is only kept for its logs"),
         pytest.param(1, [SM, *TWO_READY], "The operator removes executors", id="one too many"),
-        pytest.param(
-            1, [SM, executor_pod(0, revision="old")], "The operator replaces Pods that differ from the spec", id="stale"
-        ),
-        pytest.param(
-            2, [SM, executor_pod(0, "crashing"), executor_pod(1, "crashing")],
-            f"0 of 2 executors ready; my-flame-executor-manager-0, -1: {pull_failed()}", id="two alike",
-        ),
+        pytest.param(1, [SM, executor_pod(0, revision="old")], "The operator replaces Pods that differ from the spec",
+            id="stale"),
+        pytest.param(2, [SM, executor_pod(0, "crashing"), executor_pod(1, "crashing")],
+            f"0 of 2 executors ready; my-flame-executor-manager-0, -1: {pull_failed()}", id="two alike"),
     ],
 )  # fmt: skip
 def test_message_describes_the_pods(count: int, pods: list[PodView], message: str) -> None:
@@ -201,13 +194,10 @@ def test_long_message_is_cut() -> None:
 @pytest.mark.parametrize(
     "pods",
     [
-        pytest.param(
-            [session_manager(containers=[ended("session-manager", 1, "Error", "panic!\nat main.rs:3\n")])], id="log"
-        ),
-        pytest.param(
-            [SM, executor_pod(0, "crashing", containers=[waiting("executor-manager", "ErrImagePull", "a\nb")])],
-            id="kubelet",
-        ),
+        pytest.param([session_manager(containers=[ended("session-manager", 1, "Error", "panic!\nat main.rs:3\n")])],
+            id="log"),
+        pytest.param([SM, executor_pod(0, "crashing", containers=[waiting("executor-manager", "ErrImagePull", "a\nb")])],
+            id="kubelet"),
         pytest.param(
             [
                 session_manager(
@@ -217,7 +207,7 @@ def test_long_message_is_cut() -> None:
             id="scheduler",
         ),
     ],
-)
+)  # fmt: skip
 def test_message_with_line_breaks_is_one_line(pods: list[PodView]) -> None:
     health = _assess(1, *pods, outcomes=[blocked("Forbidden", 'admission webhook denied:\n\n  "no"')])
 

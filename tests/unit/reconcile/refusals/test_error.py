@@ -18,62 +18,29 @@ def _forbidden(message: str) -> ForbiddenError:
 @pytest.mark.parametrize(
     ("error", "reason", "remedy"),
     [
-        (
-            _forbidden('pods "x" is forbidden: exceeded quota: q, requested: pods=1, used: pods=9, limited: pods=9'),
-            "QuotaExceeded",
-            "raise the quota",
-        ),
-        (
-            _forbidden('pods "x" is forbidden: violates PodSecurity "restricted:latest": runAsNonRoot != true'),
-            "PodSecurity",
-            "podTemplate.spec.securityContext",
-        ),
-        (
-            _forbidden('pods is forbidden: User "system:serviceaccount:a:b" cannot create resource "pods"'),
-            "PermissionDenied",
-            "permissions of its version",
-        ),
-        (
-            _forbidden("cannot set blockOwnerDeletion if an ownerReference refers to a resource you can't set finalizers on"),
-            "PermissionDenied",
-            "permissions of its version",
-        ),
-        (
-            _forbidden("cannot set an ownerRef on a resource you can't delete: , <nil>"),
-            "AdmissionDenied",
-            "delete the object, and the operator creates it again",
-        ),
-        (
-            _forbidden('admission webhook "a.example.com" denied the request: no'),
-            "AdmissionDenied",
-            "change what the webhook refuses",
-        ),
-        (
-            InvalidError(422, "Invalid", "ValidatingAdmissionPolicy 'a' denied request: no"),
-            "AdmissionDenied",
-            "change what the policy refuses, or ask its administrator",
-        ),
+        (_forbidden('pods "x" is forbidden: exceeded quota: q, requested: pods=1, used: pods=9, limited: pods=9'),
+            "QuotaExceeded", "raise the quota"),
+        (_forbidden('pods "x" is forbidden: violates PodSecurity "restricted:latest": runAsNonRoot != true'),
+            "PodSecurity", "podTemplate.spec.securityContext"),
+        (_forbidden('pods is forbidden: User "system:serviceaccount:a:b" cannot create resource "pods"'),
+            "PermissionDenied", "permissions of its version"),
+        (_forbidden("cannot set blockOwnerDeletion if an ownerReference refers to a resource you can't set finalizers on"),
+            "PermissionDenied", "permissions of its version"),
+        (_forbidden("cannot set an ownerRef on a resource you can't delete: , <nil>"), "AdmissionDenied",
+            "delete the object, and the operator creates it again"),
+        (_forbidden('admission webhook "a.example.com" denied the request: no'), "AdmissionDenied",
+            "change what the webhook refuses"),
+        (InvalidError(422, "Invalid", "ValidatingAdmissionPolicy 'a' denied request: no"), "AdmissionDenied",
+            "change what the policy refuses, or ask its administrator"),
         (_forbidden("ValidatingAdmissionPolicy 'a' denied request: no label"), "AdmissionDenied", "spec.commonLabels"),
-        (
-            _forbidden("ValidatingAdmissionPolicy 'a' denied request: 'team' not in object.metadata.labels"),
-            "AdmissionDenied",
-            "set the label in spec.commonLabels",
-        ),
-        (
-            _forbidden("ValidatingAdmissionPolicy 'a' denied request: topologySpreadConstraints need a labelSelector"),
-            "AdmissionDenied",
-            "change what the policy refuses, or ask its administrator",
-        ),
-        (
-            _forbidden("ValidatingAdmissionPolicy 'a' denied request: annotation a/b needs a label"),
-            "AdmissionDenied",
-            "spec.commonAnnotations",
-        ),
-        (
-            _forbidden('services "x" is forbidden: exceeded quota: q, requested: services=1, used: services=0'),
-            "QuotaExceeded",
-            "raise the quota, or delete other services",
-        ),
+        (_forbidden("ValidatingAdmissionPolicy 'a' denied request: 'team' not in object.metadata.labels"),
+            "AdmissionDenied", "set the label in spec.commonLabels"),
+        (_forbidden("ValidatingAdmissionPolicy 'a' denied request: topologySpreadConstraints need a labelSelector"),
+            "AdmissionDenied", "change what the policy refuses, or ask its administrator"),
+        (_forbidden("ValidatingAdmissionPolicy 'a' denied request: annotation a/b needs a label"), "AdmissionDenied",
+            "spec.commonAnnotations"),
+        (_forbidden('services "x" is forbidden: exceeded quota: q, requested: services=1, used: services=0'),
+            "QuotaExceeded", "raise the quota, or delete other services"),
         *(
             (
                 _forbidden(f'{kind} "x" is forbidden: exceeded quota: q, requested: {name}=1, used: {name}=0, limited: {name}=0'),
@@ -109,12 +76,10 @@ def _forbidden(message: str) -> ForbiddenError:
             "AdmissionDenied",
             "change spec.sessionManager.persistence.size, or change the LimitRange",
         ),
-        (_forbidden('pods "x" is forbidden: no service account'), "AdmissionDenied", "change what the admission plugin refuses"),
-        (
-            InvalidError(422, "Invalid", 'Service "x" is invalid: spec.clusterIPs: failed to allocate IP: range is full'),
-            "Rejected",
-            "an administrator widens the range of addresses of Services, or other Services are deleted",
-        ),
+        (_forbidden('pods "x" is forbidden: no service account'), "AdmissionDenied",
+            "change what the admission plugin refuses"),
+        (InvalidError(422, "Invalid", 'Service "x" is invalid: spec.clusterIPs: failed to allocate IP: range is full'),
+            "Rejected", "an administrator widens the range of addresses of Services, or other Services are deleted"),
         (BadRequestError(400, "BadRequest", 'strict decoding error: unknown field "spec.x"'), "Rejected", "correct"),
     ],
 )  # fmt: skip
@@ -334,11 +299,8 @@ ADDED = "because a LimitRange or a webhook sets another one"
 @pytest.mark.parametrize(
     ("words", "fields"),
     [
-        pytest.param(
-            'spec.containers[0].resources.requests: Invalid value: "2": must be less than or equal to cpu limit of 1',
-            f"{MAIN}.limits.cpu",
-            id="a default limit below the request",
-        ),
+        pytest.param('spec.containers[0].resources.requests: Invalid value: "2": must be less than or equal to cpu limit of 1',
+            f"{MAIN}.limits.cpu", id="a default limit below the request"),
         pytest.param(
             'spec.containers[1].resources.requests: Invalid value: "2Gi": must be less than or equal to memory limit of 1Gi',
             f"{SIDECAR}.limits.memory",
@@ -362,7 +324,7 @@ ADDED = "because a LimitRange or a webhook sets another one"
             id="default requests above that of the whole Pod",
         ),
     ],
-)
+)  # fmt: skip
 def test_resources_that_a_limit_range_adds_are_told_with_the_field_that_sets_them(words: str, fields: str) -> None:
     log = {"name": "log", "image": "x", "resources": {"requests": {"memory": "2Gi"}}}
     resources = {"requests": {"cpu": 2, "memory": "2Gi"}}
@@ -448,27 +410,20 @@ OF_A_TYPE = DECODING + "json: cannot unmarshal {} into Go struct field {} of typ
 @pytest.mark.parametrize(
     ("spec", "words", "fields"),
     [
-        (
-            {"containers": [LOG, {"name": "b", "image": "any", "ports": [{"containerPort": 1}, {"containerPort": "2"}]}]},
+        ({"containers": [LOG, {"name": "b", "image": "any", "ports": [{"containerPort": 1}, {"containerPort": "2"}]}]},
             OF_A_TYPE.format("string", "ContainerPort.spec.containers.ports.containerPort", "int32"),
-            f"{TEMPLATE}.containers[1].ports[1].containerPort",
-        ),
-        (
-            {"nodeSelector": {"disk": "fast", "zone": 5}},
-            OF_A_TYPE.format("number", "PodSpec.spec.nodeSelector", "string"),
-            f"{TEMPLATE}.nodeSelector.zone",
-        ),
-        (
-            {"terminationGracePeriodSeconds": 1.5},
+            f"{TEMPLATE}.containers[1].ports[1].containerPort"),
+        ({"nodeSelector": {"disk": "fast", "zone": 5}},
+            OF_A_TYPE.format("number", "PodSpec.spec.nodeSelector", "string"), f"{TEMPLATE}.nodeSelector.zone"),
+        ({"terminationGracePeriodSeconds": 1.5},
             OF_A_TYPE.format("number 1.5", "PodSpec.spec.terminationGracePeriodSeconds", "int64"),
-            f"{TEMPLATE}.terminationGracePeriodSeconds",
-        ),
+            f"{TEMPLATE}.terminationGracePeriodSeconds"),
         ({"hostAliases": [{"ip": [1]}]}, OF_A_TYPE.format("array", "HostAlias.spec.hostAliases.ip", "string"),
-         f"{TEMPLATE}.hostAliases[0].ip"),
+            f"{TEMPLATE}.hostAliases[0].ip"),
         ({"containers": [{"name": "b", "image": "any", "resources": {"limits": {"cpu": "x", "memory": "1Gi"}}}]},
-         NO_QUANTITY, f"{TEMPLATE}.containers[0].resources.limits.cpu"),
+            NO_QUANTITY, f"{TEMPLATE}.containers[0].resources.limits.cpu"),
         ({"volumes": [{"name": "a", "emptyDir": {"sizeLimit": "1GB"}}], "overhead": {"cpu": "a lot"}}, NO_QUANTITY,
-         f"{TEMPLATE}.volumes[0].emptyDir.sizeLimit and {TEMPLATE}.overhead.cpu"),
+            f"{TEMPLATE}.volumes[0].emptyDir.sizeLimit and {TEMPLATE}.overhead.cpu"),
         ({"nodeSelector": {"a": "b"}}, NO_QUANTITY, "the field"),
     ],
 )  # fmt: skip
