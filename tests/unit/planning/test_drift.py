@@ -215,14 +215,6 @@ def test_patched_child_needs_no_patch_and_keeps_foreign_fields(changes: dict[str
     assert len(repaired["metadata"]["ownerReferences"]) == len(edited["metadata"]["ownerReferences"])
 
 
-def test_patch_has_the_resource_version_of_the_observed_object() -> None:
-    observed = view(ConfigMapView, merged(CONFIG_MAP, {"data": {"more": "x"}}), resourceVersion="41")
-    patch = config_map_patch(observed, CONFIG_MAP)
-
-    assert patch is not None
-    assert patch["metadata"]["resourceVersion"] == "41"
-
-
 # --- Pods --------------------------------------------------------------------------------------------------------------
 
 

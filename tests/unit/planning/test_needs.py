@@ -5,11 +5,13 @@ from typing import Any
 
 import pytest
 
+from flamectl_operator.kube.views import ServiceView
 from flamectl_operator.observed.cluster import ObservedCluster
 from flamectl_operator.planning.needs import Needs
 from tests.unit.builders import (
     cluster_plan,
     config_map_view,
+    desired,
     effective,
     executor_pod,
     observed,
@@ -18,9 +20,12 @@ from tests.unit.builders import (
     service_views,
     session_manager,
     terminating,
+    view,
 )
 
 WELL = (session_manager(), executor_pod(0))
+FOREIGN = view(ServiceView, desired().session_manager_service, ownerReferences=[])
+OTHER_CONTENT = config_map_view(effective({"objectCache": {"storage": "/data/x"}}))
 
 
 def _names(found: Needs) -> set[str]:
@@ -34,6 +39,9 @@ def _names(found: Needs) -> set[str]:
         pytest.param(observed(*WELL, config_map=None), {"needs_config_map_update"}, id="no ConfigMap"),
         pytest.param(observed(*WELL, services=[]), {"needs_service_update"}, id="no Services"),
         pytest.param(observed(*WELL, services=service_views()[:1]), {"needs_service_update"}, id="a Service is missing"),
+        pytest.param(observed(*WELL, services=service_views()[1:]), {"needs_service_update"}, id="the other is missing"),
+        pytest.param(observed(*WELL, services=(FOREIGN, service_views()[1])), {"needs_service_update"}, id="foreign Service"),
+        pytest.param(observed(*WELL, config_map=OTHER_CONTENT), {"needs_config_map_update"}, id="other configuration"),
         pytest.param(observed(executor_pod(0)), {"needs_session_manager"}, id="no session manager"),
         pytest.param(observed(session_manager(owner=None), executor_pod(0)), {"needs_session_manager"},
             id="somebody else's session manager"),
@@ -94,21 +102,6 @@ def test_surge_is_no_need_to_shrink() -> None:
 )
 def test_suspended_cluster_needs_the_removal_of_its_pods(found: ObservedCluster, expected: set[str]) -> None:
     assert _names(cluster_plan(found, effective(suspended=True)).needs) == expected
-
-
-def test_foreign_or_edited_service_is_a_need() -> None:
-    good = service_views()
-    edited = service_views()[0]
-    for services in ([good[0]], [good[1]]):
-        assert cluster_plan(observed(*WELL, services=services), effective()).needs.needs_service_update
-    foreign = type(edited)(metadata=type(edited.metadata)(name=edited.name, namespace="default"), spec=edited.spec)
-    assert cluster_plan(observed(*WELL, services=[foreign, good[1]]), effective()).needs.needs_service_update
-
-
-def test_config_map_with_other_content_is_a_need() -> None:
-    other = config_map_view(effective({"objectCache": {"storage": "/data/x"}}))
-
-    assert cluster_plan(observed(*WELL, config_map=other), effective()).needs.needs_config_map_update
 
 
 def test_unhealthy_pods_are_sorted_by_name_without_terminating_pods() -> None:

@@ -200,8 +200,3 @@ def test_executors_stay_warm_for_the_whole_time_again_when_the_clock_has_jumped_
     jumped = ClockReading(later(3600), BOOTTIME, steady_since=later(3590))
     scaling = rescale(_autoscaling(idle=60), before, 1, PLACED, jumped)
     assert (scaling.desired, scaling.reason, scaling.due) == (5, "KeepingWarm", later(3650))
-
-
-def test_executors_that_should_stay_warm_from_the_future_on_stay_from_now_on() -> None:
-    scaling = _scaled(_at(5, scale_down_since=later(3600), scale_down_to=1), 1, idle=60)
-    assert (scaling.desired, scaling.due) == (5, later(60))

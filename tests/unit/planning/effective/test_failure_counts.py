@@ -1,7 +1,7 @@
 """Failures that the replacement backoff counts."""
 
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -120,12 +120,6 @@ def _wave(first: int, count: int) -> ObservedCluster:
     return observed(*(executor_pod(number, "failed") for number in range(first, first + count)))
 
 
-def test_executors_that_fail_together_are_one_failure() -> None:
-    after = _executors(ReplacementBackoff(EX_REVISION), _wave(0, 3))
-
-    assert after == ReplacementBackoff(EX_REVISION, failures=1, next_attempt=None, attempt_id=3)
-
-
 def test_late_failures_of_the_same_wave_are_not_counted() -> None:
     first = _executors(
         ReplacementBackoff(EX_REVISION), observed(executor_pod(0, "failed"), executor_pod(1), executor_pod(2))
@@ -199,17 +193,6 @@ def test_ready_stale_executors_do_not_reset_failures_of_the_surge(surge: int, fa
 
 
 @pytest.mark.parametrize(
-    ("lived", "counts"), [(599, True), (600, False), (7200, False)], ids=["not yet stable", "just stable", "for hours"]
-)
-def test_end_of_an_executor_that_worked_for_a_while_is_not_a_failure(lived: int, *, counts: bool) -> None:
-    """In a large cluster executors end now and then, which says nothing about their replacements."""
-    gone = executor_pod(0, "failed", since=ago(3600 - lived))
-    after = _executors(ReplacementBackoff(EX_REVISION), observed(gone, executor_pod(1), executor_pod(2)))
-
-    assert after.failures == (1 if counts else 0)
-
-
-@pytest.mark.parametrize(
     ("disruption", "reason", "counts"),
     [
         pytest.param("DeletionByPodGC", "", False, id="its Node is gone"),
@@ -276,15 +259,10 @@ def _failed_cache(ordinal: int, uid: str, **changes: Any) -> PodView:
     return object_cache_pod(ordinal, "failed", **{"uid": uid, "created": ago(60), **changes})
 
 
-def test_first_failure_of_an_object_cache_is_replaced_at_once() -> None:
-    after = _caches(ReplacementBackoff(CACHE_REVISION), _failed_cache(0, "a"), object_cache_pod(1, uid="b"))
-
-    assert after == ReplacementBackoff(CACHE_REVISION, failures=1, next_attempt=None, counted_pods=("a", "b"))
-
-
 def test_object_caches_that_fail_together_are_one_failure() -> None:
     once = _caches(ReplacementBackoff(CACHE_REVISION), _failed_cache(0, "a"), object_cache_pod(1, uid="b"))
 
+    assert once == ReplacementBackoff(CACHE_REVISION, failures=1, next_attempt=None, counted_pods=("a", "b"))
     assert _caches(once, _failed_cache(0, "a"), _failed_cache(1, "b")) == once
     again = _caches(once, _failed_cache(0, "c"), _failed_cache(1, "b"))
     assert (again.failures, again.counted_pods) == (2, ("b", "c"))
@@ -373,47 +351,41 @@ def test_autoscaler_that_adds_executors_does_not_prevent_the_reset() -> None:
     assert (backoff.failures, backoff.next_attempt) == (0, None)
 
 
+def _ran(seconds: int) -> dict[str, Any]:
+    """An executor that waited for hours, for a node, an image or the session manager, and then ran for so long."""
+    return {"containers": [ended("executor-manager", finished_at=NOW, started_at=ago(seconds))]}
+
+
+EPOCH = datetime.fromtimestamp(0, UTC)
+#: A node that restarted tells no times of the containers that it lost.
+LOST = [ended(name, 137, "ContainerStatusUnknown") for name in ("executor-manager", "proxy")]
+
+
 @pytest.mark.parametrize(
-    ("ran", "counts"), [(1, True), (599, True), (600, False)], ids=["ended at once", "not yet stable", "just stable"]
-)
-def test_waiting_time_of_an_executor_is_not_working_time(ran: int, *, counts: bool) -> None:
-    """A node was provisioned, an image was large, or the session manager was unavailable."""
-    main = ended("executor-manager", finished_at=NOW, started_at=NOW - timedelta(seconds=ran))
-    gone = executor_pod(0, "failed", created=ago(7200), containers=[main])
+    ("changes", "failures"),
+    [
+        pytest.param({"created": ago(3600), "since": ago(3600 - 599)}, 1, id="599 s after its creation"),
+        pytest.param({"created": ago(3600), "since": ago(3600 - 600)}, 0, id="600 s after its creation"),
+        pytest.param(_ran(1), 1, id="at once"),
+        pytest.param(_ran(599), 1, id="not yet stable"),
+        pytest.param(_ran(600), 0, id="just stable"),
+        pytest.param({"created": ago(3), "containers": [
+            ended("executor-manager", 128, "StartError", finished_at=NOW, started_at=EPOCH)]}, 1, id="before it started"),
+        pytest.param({**_ran(7000), "init": [ended("proxy", 143)]}, 0, id="a sidecar says nothing"),
+        pytest.param({"containers": [waiting("executor-manager")],
+            "init": [ended("wait-for-session-manager", 137, "OOMKilled")]}, 1, id="in its init container"),
+        pytest.param({"written": NOW, "containers": LOST[:1], "init": LOST[1:],
+            "spec": {"initContainers": [{"name": "proxy", "restartPolicy": "Always"}]}}, 0,
+            id="a native sidecar ended with its node"),
+    ],
+)  # fmt: skip
+def test_end_of_an_executor_is_a_failure_unless_it_worked_for_ten_minutes(
+    changes: dict[str, Any], failures: int
+) -> None:
+    """In a large cluster executors end now and then, which says nothing about their replacements."""
+    gone = executor_pod(0, "failed", **{"created": ago(7200), **changes})
 
-    assert _executors(ReplacementBackoff(EX_REVISION), observed(gone)).failures == (1 if counts else 0)
-
-
-def test_an_executor_that_could_not_be_started_has_not_worked_since_1970() -> None:
-    main = ended("executor-manager", 128, "StartError", finished_at=NOW, started_at=datetime.fromtimestamp(0, UTC))
-    gone = executor_pod(0, "failed", created=ago(3), containers=[main])
-
-    assert _executors(ReplacementBackoff(EX_REVISION), observed(gone)).failures == 1
-
-
-def test_end_of_a_sidecar_does_not_count_as_working_time() -> None:
-    main = ended("executor-manager", finished_at=NOW, started_at=ago(7000))
-    gone = executor_pod(0, "failed", created=ago(7200), containers=[main], init=[ended("proxy", 143)])
-
-    assert _executors(ReplacementBackoff(EX_REVISION), observed(gone)).failures == 0
-
-
-def test_an_executor_whose_init_container_failed_has_never_worked() -> None:
-    init, main = ended("wait-for-session-manager", 137, "OOMKilled"), waiting("executor-manager")
-    gone = executor_pod(0, "failed", created=ago(7200), init=[init], containers=[main])
-
-    assert _executors(ReplacementBackoff(EX_REVISION), observed(gone)).failures == 1
-
-
-def test_an_executor_whose_native_sidecar_ended_with_its_node_has_worked() -> None:
-    """A node that restarted tells no times of the containers that it lost."""
-    lost = [ended(name, 137, "ContainerStatusUnknown") for name in ("executor-manager", "proxy")]
-    gone = executor_pod(
-        0, "failed", created=ago(7200), written=NOW, containers=lost[:1], init=lost[1:],
-        spec={"initContainers": [{"name": "proxy", "restartPolicy": "Always"}]},
-    )  # fmt: skip
-
-    assert _executors(ReplacementBackoff(EX_REVISION), observed(gone)).failures == 0
+    assert _executors(ReplacementBackoff(EX_REVISION), observed(gone)).failures == failures
 
 
 def test_executors_that_do_not_exist_yet_are_not_counted() -> None:

@@ -115,14 +115,7 @@ def _said(waits: tuple[Outcome, ...]) -> list[tuple[str, str]]:
 WAITS = ("BackOff", "object caches failed 3 times in a row; next attempt at 12:00:20 UTC")
 
 
-def test_failed_object_cache_stays_until_the_next_attempt_so_that_its_log_can_be_read() -> None:
-    failed = object_cache_pod(0, "failed", uid="failed", created=ago(60))
-    plan = _plan(failed, object_cache_pod(1), backoff=BACKING_OFF).object_caches
-
-    assert (plan.delete, _said(plan.waits)) == ((), [WAITS])
-
-
-def test_object_cache_that_is_missing_is_not_created_before_the_next_attempt() -> None:
+def test_object_cache_that_failed_or_is_missing_is_not_replaced_before_the_next_attempt() -> None:
     failed = object_cache_pod(0, "failed", uid="failed", created=ago(60))
     plan = _plan(failed, backoff=BACKING_OFF).object_caches
 
