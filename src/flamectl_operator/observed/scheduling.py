@@ -69,8 +69,13 @@ def unschedulable_since(pod: PodView) -> datetime | None:
 
 
 def awaits_claim_since(pod: PodView) -> datetime | None:
-    """Return since when the scheduler finds no node, because a claim or its volume is being made; None otherwise."""
-    return unschedulable_since(pod) if _CLAIM_IN_THE_MAKING.search(schedulers_words(pod)) else None
+    """Return since when the scheduler finds no node, because a claim or its volume is being made; None otherwise.
+
+    A claim of `persistence` is made just before the Pod, whose name it has, and the scheduler may hear of the Pod first.
+    """
+    words = schedulers_words(pod)
+    awaited = _CLAIM_IN_THE_MAKING.search(words) is not None or f'persistentvolumeclaim "{pod.name}" not found' in words
+    return unschedulable_since(pod) if awaited else None
 
 
 def room_may_help(pod: PodView) -> bool:

@@ -829,8 +829,9 @@ def test_scheduler_that_failed_to_bind_a_volume_is_told_with_the_claim() -> None
     [
         "0/3 nodes are available: pod has unbound immediate PersistentVolumeClaims. not found",
         '0/3 nodes are available: waiting for ephemeral volume controller to create the persistentvolumeclaim "a-b". not found',
+        '0/3 nodes are available: persistentvolumeclaim "my-flame-session-manager" not found. not found',
     ],
-    ids=["volume", "claim"],
+    ids=["volume", "claim", "own claim"],
 )
 def test_pod_whose_volume_is_being_made_is_told_after_the_patience(words: str) -> None:
     def stuck(seconds: float) -> PodView:
