@@ -65,7 +65,6 @@ from flamectl_operator.planning.effective import effective_spec as effective
 from flamectl_operator.planning.effective.effective_group import EffectiveGroup
 from flamectl_operator.planning.effective.effective_spec import EffectiveSpec, config_generation
 from flamectl_operator.planning.effective.replacement_backoff import ReplacementBackoff
-from flamectl_operator.planning.lock_state import HeldByOther
 from flamectl_operator.planning.planners import (
     claims,
     drain,
@@ -78,8 +77,8 @@ from flamectl_operator.planning.planners import (
     session_manager,
 )
 from flamectl_operator.planning.planners.replacement import Accepted
+from flamectl_operator.planning.removals import RemovalReason
 from flamectl_operator.planning.spec_changes import SpecChanges
-from flamectl_operator.planning.sub_plan import RemovalReason
 from flamectl_operator.process import rehearsal, replica
 from flamectl_operator.process.rehearsal import Rehearsal
 from flamectl_operator.reconcile import cluster_state, spec_renderer
@@ -89,6 +88,7 @@ from flamectl_operator.reconcile.executor_ids import ExecutorIds
 from flamectl_operator.reconcile.lock import lock_lease
 from flamectl_operator.reconcile.lock.deletion_lock import DeletionLock
 from flamectl_operator.reconcile.lock.lock_guard import LockGuard
+from flamectl_operator.reconcile.lock.lock_state import HeldByOther
 from flamectl_operator.reconcile.objects import cluster_io
 from flamectl_operator.reconcile.objects.claim_reads import ClaimReads
 from flamectl_operator.reconcile.objects.cluster_io import ClusterIO

@@ -15,7 +15,7 @@ from flamectl_operator.desired.revision import executor_revision, is_fingerprint
 from flamectl_operator.observed.cluster import ObservedCluster
 from flamectl_operator.observed.component import Component
 from flamectl_operator.observed.edited_images import is_stale
-from flamectl_operator.planning.sub_plan import RemovalReason
+from flamectl_operator.planning.removals import RemovalReason
 from flamectl_operator.runtime.text import listing
 
 #: The names of a field and of the objects around it.

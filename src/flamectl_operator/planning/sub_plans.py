@@ -1,7 +1,7 @@
 """The sub-plans of a plan: one value for each step that decides. `cluster_plan.py` puts them together."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from enum import Enum
 from typing import Any
@@ -13,8 +13,38 @@ from flamectl_operator.kube.pod_views import PodView
 from flamectl_operator.kube.views import PersistentVolumeClaimView
 from flamectl_operator.observed.component import Component, ObjectCache
 from flamectl_operator.observed.executor import Executor
-from flamectl_operator.planning.sub_plan import RemovalReason, SubPlan
+from flamectl_operator.planning.removals import RemovalReason, Removals, by_reason, listed
 from flamectl_operator.runtime.outcome import Outcome
+
+
+@dataclass(frozen=True)
+class SubPlan:
+    """The part of a plan that one step carries out."""
+
+    waits: tuple[Outcome, ...] = field(default=(), kw_only=True)
+
+    @property
+    def removes(self) -> tuple[Component, ...]:
+        """The Pods that the step deletes, or marks so that they are deleted later."""
+        return ()
+
+    @property
+    def locked(self) -> bool:
+        """Whether the step deletes something, which needs the deletion lock."""
+        return bool(self.removes)
+
+    def lines(self) -> Iterator[str]:
+        """Iterate over what the step does, in the words of the events."""
+        yield from ()
+
+    def words(self, why: RemovalReason, executors: Sequence[Executor]) -> str:  # noqa: ARG002 - the contract of subclasses
+        """Return why executors are removed, in the words of the events."""
+        return why.value
+
+    def removing(self, verb: str, removals: Removals) -> Iterator[str]:
+        """Iterate over what the step removes: a line for each reason."""
+        for reason, executors in by_reason(removals, {executor.name for executor, _ in removals}).items():
+            yield f"{verb} {listed(executors)}: {self.words(reason, executors)}"
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@ from flamectl_operator.desired.executor_annotations import since_annotation
 from flamectl_operator.kube.resources import PODS
 from flamectl_operator.observed.executor import Executor
 from flamectl_operator.planning.cluster_plan import ClusterPlan
-from flamectl_operator.planning.sub_plan import RemovalReason, by_reason, listed
+from flamectl_operator.planning.removals import RemovalReason, by_reason, listed
 from flamectl_operator.planning.sub_plans import DrainPlan
 from flamectl_operator.reconcile.reconcile_pass import Pass
 from flamectl_operator.reconcile.steps.base import PlannedStep

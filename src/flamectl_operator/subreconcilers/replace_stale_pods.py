@@ -5,8 +5,8 @@ from functools import partial
 from flamectl_operator.desired.executor_annotations import DrainReason, executor_annotations, rebinding_annotations
 from flamectl_operator.observed.component import Component, ObjectCache
 from flamectl_operator.planning.cluster_plan import ClusterPlan
+from flamectl_operator.planning.removals import RemovalReason, by_reason, listed
 from flamectl_operator.planning.spec_changes import because, why_replaced
-from flamectl_operator.planning.sub_plan import RemovalReason, by_reason, listed
 from flamectl_operator.planning.sub_plans import RolloutPlan
 from flamectl_operator.reconcile.reconcile_pass import Pass
 from flamectl_operator.reconcile.steps.base import PlannedStep

@@ -8,7 +8,7 @@ from flamectl_operator.desired.pod_template import ComponentTemplate
 from flamectl_operator.kube.errors import AlreadyExistsError, KubernetesError
 from flamectl_operator.kube.resources import PODS
 from flamectl_operator.planning.cluster_plan import ClusterPlan
-from flamectl_operator.planning.sub_plan import RemovalReason, by_reason, listed
+from flamectl_operator.planning.removals import RemovalReason, by_reason, listed
 from flamectl_operator.planning.sub_plans import ScalePlan
 from flamectl_operator.reconcile.objects import outcomes
 from flamectl_operator.reconcile.reconcile_pass import Pass

@@ -14,7 +14,7 @@ from flamectl_operator.kube.resources import PODS
 from flamectl_operator.kube.views import parse_time
 from flamectl_operator.observed.ownership import DETACHED_RECHECK_SECONDS
 from flamectl_operator.observed.waiting import READY_TIMEOUT_SECONDS
-from flamectl_operator.planning.sub_plan import listed
+from flamectl_operator.planning.removals import listed
 from flamectl_operator.reconcile.objects.outcomes import CHANGED_RECHECK_SECONDS
 from flamectl_operator.reconcile.reconcile_pass import Pass
 from flamectl_operator.reconcile.refusals.error import RefusedError

@@ -17,7 +17,7 @@ from flamectl_operator.observed.cluster import ObservedCluster
 from flamectl_operator.observed.executor import Executor
 from flamectl_operator.planning.comparison import GroupComparison
 from flamectl_operator.planning.effective.effective_group import EffectiveGroup
-from flamectl_operator.planning.sub_plan import RemovalReason
+from flamectl_operator.planning.removals import RemovalReason
 from flamectl_operator.planning.sub_plans import DrainPlan
 from flamectl_operator.runtime.clock_reading import CLOCKS_DIFFER, ClockReading
 from flamectl_operator.runtime.outcome import wait_until

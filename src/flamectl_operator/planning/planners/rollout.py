@@ -13,7 +13,7 @@ from flamectl_operator.planning.deletion_order import deletion_order
 from flamectl_operator.planning.effective.effective_group import replacement_floor
 from flamectl_operator.planning.planners.drain import split_drainable, undecided
 from flamectl_operator.planning.registration import holds_rollout, of_no_use, stale_of_no_use
-from flamectl_operator.planning.sub_plan import RemovalReason
+from flamectl_operator.planning.removals import RemovalReason
 from flamectl_operator.planning.sub_plans import RolloutPlan
 from flamectl_operator.runtime.clock_reading import ClockReading
 from flamectl_operator.runtime.outcome import Outcome, wait, wait_until

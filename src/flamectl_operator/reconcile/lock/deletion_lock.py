@@ -15,9 +15,9 @@ from dataclasses import replace
 from flamectl_operator.api.flamecluster import LockOptions
 from flamectl_operator.kube.resources import LEASES, PODS
 from flamectl_operator.observed.flame_cluster import FlameClusterView
-from flamectl_operator.planning.lock_state import Foreign, HeldByOther, HeldLease
 from flamectl_operator.planning.termination import awaited_end
 from flamectl_operator.reconcile.lock.lock_lease import LEASE_RECHECK_SECONDS, LockLease
+from flamectl_operator.reconcile.lock.lock_state import Foreign, HeldByOther, HeldLease
 from flamectl_operator.reconcile.lock.lock_wait import LockWait
 from flamectl_operator.reconcile.objects import outcomes
 from flamectl_operator.runtime.outcome import Outcome, blocked, wait

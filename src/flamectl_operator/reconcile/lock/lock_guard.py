@@ -2,7 +2,7 @@
 
 from flamectl_operator.api.flamecluster import LockOptions
 from flamectl_operator.kube.errors import LockLostError
-from flamectl_operator.planning.lock_state import HeldLease
+from flamectl_operator.reconcile.lock.lock_state import HeldLease
 from flamectl_operator.runtime.clock import Clock
 
 

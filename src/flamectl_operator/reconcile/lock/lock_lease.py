@@ -12,8 +12,8 @@ from flamectl_operator.kube import lease as leases
 from flamectl_operator.kube.errors import AlreadyExistsError, ConflictError, NotFoundError
 from flamectl_operator.kube.resources import LEASES
 from flamectl_operator.kube.views import LeaseView
-from flamectl_operator.planning.lock_state import Foreign, HeldByOther, HeldLease, check_lease, observe_lease
 from flamectl_operator.reconcile.lock.lock_guard import LockGuard
+from flamectl_operator.reconcile.lock.lock_state import Foreign, HeldByOther, HeldLease, check_lease, observe_lease
 from flamectl_operator.reconcile.objects.cluster_io import ClusterIO
 from flamectl_operator.reconcile.objects.write_count import WRITES
 from flamectl_operator.reconcile.refusals.error import REFUSALS, RefusedError

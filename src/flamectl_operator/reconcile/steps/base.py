@@ -5,7 +5,7 @@ from functools import partial
 from typing import ClassVar, Generic, TypeVar
 
 from flamectl_operator.planning.cluster_plan import ClusterPlan
-from flamectl_operator.planning.sub_plan import SubPlan
+from flamectl_operator.planning.sub_plans import SubPlan
 from flamectl_operator.reconcile.reconcile_pass import Pass
 from flamectl_operator.reconcile.steps.collect import collect
 from flamectl_operator.runtime.outcome import DONE, Outcome, combine

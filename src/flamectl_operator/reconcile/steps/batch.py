@@ -8,7 +8,7 @@ from typing import TypeVar
 from flamectl_operator.desired.executor_annotations import AnnotationChanges, DrainReason, drain_annotations
 from flamectl_operator.kube.resources import PODS
 from flamectl_operator.observed.executor import Executor
-from flamectl_operator.planning.sub_plan import listed
+from flamectl_operator.planning.removals import listed
 from flamectl_operator.reconcile.objects.cluster_io import ClusterIO
 from flamectl_operator.reconcile.objects.outcomes import changed, next_batch
 from flamectl_operator.reconcile.steps.collect import primary_error

@@ -13,7 +13,7 @@ from flamectl_operator.observed.cluster import ObservedCluster
 from flamectl_operator.observed.executor import Executor
 from flamectl_operator.planning.effective.effective_spec import EffectiveSpec
 from flamectl_operator.planning.planners.drain import CONFIRM_AFTER, RETURN_SECONDS, drainable
-from flamectl_operator.planning.sub_plan import RemovalReason
+from flamectl_operator.planning.removals import RemovalReason
 from flamectl_operator.planning.sub_plans import DrainPlan
 from flamectl_operator.runtime.clock_reading import ClockReading
 from tests.unit.builders import (

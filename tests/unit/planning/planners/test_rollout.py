@@ -18,7 +18,7 @@ from flamectl_operator.observed.cluster import ObservedCluster
 from flamectl_operator.planning.effective.effective_group import Budget
 from flamectl_operator.planning.effective.effective_spec import EffectiveSpec
 from flamectl_operator.planning.effective.replacement_backoff import ReplacementBackoff
-from flamectl_operator.planning.sub_plan import RemovalReason
+from flamectl_operator.planning.removals import RemovalReason
 from flamectl_operator.planning.sub_plans import RolloutPlan
 from tests.unit.builders import (
     BOOTTIME,

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Any, cast
 
 from flamectl_operator.planning.cluster_plan import ClusterPlan
-from flamectl_operator.planning.sub_plan import SubPlan
+from flamectl_operator.planning.sub_plans import SubPlan
 from flamectl_operator.reconcile.reconcile_pass import Pass
 from flamectl_operator.reconcile.steps.base import PlannedStep
 from flamectl_operator.runtime.outcome import wait

@@ -14,7 +14,7 @@ from flamectl_operator.kube import lease as leases
 from flamectl_operator.kube.lease import ObservedLease
 from flamectl_operator.kube.pod_views import PodView
 from flamectl_operator.kube.views import LeaseView
-from flamectl_operator.planning.lock_state import Foreign, HeldByOther, HeldLease, check_lease, observe_lease
+from flamectl_operator.reconcile.lock.lock_state import Foreign, HeldByOther, HeldLease, check_lease, observe_lease
 from tests.unit.builders import (
     NOW,
     OWNER,
