@@ -30,6 +30,7 @@ from flamectl_operator.settings.catalogue import catalogue
 from flamectl_operator.settings.layers import environment_layer, merge
 from flamectl_operator.settings.model import OperatorConfig, PodPolicy
 from flamectl_operator.status import events as announcements
+from flamectl_operator.status import work
 from flamectl_operator.status.reason import PRECEDENCE
 from tests.service_fields import PORT_FIELDS, SPEC_FIELDS, Owner
 from tests.simulation.guarantees import PROOFS
@@ -549,6 +550,7 @@ def _reasons() -> frozenset[str]:
     # A Service cannot be made immutable, so there is no reason to delete one.
     # The reasons of a kubelet for an image that it cannot get have one name.
     found |= (FAILING_REASONS - set(IMAGE_REASONS)) | {*PRECEDENCE, *map(str, announcements._TELL_WHEN_TRUE)}
+    found |= {each.reason for each in work._WORK.values()}
     return frozenset(found) - {"", "ServiceDeleted"}
 
 

@@ -130,7 +130,7 @@ class ValidSpecConditions:
     def _ready(self, degraded: Condition) -> Condition:
         """Return `Ready` with the reason of the whole status; a paused cluster has the reason of its health."""
         health = self.health
-        found = [self._progress()]
+        found = [self._calm_reason()]
         found += [degraded.reason] * (degraded.status == "True")
         if not health.healthy and not self.plan.effective.suspended:
             found += [group.reason for group in health.problems]
@@ -139,7 +139,7 @@ class ValidSpecConditions:
         reason = reasons.most_important(found)
         return self.writer.make(ConditionType.READY, reason, message, status=health.healthy)
 
-    def _progress(self) -> str:
+    def _calm_reason(self) -> str:
         """Return the reason of a cluster that needs no attention."""
         if self.plan.effective.suspended:
             return _suspension(self.plan.observed, self.plan.effective)

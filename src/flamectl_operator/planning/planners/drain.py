@@ -51,13 +51,13 @@ def drainable(executor: Executor, observed: ObservedCluster, wanted: EffectiveGr
 
 
 def split_drainable(
-    executors: Iterable[Executor], observed: ObservedCluster, wanted: EffectiveGroup
+    executors: Iterable[Executor], group: GroupComparison
 ) -> tuple[tuple[Executor, ...], tuple[Executor, ...]]:
     """Return the executors that are drained before they are deleted, and the others, each in their order."""
     drain: list[Executor] = []
     others: list[Executor] = []
     for executor in executors:
-        (drain if drainable(executor, observed, wanted) else others).append(executor)
+        (drain if drainable(executor, group.cluster, group.effective) else others).append(executor)
     return tuple(drain), tuple(others)
 
 

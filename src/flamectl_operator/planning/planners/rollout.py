@@ -58,7 +58,7 @@ def plan_rollout(group: GroupComparison, *, keep_stale: bool) -> RolloutPlan:
     may_replace = not manager_first and not caches_first and not keep_stale and not asking
     chosen = _stale_to_delete(group, cluster.deletable(due), serving) if may_replace else []
     leaving = gone | {executor.name for executor in chosen}
-    drain, delete = split_drainable(chosen, cluster, group.effective)
+    drain, delete = split_drainable(chosen, group)
     left = [executor for executor in stale if executor.name not in leaving]
     if manager_first:
         deferral = _WAITING

@@ -31,17 +31,17 @@ MAX_DETACHED = 10
 
 def plan_scale(group: GroupComparison, limit: int) -> ScalePlan:
     """Decide how many executors to create, at most `limit`, or which ones to delete."""
-    cluster, live, target = group.cluster, group.observed.live, _wanted_now(group)
+    live, target = group.observed.live, _wanted_now(group)
     delete_terminal, waits = _terminal_to_delete(group)
     if len(live) > target:
         if undecided(group):
             waits = (*waits, wait("AskingSessionManager", "", ANSWER_RECHECK_SECONDS))
             return ScalePlan(target, delete_terminal=delete_terminal, waits=waits)
         surplus, deferrals = _surplus(group, len(live) - target)
-        drain, delete = split_drainable(surplus, cluster, group.effective)
+        drain, delete = split_drainable(surplus, group)
         waits = (*waits, *deferrals)
         return ScalePlan(target, delete_terminal=delete_terminal, drain=drain, delete=delete, waits=waits)
-    unregistered = cluster.deletable(unregistered_to_delete(group))
+    unregistered = group.cluster.deletable(unregistered_to_delete(group))
     plan = ScalePlan(target, delete_terminal=delete_terminal, delete_unregistered=unregistered, waits=waits)
     missing = target - group.occupied
     if missing <= 0:
