@@ -130,6 +130,11 @@ def cached(count: int = 1, **fields: Any) -> dict[str, Any]:
     return {"objectCache": {"image": "xflops/flame-object-cache:v0.6.0", "replicas": count, **fields}}
 
 
+def stored(**persistence: Any) -> dict[str, Any]:
+    """Changes of a spec: sessions on a PersistentVolumeClaim."""
+    return {"sessionManager": {"storage": "fs:///var/lib/flame/session", "persistence": persistence}}
+
+
 def rolling(count: int, unavailable: int | str, surge: int | str) -> dict[str, Any]:
     limits = {"maxUnavailable": unavailable, "maxSurge": surge}
     return replicas(count, type="RollingUpdate", rollingUpdate=limits)

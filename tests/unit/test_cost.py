@@ -23,7 +23,7 @@ from flamectl_operator.operator import Environment, Operator
 from flamectl_operator.reconcile.status_writes.throttle import LAST_PAUSE
 from flamectl_operator.reconcile.stores.stores import Stores
 from flamectl_operator.settings.model import OperatorConfig
-from tests.unit.builders import raw_spec, replicas
+from tests.unit.builders import raw_spec, replicas, stored
 from tests.unit.notes import Notes
 from tests.unit.runtime.virtual_time import VirtualClock, virtually
 from tests.unit.subreconcilers.fake_api import FakeApi
@@ -129,8 +129,7 @@ async def test_pass_after_the_change_of_one_executor_is_linear_in_the_executors(
 async def test_pass_that_looks_who_uses_a_claim_costs_the_same_beside_ten_times_as_many_pods_of_others() -> None:
     calls = []
     for count in (30, 300):
-        persistence = {"storage": "fs:///var/lib/flame/session", "persistence": {"existingClaim": "mine"}}
-        world = StepHarness({"sessionManager": persistence})
+        world = StepHarness(stored(existingClaim="mine"))
         claim = {"metadata": {"name": "mine", "namespace": KEY[0], "uid": "claim"}, "status": {"phase": "Bound"}}
         world.api.put("persistentvolumeclaims", claim)
         for number in range(count):

@@ -7,7 +7,7 @@ import pytest
 
 from flamectl_operator.observed.component import Component
 from flamectl_operator.planning.spec_changes import SpecChanges, because, why_replaced
-from tests.unit.builders import desired, executor_pod, merged, spec
+from tests.unit.builders import cached, desired, executor_pod, merged, spec, stored
 
 IMAGE = {"executorManager": {"image": "example.com/new:1"}}
 
@@ -49,10 +49,7 @@ def test_each_component_has_the_fields_that_it_reads(
     ids=str,
 )
 def test_change_that_is_in_no_pod_is_not_named(change: dict[str, Any]) -> None:
-    persistent = {
-        "sessionManager": {"storage": "fs:///var/lib/flame/session", "persistence": {"size": "10Gi"}},
-        "objectCache": {"image": "xflops/flame-object-cache:v0.6.0", "persistence": {"size": "10Gi"}},
-    }
+    persistent = stored(size="10Gi") | cached(persistence={"size": "10Gi"})
     before, after = desired(persistent), desired(merged(persistent, change))
 
     changes = SpecChanges().after(before.spec, after.spec)

@@ -6,7 +6,7 @@ import pytest
 
 from flamectl_operator.kube.pod_views import PodContainer, PodSpec
 from flamectl_operator.status.scheduling_remedies import remedy
-from tests.unit.builders import desired, template_of
+from tests.unit.builders import cached, desired, stored, template_of
 
 EM = "spec.executorManager"
 TEMPLATE = f"{EM}.podTemplate.spec"
@@ -244,8 +244,7 @@ def test_field_is_that_of_the_component() -> None:
 @pytest.mark.parametrize("component", ["sessionManager", "objectCache"])
 def test_own_claim_without_a_volume_is_named_with_the_field_of_its_class(component: str) -> None:
     words = "0/3 nodes are available: pod has unbound immediate PersistentVolumeClaims. not found"
-    manager = {"storage": "fs:///var/lib/flame/session", "persistence": {"size": "1Gi"}}
-    wanted = desired({"sessionManager": manager, "objectCache": {"image": "any", "persistence": {"size": "1Gi"}}})
+    wanted = desired(stored(size="1Gi") | cached(persistence={"size": "1Gi"}))
     template, pod = (
         (wanted.session_manager, "my-flame-session-manager")
         if component == "sessionManager"

@@ -18,6 +18,7 @@ from tests.unit.subreconcilers.harness import (
     StepHarness,
     cache_name,
     converged,
+    edited,
 )
 
 #: A cluster with each kind of child that has a name of its own.
@@ -33,6 +34,12 @@ OTHERS = [
     ("networkpolicies", POLICY_NAME),
 ]
 CHILDREN = pytest.mark.parametrize(("plural", "name"), OTHERS + PODS)
+#: The children that the spec may leave out.
+OPTIONAL = pytest.mark.parametrize(
+    ("field", "plural", "name"),
+    [("clientConfig", "configmaps", CLIENT_NAME), ("networkPolicy", "networkpolicies", POLICY_NAME)],
+)
+KINDS = {"configmaps": "ConfigMap", "networkpolicies": "NetworkPolicy"}
 OVERSIZED = [{"from": [{"ipBlock": {"cidr": "10.0.0.0/8", "except": ["10.0.0.1/32"] * 9999}}]}]
 POLICY_EDITS: list[dict[str, Any]] = [
     {"ingress": [{}]},
@@ -128,6 +135,58 @@ async def test_refusal_is_reported_in_the_servers_words(
     assert world.condition("Degraded") == ("True", reason, refusal_of(error()))
     # Pods need the ConfigMap and nothing else of these.
     assert world.executor_ids == ([] if (verb, name) == ("create", CM_NAME) else [0])
+
+
+@OPTIONAL
+async def test_child_that_the_spec_no_longer_asks_for_is_deleted(field: str, plural: str, name: str) -> None:
+    world = await edited({field: {}}, {field: None})
+
+    await world.run_pass()
+
+    assert world.api.find(plural, name) is None
+    assert [reason for reason in world.events.reasons if reason.endswith("Deleted")] == [f"{KINDS[plural]}Deleted"]
+    assert world.api.find("configmaps", CM_NAME) is not None
+
+
+@pytest.mark.parametrize(
+    ("error", "applied", "errors"),
+    [(broken, True, 0), (broken, False, 1), (conflict, False, 0)],
+    ids=["its answer was lost", "it failed", "the child has changed"],
+)
+@OPTIONAL
+async def test_deletion_of_a_child_is_repeated_until_the_child_is_gone(
+    field: str, plural: str, name: str, error: Failure, *, applied: bool, errors: int
+) -> None:
+    world = await edited({field: {}}, {field: None})
+    world.api.fail("delete", plural, error(), name=name, applied=applied)
+
+    assert len((await world.run_pass()).errors) == errors
+    assert (world.api.find(plural, name) is None) == applied
+    await world.converge()
+    assert world.api.find(plural, name) is None
+
+
+@pytest.mark.parametrize(("error", "reason"), REFUSALS)
+@OPTIONAL
+async def test_refused_deletion_of_a_child_is_reported(
+    field: str, plural: str, name: str, error: Failure, reason: str
+) -> None:
+    world = await edited({field: {}}, {field: None})
+    world.api.fail("delete", plural, error(), name=name)
+
+    await world.run_pass()
+
+    assert world.condition("Degraded")[:2] == ("True", reason)
+
+
+@OPTIONAL
+async def test_foreign_object_stays_where_the_spec_asks_for_none(field: str, plural: str, name: str) -> None:
+    world = StepHarness({field: None})
+    world.squat(plural, name, labels={"flame.xflops.io/cluster": OWNER.name}, ownerReferences=[SOMEBODY], uid="foreign")
+
+    await world.converge()
+
+    assert (plural, name) not in {write[1:] for write in world.writes}
 
 
 @CHILDREN

@@ -8,7 +8,7 @@ import pytest
 from flamectl_operator.api.constants import CLUSTER_LABEL, CONFIRM_CLAIM_LOSS_ANNOTATION
 from flamectl_operator.kube import resources
 from flamectl_operator.reconcile.objects.claim_reads import CLAIMS_RECHECK_SECONDS
-from tests.unit.builders import OWNER, cached, replicas
+from tests.unit.builders import OWNER, cached, replicas, stored
 from tests.unit.subreconcilers.errors import Failure, forbidden, lost
 from tests.unit.subreconcilers.harness import KEY, SM_NAME, StepHarness, cache_name, converged, executor_name
 
@@ -16,7 +16,6 @@ CLAIMS = "persistentvolumeclaims"
 DATA = "data"
 NOW = "2030-01-01T00:00:00Z"
 
-_SESSIONS = {"storage": "fs:///var/lib/flame/session"}
 _VOLUMES = {
     "podTemplate": {
         "spec": {"volumes": [{"name": "data", "persistentVolumeClaim": {"claimName": DATA}}], "containers": []}
@@ -24,8 +23,8 @@ _VOLUMES = {
 }
 #: Each component with its claim: the fields of the spec, the claim, and the Pod that keeps it.
 MOUNTS: dict[str, tuple[Mapping[str, Any], str, str]] = {
-    "session manager": ({"sessionManager": _SESSIONS | {"persistence": {"size": "1Gi"}}}, SM_NAME, SM_NAME),
-    "existing claim": ({"sessionManager": _SESSIONS | {"persistence": {"existingClaim": DATA}}}, DATA, SM_NAME),
+    "session manager": (stored(size="1Gi"), SM_NAME, SM_NAME),
+    "existing claim": (stored(existingClaim=DATA), DATA, SM_NAME),
     "session manager's podTemplate": ({"sessionManager": _VOLUMES}, DATA, SM_NAME),
     "object cache": (cached(1, persistence={"size": "1Gi"}), cache_name(0), cache_name(0)),
     "existing claim of the object cache": (cached(1, persistence={"existingClaim": DATA}), DATA, cache_name(0)),
@@ -357,18 +356,6 @@ async def test_claim_of_a_scaled_object_cache_is_an_ordinary_creation() -> None:
 
     assert "ClaimReplaced" not in world.events.reasons
     assert "ClaimCreated" in world.events.reasons
-
-
-@pytest.mark.parametrize("mount", MOUNTS)
-async def test_claim_whose_volume_is_lost_is_reported(mount: str) -> None:
-    _, claim, _ = MOUNTS[mount]
-    world = await _world(mount)
-    _lose(world, claim)
-
-    await _passes(world)
-
-    assert world.condition("Degraded")[1] == "ClaimLost"
-    assert claim in world.condition("Degraded")[2]
 
 
 @pytest.mark.parametrize(("mount", "change"), [*((mount, "rollout") for mount in MOUNTS), ("executor", "scale")])

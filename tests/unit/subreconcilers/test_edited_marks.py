@@ -10,7 +10,7 @@ from flamectl_operator.api.constants import (
     REVISION_ANNOTATION,
     SESSION_MANAGER_ANNOTATION,
 )
-from tests.unit.builders import cached, merged, replicas
+from tests.unit.builders import cached, merged, replicas, stored
 from tests.unit.subreconcilers.errors import bad_request, broken
 from tests.unit.subreconcilers.harness import KEY, SM_NAME, StepHarness, converged
 from tests.unit.subreconcilers.test_update_claims import EXISTING_SESSION, _make_claim
@@ -26,9 +26,7 @@ ALL = merged(
     cached(2, persistence={"size": "1Gi"}),
 )
 SPECS: dict[str, Any] = {
-    "claims of our own": merged(
-        ALL, {"sessionManager": {"storage": "fs:///var/lib/flame/session", "persistence": {"size": "1Gi"}}}
-    ),
+    "claims of our own": merged(ALL, stored(size="1Gi")),
     "existing claim": merged(ALL, EXISTING_SESSION),
     "no claim": ALL,
 }

@@ -7,7 +7,7 @@ import pytest
 
 from flamectl_operator.desired import names
 from flamectl_operator.status.health import LATE_SECONDS
-from tests.unit.builders import OWNER, cached, merged, replicas, text
+from tests.unit.builders import OWNER, cached, merged, replicas, stored, text
 from tests.unit.subreconcilers.harness import LOCK_NAME, SM_NAME, cache_name, converged, executor_name
 
 FINALIZER = "example.com/hold"
@@ -16,48 +16,23 @@ _STORED = cached(1, persistence={"size": "1Gi"})
 
 
 @pytest.mark.parametrize(
-    ("changes", "plural", "name"),
-    [
-        ({}, "services", SM_NAME),
-        ({}, "services", names.object_cache(OWNER.name)),
-        ({}, "configmaps", names.config_map(OWNER.name)),
-        ({"clientConfig": {}}, "configmaps", names.client_config(OWNER.name)),
-        ({"networkPolicy": {}}, "networkpolicies", names.network_policy(OWNER.name)),
-        ({}, "pods", SM_NAME),
-        (cached(1), "pods", cache_name(0)),
-        (_STORED, "pods", cache_name(0)),
-    ],
-)
-@pytest.mark.parametrize("seconds", [0, 600])
-async def test_finalizer_that_holds_a_child_is_named(
-    changes: Mapping[str, Any], plural: str, name: str, seconds: int
-) -> None:
-    world = await converged(changes)
-    world.change(plural, name, {"metadata": HELD})
-    world.clock.elapsed += seconds
-
-    await world.run_passes(2)
-
-    assert f'"{name}"' in str(world.status.message)
-    assert f"held by finalizer {FINALIZER}" in str(world.status.message)
-    assert world.status.reason != "Healthy"
-
-
-@pytest.mark.parametrize(
     ("changes", "plural", "name", "reason"),
     [
         ({}, "services", SM_NAME, "ServiceConflict"),
+        ({}, "services", names.object_cache(OWNER.name), "ServiceConflict"),
         ({}, "configmaps", names.config_map(OWNER.name), "NameConflict"),
+        ({"clientConfig": {}}, "configmaps", names.client_config(OWNER.name), "NameConflict"),
         ({"networkPolicy": {}}, "networkpolicies", names.network_policy(OWNER.name), "NameConflict"),
     ],
 )
-async def test_child_that_a_finalizer_holds_for_a_minute_degrades_the_cluster(
+async def test_finalizer_that_holds_a_child_is_named_and_degrades_the_cluster_after_a_minute(
     changes: Mapping[str, Any], plural: str, name: str, reason: str
 ) -> None:
     world = await converged(changes)
     world.change(plural, name, {"metadata": {**HELD, "deletionTimestamp": text(world.clock.now())}})
     await world.run_pass()
-    assert world.condition("Degraded")[0] == "False"
+    assert f'"{name}" to terminate (held by finalizer {FINALIZER})' in str(world.status.message)
+    assert (world.condition("Degraded")[0], world.condition("Ready")[0]) == ("False", "False")
 
     world.clock.elapsed += 60
     await world.run_pass()
@@ -181,7 +156,7 @@ async def test_session_manager_that_was_deleted_with_a_long_grace_period_tells_u
     ("changes", "name"),
     [
         ({}, SM_NAME),
-        ({"sessionManager": {"storage": "fs:///var/lib/flame/session", "persistence": {"size": "1Gi"}}}, SM_NAME),
+        (stored(size="1Gi"), SM_NAME),
         (cached(1), cache_name(0)),
         (_STORED, cache_name(0)),
     ],
@@ -194,6 +169,7 @@ async def test_pod_whose_name_is_needed_and_that_a_finalizer_holds_degrades_the_
     world = await converged(changes)
     world.change("pods", name, {"metadata": {**HELD, "deletionTimestamp": text(world.clock.now())}})
     await world.run_passes(2)
+    assert f"held by finalizer {FINALIZER}" in str(world.status.message)
     assert world.condition("Degraded")[0] == "False"
 
     world.clock.elapsed += 90

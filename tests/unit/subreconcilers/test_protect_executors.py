@@ -4,7 +4,7 @@ from typing import Any
 
 from tests.unit.builders import merged, replicas
 from tests.unit.subreconcilers.errors import lost
-from tests.unit.subreconcilers.flame_harness import FlameHarness, busy, converged
+from tests.unit.subreconcilers.flame_harness import FlameHarness, converged
 from tests.unit.subreconcilers.harness import executor_name
 
 EVICT, DISRUPT = "cluster-autoscaler.kubernetes.io/safe-to-evict", "karpenter.sh/do-not-disrupt"
@@ -45,18 +45,3 @@ async def test_patch_whose_answer_is_lost_is_not_repeated() -> None:
 
     assert _protected(world)
     assert _patches(world) == 1
-
-
-async def test_turning_protection_on_and_off_restarts_nothing() -> None:
-    world, _ = await busy(replicas(1), 1, 300)
-    assert not _protected(world)
-
-    world.edit(PROTECT)
-    await world.live(5)
-    assert _protected(world)
-
-    world.edit({"executorManager": {"drain": {"protectBusy": False}}})
-    await world.live(70)
-    assert not _protected(world)
-    assert world.executor_ids == [0]
-    assert world.status.executor_manager.outdated in {None, 0}

@@ -7,7 +7,7 @@ from flamectl_operator.flame.knowledge import OFF
 from flamectl_operator.flame.watcher import Target
 from flamectl_operator.reconcile.executor_ids import FIRST_ANSWER_SECONDS
 from flamectl_operator.subreconcilers.scale_executors import ScaleExecutors
-from tests.unit.builders import OWNER, replicas, rolling
+from tests.unit.builders import OWNER, replicas, rolling, stored
 from tests.unit.subreconcilers.flame_harness import FlameHarness, converged
 from tests.unit.subreconcilers.harness import SM_NAME, executor_name
 
@@ -84,8 +84,7 @@ async def test_session_manager_that_is_not_ready_makes_the_conditions_unknown() 
 
 
 async def test_executors_lost_to_a_restarted_session_manager_are_replaced_one_by_one() -> None:
-    persistent = {"storage": "fs:///var/lib/flame/session", "persistence": {"size": "1Gi"}}
-    world = await converged(rolling(6, 3, 0) | {"sessionManager": persistent}, storage="fs:///var/lib/flame/session")
+    world = await converged(rolling(6, 3, 0) | stored(size="1Gi"), storage="fs:///var/lib/flame/session")
     world.model.stop()
     world.set_pod(SM_NAME, "starting", restarts=1)
     await world.run_pass()

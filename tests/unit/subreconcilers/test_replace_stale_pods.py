@@ -29,6 +29,7 @@ from tests.unit.builders import (
     replicas,
     rolling,
     session_template,
+    stored,
 )
 from tests.unit.builders import text as rfc3339
 from tests.unit.subreconcilers.errors import (
@@ -187,9 +188,7 @@ async def test_storage_in_an_annotation_of_a_session_manager_without_a_claim_cos
     assert world.writes == []
 
 
-_STORED: dict[str, Any] = {"storage": "fs:///var/lib/flame/session"}
-_OWN_CLAIM = {"sessionManager": _STORED | {"persistence": {"size": "1Gi"}}}
-_EXISTING_CLAIM = {"sessionManager": _STORED | {"persistence": {"existingClaim": "mine"}}}
+_OWN_CLAIM, _EXISTING_CLAIM = stored(size="1Gi"), stored(existingClaim="mine")
 
 
 async def _with_storage(claim: dict[str, Any]) -> tuple[StepHarness, str]:
@@ -622,26 +621,6 @@ async def test_executors_make_room_only_in_a_quota_that_may_count_them(used: str
     assert world.condition("Degraded")[1] == "QuotaExceeded"
 
 
-async def test_executors_whose_sessions_persist_stay_while_a_quota_is_slow_to_count() -> None:
-    """It counts the earlier session manager for a moment after that is gone."""
-    persistent = {"sessionManager": {"storage": "fs:///var/lib/flame/session", "persistence": {"size": "1Gi"}}}
-    world = await converged(merged(replicas(3), persistent))
-    world.api.remove("pods", SM_NAME)
-    words = "exceeded quota: q, requested: pods=1, used: pods=4, limited: pods=4"
-    refused = ForbiddenError(403, "Forbidden", f'pods "{SM_NAME}" is forbidden: {words}')
-    world.api.fail("create", "pods", refused, name=SM_NAME, times=9)
-
-    await world.run_passes(10, seconds=1)
-
-    assert world.deleted == []
-    assert world.session_manager is not None
-
-    world.api.remove("pods", SM_NAME)
-    world.api.fail("create", "pods", refused, name=SM_NAME, times=12)
-    await world.run_passes(12, seconds=1)
-    assert len(world.deleted) == 2, "one by one, once it lasts"
-
-
 async def test_unschedulable_session_manager_gets_the_room_of_idle_executors() -> None:
     """Its node was lost, and executors of the earlier session manager fill the other nodes."""
     world = await converged(replicas(3))
@@ -704,27 +683,3 @@ async def test_executors_stay_beside_a_session_manager_that_a_quota_never_admits
 
     assert world.executor_ids == [0, 1]
     assert world.status.reason == "QuotaExceeded"
-
-
-# --- When not ----------------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    "settings",
-    [
-        {"flame": {"initImage": "other:1"}},
-        {"flame": {"terminationGracePeriodSeconds": 3, "clusterDomain": "corp.example"}},
-    ],
-    ids=["init image", "others"],
-)
-async def test_changed_operator_settings_replace_nothing_and_are_counted(settings: dict[str, object]) -> None:
-    world = await converged(replicas(2))
-    world.config = type(world.config).model_validate(settings)
-    world.restart()
-
-    await world.converge()
-
-    assert world.executor_ids == [0, 1]
-    assert world.status.executor_manager.outdated == 2
-    assert world.status.message == "All components healthy"
-    assert [write for write in world.writes if write[0] != "status"] == []

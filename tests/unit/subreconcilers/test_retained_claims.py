@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from tests.unit.builders import OWNER, cached, merged
+from tests.unit.builders import OWNER, cached, stored
 from tests.unit.subreconcilers.harness import SM_NAME, StepHarness, cache_name, converged, edited
 
 CLAIMS = "persistentvolumeclaims"
@@ -13,10 +13,7 @@ INSTANCE = "app.kubernetes.io/instance"
 
 def _spec(policy: str) -> dict[str, Any]:
     claim = {"size": "1Gi", "deletionPolicy": policy}
-    return merged(
-        cached(2, persistence=claim),
-        {"sessionManager": {"storage": "fs:///var/lib/flame/session", "persistence": claim}},
-    )
+    return cached(2, persistence=claim) | stored(**claim)
 
 
 def _instances(world: StepHarness) -> dict[str, str | None]:

@@ -423,12 +423,6 @@ async def _made_in_passes(world: StepHarness, mocker: MockerFixture, passes: int
     return [after - before for before, after in pairwise(counts)]
 
 
-async def test_slow_start_keeps_its_speed_after_a_successful_pass(mocker: MockerFixture) -> None:
-    world = await edited(replicas(0), replicas(9))
-
-    assert await _made_in_passes(world, mocker, 4) == [1, 2, 4, 2]
-
-
 async def test_slow_start_begins_again_after_a_change_or_a_refusal(mocker: MockerFixture) -> None:
     world = await edited(replicas(0), replicas(20))
     assert await _made_in_passes(world, mocker, 3) == [1, 2, 4]
@@ -559,25 +553,17 @@ async def test_no_more_executors_are_created_after_a_webhook_removed_their_label
     assert f"the labels {label}=" in world.condition("Degraded")[2]
 
 
-async def test_executors_are_created_again_after_a_dry_run_shows_that_labels_stay() -> None:
+@pytest.mark.parametrize("dry_run", [True, False], ids=["after a dry run shows it", "from a changed template"])
+async def test_executors_are_created_again_when_labels_stay(*, dry_run: bool) -> None:
     world = await edited(replicas(1), replicas(4))
     world.api.webhook = _take_the_label_off
+    if not dry_run:
+        world.api.fail("dry run", "pods", no_dry_run(), times=1000)
     await world.run_pass()
 
     world.api.webhook = lambda _plural, _manifest: None
-    await world.converge()
-
-    assert world.status.executor_manager.ready == 4
-
-
-async def test_executors_are_created_again_from_a_changed_template_when_no_dry_run_can_tell() -> None:
-    world = await edited(replicas(1), replicas(4))
-    world.api.webhook = _take_the_label_off
-    world.api.fail("dry run", "pods", no_dry_run(), times=1000)
-    await world.run_pass()
-
-    world.api.webhook = lambda _plural, _manifest: None
-    world.edit({"executorManager": {"image": "executor:2"}})
+    if not dry_run:
+        world.edit({"executorManager": {"image": "executor:2"}})
     await world.converge()
 
     assert world.status.executor_manager.ready == 4

@@ -6,7 +6,7 @@ from flamectl_operator.kube.errors import KubernetesError
 from flamectl_operator.subreconcilers.scale_object_cache import ScaleObjectCache
 from tests.unit.builders import cached, later, merged, replicas
 from tests.unit.subreconcilers.errors import invalid, quota
-from tests.unit.subreconcilers.harness import KEY, SM_NAME, StepHarness, cache_name, converged, edited
+from tests.unit.subreconcilers.harness import SM_NAME, StepHarness, cache_name, converged, edited
 
 NEW_IMAGE = {"objectCache": {"image": "new"}}
 
@@ -39,19 +39,6 @@ async def test_backoff_of_object_caches_survives_a_restart_of_the_operator() -> 
 
     assert world.uid(cache_name(0)) == before
     assert (world.status.object_cache.failures, world.status.object_cache.next_attempt) == (2, later(10))
-
-
-async def test_status_without_failures_of_object_caches_is_valid_and_restarts_nothing() -> None:
-    """An operator of an earlier version wrote it."""
-    world = await converged(cached(2))
-    assert {"failures", "nextAttempt", "countedPods"}.isdisjoint(
-        world.api.objects["flameclusters", *KEY]["status"]["objectCache"]
-    )
-
-    world.restart()
-    await world.run_pass()
-
-    assert world.writes == []
 
 
 # --- Stale ones --------------------------------------------------------------------------------------------------------

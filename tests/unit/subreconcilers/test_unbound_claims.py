@@ -5,11 +5,11 @@ from typing import Any
 import pytest
 
 from flamectl_operator.kube.errors import ForbiddenError
-from tests.unit.builders import cached, executor_template, merged, replicas
+from tests.unit.builders import cached, executor_template, merged, replicas, stored
 from tests.unit.subreconcilers.harness import SM_NAME, StepHarness, cache_name, converged, executor_name
 
 CLAIMS = "persistentvolumeclaims"
-PERSISTENT = {"sessionManager": {"storage": "fs:///var/lib/flame/session", "persistence": {"size": "1Gi"}}}
+PERSISTENT = stored(size="1Gi")
 MISSING = ("ProvisioningFailed", 'storageclass.storage.k8s.io "none" not found')
 NO_CLASS = ("FailedBinding", "no persistent volumes available for this claim and no storage class is set")
 FIRST_CONSUMER = ("WaitForFirstConsumer", "waiting for first consumer to be created before binding")
@@ -130,7 +130,7 @@ async def test_object_cache_whose_own_claim_has_no_volume_keeps_no_other_from_it
 @pytest.mark.parametrize(
     "changes",
     [
-        {"sessionManager": {"storage": "fs:///var/lib/flame/session", "persistence": {"existingClaim": "mine"}}},
+        stored(existingClaim="mine"),
         executor_template({"volumes": [{"name": "data", "persistentVolumeClaim": {"claimName": "mine"}}]}),
     ],
     ids=["existingClaim", "podTemplate"],

@@ -9,7 +9,7 @@ import pytest
 from flamectl_operator.desired import names
 from flamectl_operator.kube.errors import BadRequestError
 from flamectl_operator.reconcile.objects.outcomes import TAKEN_NAME_RECHECK_SECONDS
-from tests.unit.builders import OWNER
+from tests.unit.builders import OWNER, replicas, stored
 from tests.unit.subreconcilers.errors import lost
 from tests.unit.subreconcilers.harness import CM_NAME, SM_NAME, StepHarness, converged
 
@@ -85,15 +85,6 @@ async def test_field_that_a_webhook_changes_is_named(plural: str, change: Callab
     assert told.replace("...", "differs from what the operator wrote") in message
 
 
-async def test_common_label_that_a_webhook_takes_off_is_named() -> None:
-    world = await converged()
-    world.api.webhook = _of("services", lambda manifest: manifest["metadata"]["labels"].pop("team", None))
-    world.edit({"commonLabels": {"team": "research"}})
-    await world.run_pass()
-
-    assert "differs from what the operator wrote (metadata.labels[team]); check" in world.condition("Degraded")[2]
-
-
 @pytest.mark.parametrize("change", [_overwrite_instance, _take_instance_off, _take_annotations_off, _add_key])
 async def test_pods_start_and_roll_beside_a_config_map_whose_content_is_as_wanted(
     change: Callable[[Manifest], Any],
@@ -112,28 +103,13 @@ async def test_pods_start_and_roll_beside_a_config_map_whose_content_is_as_wante
     assert world.status.config_generation == 2
 
 
-async def test_no_pod_starts_beside_a_config_map_with_another_flame_cluster_yaml() -> None:
-    world = StepHarness()
-    world.api.webhook = _of("configmaps", _append_comment)
-    await world.run_passes(5)
-
-    assert world.session_manager is None
-    assert world.executor_ids == []
-
-
 @pytest.mark.parametrize("random", [False, True], ids=["always the same name", "another name each time"])
 @pytest.mark.parametrize("dry_run", [True, False], ids=["dry run", "no dry run"])
 @pytest.mark.parametrize("plural", ["configmaps", "services", "networkpolicies", "pods", "persistentvolumeclaims"])
 async def test_one_object_of_a_kind_is_created_although_a_webhook_renames_it(
     plural: str, *, random: bool, dry_run: bool
 ) -> None:
-    world = StepHarness(
-        {
-            "networkPolicy": {},
-            "sessionManager": {"storage": "fs:///var/lib/flame/session", "persistence": {"size": "1Gi"}},
-            "executorManager": {"replicas": 3},
-        }
-    )
+    world = StepHarness({"networkPolicy": {}, **stored(size="1Gi"), **replicas(3)})
     world.api.webhook = _of(plural, _renaming(count() if random else repeat(0)))
     if not dry_run:
         words = 'admission webhook "names.example.com" does not support dry run'

@@ -9,7 +9,7 @@ import pytest
 from flamectl_operator.kube import resources
 from flamectl_operator.kube.errors import ForbiddenError, InvalidError, KubernetesError
 from flamectl_operator.reconcile.stores.stores import FLAME_CLUSTERS
-from tests.unit.builders import OWNER, cached, merged, raw_spec, replicas
+from tests.unit.builders import OWNER, cached, merged, raw_spec, replicas, stored
 from tests.unit.subreconcilers.errors import lost
 from tests.unit.subreconcilers.harness import KEY, SM_NAME, StepHarness, cache_name, converged, edited, executor_name
 
@@ -22,8 +22,7 @@ def _cache(count: int = 1, **claim: Any) -> dict[str, Any]:
 
 
 def _session(**claim: Any) -> dict[str, Any]:
-    persistence = {"size": "10Gi", **claim}
-    return {"sessionManager": {"storage": "fs:///var/lib/flame/session", "persistence": persistence}}
+    return stored(**{"size": "10Gi", **claim})
 
 
 def _claims(world: StepHarness) -> list[str]:
@@ -354,10 +353,10 @@ def _make_claim(world: StepHarness, **metadata: Any) -> None:
     world.api.put(CLAIMS, {"metadata": {"name": "mine", "namespace": "default", "uid": "first", **metadata}})
 
 
-EXISTING_SESSION: dict[str, Any] = {
-    "sessionManager": {"storage": "fs:///var/lib/flame/session", "persistence": {"existingClaim": "mine"}}
-}
-EXISTING_CACHE = cached(persistence={"existingClaim": "mine"})
+EXISTING_SESSION, EXISTING_CACHE = stored(existingClaim="mine"), cached(persistence={"existingClaim": "mine"})
+ON_EXISTING = pytest.mark.parametrize(
+    ("changes", "pod"), [(EXISTING_SESSION, SM_NAME), (EXISTING_CACHE, cache_name(0))]
+)
 
 
 async def _converged_on_existing(changes: dict[str, Any]) -> StepHarness:
@@ -396,7 +395,7 @@ async def test_an_existing_claim_is_mounted_and_not_touched() -> None:
     )
 
 
-@pytest.mark.parametrize(("changes", "pod"), [(EXISTING_SESSION, SM_NAME), (EXISTING_CACHE, cache_name(0))])
+@ON_EXISTING
 async def test_no_pod_is_created_for_an_existing_claim_that_has_lost_its_volume(
     changes: dict[str, Any], pod: str
 ) -> None:
@@ -420,7 +419,7 @@ UNUSABLE = [
 
 
 @pytest.mark.parametrize(("claim", "why"), UNUSABLE)
-@pytest.mark.parametrize(("changes", "pod"), [(EXISTING_SESSION, SM_NAME), (EXISTING_CACHE, cache_name(0))])
+@ON_EXISTING
 async def test_no_pod_is_created_or_deleted_for_an_existing_claim_to_which_nothing_can_be_written(
     changes: dict[str, Any], pod: str, claim: dict[str, Any], why: str
 ) -> None:

@@ -6,7 +6,6 @@ import pytest
 
 from flamectl_operator.api.checks.validation import parse_spec
 from flamectl_operator.api.problems import InvalidSpecError
-from flamectl_operator.kube.errors import ForbiddenError
 from tests.unit.builders import OWNER, cached, merged, raw_spec, replicas
 from tests.unit.subreconcilers.errors import lost
 from tests.unit.subreconcilers.harness import SM_NAME, StepHarness, converged, edited, executor_name
@@ -203,17 +202,6 @@ async def test_edited_list_of_keys_takes_off_no_key_of_the_operator() -> None:
     pod = _children(world)[f"pods {SM_NAME}"]
     assert {"flame.xflops.io/cluster", "app"} <= pod["labels"].keys()
     assert "flame.xflops.io/revision" in pod["annotations"]
-
-
-async def test_refused_object_has_the_remedy_in_the_message() -> None:
-    world = StepHarness()
-    words = "admission webhook demands the label owner"
-    world.api.fail("create", "services", ForbiddenError(403, "Forbidden", words), times=10)
-
-    await world.run_pass()
-
-    assert world.condition("Degraded")[1] == "AdmissionDenied"
-    assert "spec.commonLabels" in world.condition("Degraded")[2]
 
 
 @pytest.mark.parametrize(

@@ -3,10 +3,8 @@
 from typing import Any
 
 from flamectl_operator.desired.network_policy import operators
-from flamectl_operator.runtime.outcome import DONE
-from flamectl_operator.subreconcilers.update_network_policy import UpdateNetworkPolicy
 from tests.unit.subreconcilers.errors import forbidden
-from tests.unit.subreconcilers.harness import SOMEBODY, StepHarness, converged, edited
+from tests.unit.subreconcilers.harness import StepHarness, converged
 
 NAME = "my-flame-network-policy"
 CLIENT = {"podSelector": {"matchLabels": {"flame-client": "true"}}}
@@ -21,33 +19,6 @@ def _found(world: StepHarness) -> dict[str, Any]:
 
 def _writes(world: StepHarness) -> list[tuple[str, str, str]]:
     return [write for write in world.writes if write[1] == "networkpolicies"]
-
-
-async def test_policy_is_there_before_the_pods() -> None:
-    world = StepHarness(WANTED)
-
-    await world.run_pass()
-
-    created = [plural for verb, plural, _ in world.writes if verb == "create"]
-    assert created.index("networkpolicies") < created.index("pods")
-    assert world.events.reasons.count("NetworkPolicyCreated") == 1
-
-
-async def test_changed_clients_change_the_policy_and_no_pod() -> None:
-    world = await edited(WANTED, {"networkPolicy": {"clients": []}})
-
-    await world.converge()
-
-    assert [rule["from"] for rule in _found(world)["spec"]["ingress"] if CLIENT in rule["from"]] == []
-    assert {plural for _, plural, _ in world.writes} == {"networkpolicies", "flameclusters"}
-
-
-async def test_foreign_policy_of_its_name_is_not_changed_where_none_is_wanted() -> None:
-    world = StepHarness(NOT_WANTED)
-    world.squat("networkpolicies", NAME, labels=LABEL, ownerReferences=[SOMEBODY], uid="foreign")
-
-    assert await UpdateNetworkPolicy().run(await world.recorded()) is DONE
-    assert _writes(world) == []
 
 
 async def test_generation_is_not_reconciled_before_the_policy_is_written() -> None:

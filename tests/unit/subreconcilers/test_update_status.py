@@ -54,12 +54,6 @@ async def test_status_that_says_created_waits_while_the_api_server_is_slow() -> 
     assert world.condition("Progressing")[1] == "WaitingForPods"
 
 
-async def test_status_that_says_created_is_written_in_its_pass_while_the_api_server_is_quick() -> None:
-    world, result = await _created_slowly(0.005)
-
-    assert (_reasons(result), world.status.executor_manager.current) == (["PodsStarting"], 3)
-
-
 async def test_executors_that_start_share_a_pass_while_a_status_waits() -> None:
     world, _ = await _created_slowly(0.2)
     world.set_pod(SM_NAME, "ready")
@@ -94,15 +88,6 @@ async def test_waiting_status_whose_response_is_lost_is_found_stored() -> None:
 
     assert _reasons(await world.run_pass()) == ["PodsStarting"]
     assert world.status.executor_manager.current == 3
-    assert _status_writes(world) == 2
-
-
-async def test_state_that_turns_is_written_although_an_earlier_status_waits() -> None:
-    world, _ = await _created_slowly(0.2)
-    world.let_pods_become_ready()
-    await world.run_pass()
-
-    assert (world.status.state, world.status.executor_manager.ready) == ("Running", 3)
     assert _status_writes(world) == 2
 
 
@@ -184,15 +169,6 @@ async def test_an_invalid_spec_is_shown_with_the_path_and_changes_nothing_else()
     assert _status_writes(world) == len(world.writes) == 1
 
 
-async def test_spec_that_the_pod_policy_rejects_is_invalid() -> None:
-    world = StepHarness({"sessionManager": {"podTemplate": {"spec": {"hostPID": True}}}})
-
-    await world.run_pass()
-
-    assert "flame.podPolicy.hostNamespaces" in (world.status.message or "")
-    assert world.api.all("pods") == []
-
-
 # --- Paused ------------------------------------------------------------------------------------------------------------
 
 
@@ -271,17 +247,6 @@ async def test_cluster_that_a_write_finds_deleted_is_not_written_again() -> None
     result = await world.run_pass(stale=True)
 
     assert (world.writes, result.errors, result.delay) == ([], (), None)
-
-
-async def test_refusal_of_an_acting_step_is_in_the_status() -> None:
-    world = await converged()
-    run = await world.recorded()
-    refusal = RefusedError("QuotaExceeded", "exceeded quota")
-    run.report.add("AddServices", Result(errors=(refusal,)), acts=True)
-
-    await UpdateStatus().run(run)
-
-    assert world.condition("Degraded") == ("True", "QuotaExceeded", "exceeded quota")
 
 
 async def test_before_the_acting_steps_the_status_counts_the_pods_and_keeps_an_earlier_refusal() -> None:

@@ -21,6 +21,7 @@ from tests.unit.builders import (
     merged,
     object_cache_pod,
     observed,
+    stored,
 )
 
 CACHE = {"objectCache": {"image": "xflops/flame-object-cache:v0.6.0", "replicas": 1, "persistence": {"size": "10Gi"}}}
@@ -247,13 +248,8 @@ def test_surplus_claim_that_another_component_mounts_is_not_deleted(
     assert _names(plan.delete) == []
 
 
-def _on_existing(claim: str) -> dict[str, Any]:
-    persistence = {"existingClaim": claim}
-    return {"sessionManager": {"storage": "fs:///var/lib/flame/session", "persistence": persistence}}
-
-
 def test_claim_that_becomes_an_existing_one_gets_rid_of_its_owner() -> None:
-    plan = _plan(effective(_on_existing(CLAIM)), _claim())
+    plan = _plan(effective(stored(existingClaim=CLAIM)), _claim())
 
     ((claim, patch),) = plan.patch
     assert claim.name == CLAIM
@@ -269,11 +265,11 @@ def test_claim_that_becomes_an_existing_one_gets_rid_of_its_owner() -> None:
     ],
 )
 def test_existing_claim_is_left_alone_otherwise(claim: PersistentVolumeClaimView) -> None:
-    assert _plan(effective(_on_existing(CLAIM)), claim).patch == ()
+    assert _plan(effective(stored(existingClaim=CLAIM)), claim).patch == ()
 
 
 def test_claim_that_one_component_names_and_another_asks_for_keeps_its_owner() -> None:
-    assert _plan(effective(merged(CACHE, _on_existing(CLAIM))), _claim()).patch == ()
+    assert _plan(effective(merged(CACHE, stored(existingClaim=CLAIM))), _claim()).patch == ()
 
 
 @pytest.mark.parametrize(

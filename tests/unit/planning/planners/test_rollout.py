@@ -37,6 +37,7 @@ from tests.unit.builders import (
     replicas,
     rolling,
     session_manager,
+    stored,
     terminating,
     text,
     told,
@@ -371,7 +372,7 @@ def test_executors_make_no_room_for_a_session_manager_that_a_quota_never_admits(
     assert plan.scale.create == 0
 
 
-_CLAIM = {"sessionManager": {"storage": "fs:///var/lib/flame/session", "persistence": {"size": "1Gi"}}}
+_CLAIM = stored(size="1Gi")
 _LATER = replace(effective().session_manager_backoff, failures=9, next_attempt=MOMENT.wall + timedelta(seconds=3))
 
 
