@@ -9,7 +9,7 @@ from functools import partial
 import pytest
 import yaml
 
-from tests.e2e.namespace import E2ENamespace, Object, condition, flame_cluster, operator_with, provoke_a_pass
+from tests.e2e.namespace import E2ENamespace, Object, condition, flame_cluster, operator_with, provoke_a_pass, uids
 from tests.service_fields import PORT_FIELDS, SPEC_FIELDS, Owner
 from tools.controlplane import Plane
 from tools.installation import OperatorProcess
@@ -268,10 +268,10 @@ def test_child_with_edited_owner_references_is_still_owned_and_keeps_them(
 
 
 @contextmanager
-def pods_renamed(world: E2ENamespace) -> Iterator[None]:
-    """Let a policy add `-x` to the names of new Pods of this namespace."""
+def pods_changed(world: E2ENamespace, path: str, value: str, output: str, shown: str) -> Iterator[None]:
+    """Let a policy set a field of new Pods of this namespace; with it, `kubectl create -o OUTPUT` of Pod "any" shows a text."""
     api, name = "admissionregistration.k8s.io/v1", world.namespace
-    expression = '[JSONPatch{op: "replace", path: "/metadata/name", value: object.metadata.name + "-x"}]'
+    expression = f'[JSONPatch{{op: "replace", path: "{path}", value: {value}}}]'
     rule = {"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["pods"]}
     selector = {"matchLabels": {"kubernetes.io/metadata.name": world.namespace}}
     policy = {
@@ -292,10 +292,10 @@ def pods_renamed(world: E2ENamespace) -> Iterator[None]:
     world.plane.kubectl("create", "-f", "-", input=yaml.safe_dump_all(manifests))
     pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "any"}}
     pod["spec"] = {"containers": [{"name": "main", "image": "any"}]}
-    create = ("--namespace", world.namespace, "create", "--dry-run=server", "-o", "name", "-f", "-")
+    create = ("--namespace", world.namespace, "create", "--dry-run=server", "-o", output, "-f", "-")
     try:
         world.wait(
-            "Pods to be renamed", lambda: "any-x" in world.plane.kubectl(*create, input=yaml.safe_dump(pod)).stdout
+            "Pods to be changed", lambda: shown in world.plane.kubectl(*create, input=yaml.safe_dump(pod)).stdout
         )
         yield
     finally:
@@ -303,10 +303,33 @@ def pods_renamed(world: E2ENamespace) -> Iterator[None]:
             world.plane.kubectl("delete", kind, name)
 
 
+def test_pod_with_the_image_of_a_policy_stays_when_another_field_of_it_is_changed_and_not_when_its_image_is(
+    world: E2ENamespace, operator: OperatorProcess
+) -> None:
+    image = "mirror.example/flattened:9"
+    with pods_changed(world, "/spec/containers/0/image", f'"{image}"', "yaml", image):
+        world.apply(flame_cluster(replicas=2))
+        world.wait_running(executors=2)
+    before = uids(world.all("pod"))
+    tolerant, edited = (pod["metadata"]["name"] for pod in world.live_executors())
+
+    tolerations = [*world.existing("pod", tolerant)["spec"]["tolerations"], {"key": "any", "operator": "Exists"}]
+    world.patch("pod", tolerant, {"spec": {"tolerations": tolerations}})
+    assert world.existing("pod", tolerant)["metadata"]["generation"] > 1
+    world.kubectl("set", "image", f"pod/{edited}", "executor-manager=busybox:1")
+
+    world.wait("the executor to be replaced", lambda: world.get("pod", edited) is None)
+    world.wait_running(executors=2)
+    provoke_a_pass(world, operator)
+    left = uids(world.all("pod"))
+    assert before.items() - left.items() == {(edited, before[edited])}
+    assert world.existing("pod", tolerant)["spec"]["containers"][0]["image"] == image
+
+
 def test_policy_that_renames_pods_is_reported_and_causes_no_pods_without_end(
     world: E2ENamespace, operator: OperatorProcess
 ) -> None:
-    with pods_renamed(world):
+    with pods_changed(world, "/metadata/name", 'object.metadata.name + "-x"', "name", "any-x"):
         world.apply(flame_cluster(replicas=3))
         world.wait(
             "the status to say so", lambda: condition(world.status(), "Degraded").get("reason") == "ChangesUndone"

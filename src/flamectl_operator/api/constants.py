@@ -70,6 +70,8 @@ LOG_VARIABLE: Final = "RUST_LOG"
 OWN_VARIABLES: Final = (FLAME_CONFIG_VARIABLE, SESSION_MANAGER_VARIABLE, OBJECT_CACHE_VARIABLE)
 
 MANAGED_BY: Final = "flamectl-operator"
+#: The field manager of the operator, which the API server takes from the User-Agent.
+FIELD_MANAGER: Final = MANAGED_BY
 #: On Pods: the hash of the rendered Pod, which also depends on the operator's version and settings. It replaces nothing.
 RENDERED_ANNOTATION: Final = f"{OWN_PREFIX}rendered"
 #: On executors: the incarnation of the session manager that they belong to; see `observed.incarnation`.

@@ -128,7 +128,7 @@ class Resizable(View, frozen=True, kw_only=True):
 
 
 class PodContainer(Resizable, frozen=True):
-    """An entry of a Pod's `spec.containers`."""
+    """An entry of a Pod's `spec.containers`; stores keep an image that somebody set after the operator had created the Pod."""
 
     image: str = ""
     resources: ContainerResources | None = None

@@ -9,6 +9,7 @@ Times that clients write stay text until they are read. The API server accepts t
 0, and one such object must not fail a whole list or watch.
 """
 
+from collections.abc import Iterator
 from collections.abc import Set as AbstractSet
 from datetime import MAXYEAR, MINYEAR, datetime
 from typing import Any, Literal
@@ -49,11 +50,36 @@ REDUCED = ""
 TOO_LARGE_OWNER = (OwnerReference(controller=True),)
 
 
+class OwnedContainer(View, frozen=True):
+    """The fields of a container that a manager set."""
+
+    image: dict[str, Any] | None = msgspec.field(default=None, name="f:image")
+
+
+class OwnedSpec(View, frozen=True):
+    """The containers of a Pod of which a manager set fields, by keys such as `k:{"name":"main"}`."""
+
+    containers: dict[str, OwnedContainer] | None = msgspec.field(default=None, name="f:containers")
+
+
+class OwnedFields(View, frozen=True):
+    """The fields of an object that a manager set."""
+
+    spec: OwnedSpec | None = msgspec.field(default=None, name="f:spec")
+
+
 class ManagedFieldsEntry(View, frozen=True):
-    """An entry of `metadata.managedFields`: who wrote, and when for the last time."""
+    """An entry of `metadata.managedFields`: its writer, the last time, and the fields, which stores do not keep of Pods."""
 
     written: str | None = msgspec.field(default=None, name="time")
     manager: str = ""
+    fields: OwnedFields | None = msgspec.field(default=None, name="fieldsV1")
+
+    @property
+    def image_owners(self) -> Iterator[str]:
+        """The keys of the containers whose image the manager set."""
+        containers = self.fields.spec.containers if self.fields is not None and self.fields.spec is not None else None
+        return (key for key, each in (containers or {}).items() if each.image is not None)
 
     @property
     def time(self) -> datetime | None:

@@ -1,13 +1,19 @@
 """Pods that run another image than the spec names, because somebody changed it in the Pod, as `kubectl set image` does.
 
-The kubelet then starts the container again. A Pod that was not changed after its creation has the image that was admitted, and a
-webhook may have put another one in place of the template's: that of a mirror, or a digest in place of the tag.
+The kubelet then starts the container again. A webhook may have put another image than the template's into the new Pod, such as
+that of a mirror; the stores keep only an image that somebody else set later.
 """
 
+from msgspec.structs import replace
+
+from flamectl_operator.api.constants import FIELD_MANAGER
 from flamectl_operator.desired.pod_template import ComponentTemplate
 from flamectl_operator.desired.unvalidated import entries
-from flamectl_operator.kube.pod_views import PodView
+from flamectl_operator.kube.pod_views import PodContainer, PodView
 from flamectl_operator.observed.component import Component
+
+#: The managers of fields that Pods have had since their creation. The API server gives the last name to the first ones of many.
+_CREATORS = frozenset({FIELD_MANAGER, "ancient-changes"})
 
 
 def is_stale(component: Component, template: ComponentTemplate) -> bool:
@@ -16,29 +22,24 @@ def is_stale(component: Component, template: ComponentTemplate) -> bool:
     API servers count the changes of a Pod since Kubernetes 1.34. With an earlier one no Pod counts as changed.
     """
     pod = component.pod
-    return component.revision != template.revision or (pod.metadata.generation > 1 and image_edited(pod, template))
+    return component.revision != template.revision or (pod.metadata.generation > 1 and _image_edited(pod, template))
 
 
-def image_edited(pod: PodView, template: ComponentTemplate) -> bool:
-    """Return whether a container of a Pod that was changed has another image than the template's."""
-    asked = {
-        str(each.get("name")): str(each.get("image", "")) for each in entries(template.manifest["spec"], "containers")
-    }
-    return any(each.name in asked and _is_another(each.image, asked[each.name]) for each in pod.spec.containers)
+def _image_edited(pod: PodView, template: ComponentTemplate) -> bool:
+    """Return whether somebody changed the image of a container of a Pod to another one than the template's."""
+    asked = {each.get("name"): each.get("image") for each in entries(template.manifest["spec"], "containers")}
+    return any(each.image and asked.get(each.name, each.image) != each.image for each in pod.spec.containers)
 
 
-def _is_another(found: str, asked: str) -> bool:
-    """Return whether an image has another version than the asked one, or another name: the end of a mirror's name is the same."""
-    (name, version), (wanted, wanted_version) = _parts(found), _parts(asked)
-    if not name or not wanted:
-        return False
-    pinned = "@" in found and "@" not in asked
-    return not name.endswith(wanted.rpartition("/")[2]) or (version != wanted_version and not pinned)
+def edited_containers(pod: PodView) -> tuple[PodContainer, ...]:
+    """Return the containers of a Pod that was changed, with those images that somebody set after the operator.
 
-
-def _parts(image: str) -> tuple[str, str]:
-    """Return the name of an image and its digest, else its tag."""
-    tagged, _, digest = image.partition("@")
-    path, slash, last = tagged.rpartition("/")
-    name, _, tag = last.partition(":")
-    return f"{path}{slash}{name}", digest or tag or "latest"
+    An image that a webhook puts into a new Pod is the operator's, because the webhook changes the operator's request.
+    """
+    ours, others, writes = set[str](), set[str](), pod.metadata.managed_fields
+    if writes and all(each.fields is None for each in writes):
+        return pod.spec.containers  # what a store has kept
+    for each in writes:
+        (ours if each.manager in _CREATORS else others).update(each.image_owners)
+    found, edited = {f'k:{{"name":"{each.name}"}}': each for each in pod.spec.containers}, others - ours
+    return tuple(container if key in edited else replace(container, image="") for key, container in found.items())

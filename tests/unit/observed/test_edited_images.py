@@ -1,75 +1,80 @@
 """Images that somebody changed in a Pod, and those that a webhook put there when the Pod was created."""
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
-from msgspec.structs import replace as changed
 
-from flamectl_operator.api.constants import EXECUTOR_MANAGER
-from flamectl_operator.kube.pod_views import PodContainer, PodView
-from flamectl_operator.observed.edited_images import image_edited, is_stale
+from flamectl_operator.api.constants import EXECUTOR_MANAGER, REVISION_ANNOTATION
+from flamectl_operator.kube.http import wire
+from flamectl_operator.kube.pod_views import PodView
+from flamectl_operator.observed.edited_images import is_stale
 from flamectl_operator.observed.executor import Executor
-from tests.unit.builders import desired, executor_pod
+from flamectl_operator.reconcile.stores.transform import bounded_pod
+from tests.unit.builders import desired
 
-DIGEST, OTHER_DIGEST = f"sha256:{'1' * 64}", f"sha256:{'2' * 64}"
-
-
-def _pod(image: str, generation: int = 2, name: str = EXECUTOR_MANAGER) -> PodView:
-    pod = executor_pod(0, revision=desired().group.template.revision)
-    spec = changed(pod.spec, containers=(PodContainer(name=name, image=image),))
-    return changed(pod, spec=spec, metadata=changed(pod.metadata, generation=generation))
+TEMPLATE = desired({"executorManager": {"image": "flame/executor:v1"}}).group.template
+OPERATOR, KUBECTL = "flamectl-operator", "kubectl-set"
 
 
+def _owner(manager: str, *containers: str, of: str = "f:image") -> dict[str, Any]:
+    fields: dict[str, Any] = {f'k:{{"name":"{name}"}}': {".": {}, "f:name": {}, of: {}} for name in containers}
+    fields_v1 = {"f:metadata": {"f:labels": {}}, "f:spec": {"f:containers": fields, "f:nodeName": {}}}
+    return {"manager": manager, "operation": "Update", "time": "2025-06-01T12:00:00Z", "fieldsV1": fields_v1}
+
+
+def _pod(*owners: dict[str, Any], generation: int = 2, node: str = "node-1", name: str = EXECUTOR_MANAGER) -> PodView:
+    metadata = {
+        "name": "my-flame-executor-manager-0",
+        "generation": generation,
+        "annotations": {REVISION_ANNOTATION: TEMPLATE.revision},
+        "managedFields": list(owners),
+    }
+    spec = {"nodeName": node, "containers": [{"name": name, "image": "mirror.example/executor:v2"}]}
+    return bounded_pod(wire.decode(PodView, wire.encode({"metadata": metadata, "spec": spec})))
+
+
+def _is_stale(pod: PodView) -> bool:
+    return is_stale(Executor(pod, EXECUTOR_MANAGER), TEMPLATE)
+
+
+@pytest.mark.parametrize("node", ["node-1", ""], ids=["placed", "pending"])
+def test_image_that_somebody_else_owns_makes_a_pod_stale(node: str) -> None:
+    owners = (_owner(OPERATOR, EXECUTOR_MANAGER, of="f:args"), _owner(KUBECTL, EXECUTOR_MANAGER))
+
+    assert _is_stale(_pod(*owners, node=node))
+    assert is_stale(Executor(_pod(node=node), EXECUTOR_MANAGER), replace(TEMPLATE, revision="another"))
+
+
+@pytest.mark.parametrize("node", ["node-1", ""], ids=["placed", "pending"])
 @pytest.mark.parametrize(
-    ("asked", "found"),
+    "owners",
     [
-        ("flame/executor:v1", "flame/executor:v2"),
-        ("flame/executor:v1", "flame/executor"),
-        ("flame/executor", "flame/executor:v1"),
-        ("flame/executor:v1", "busybox:v1"),
-        ("registry.example:5000/flame/executor", "registry.example:5000/flame/executor:v1"),
-        (f"flame/executor@{DIGEST}", f"flame/executor@{OTHER_DIGEST}"),
-        (f"flame/executor:v1@{DIGEST}", f"flame/executor:v1@{OTHER_DIGEST}"),
-        (f"flame/executor@{DIGEST}", "flame/executor:v1"),
+        (_owner(OPERATOR, EXECUTOR_MANAGER), _owner("vpa-updater", EXECUTOR_MANAGER, of="f:resources")),
+        (_owner(OPERATOR, EXECUTOR_MANAGER), _owner("kubectl", EXECUTOR_MANAGER)),
+        (_owner("ancient-changes", EXECUTOR_MANAGER),),
+        (_owner(KUBECTL, "injected"),),
+        (),
     ],
+    ids=["webhook and resize", "same image applied", "many managers", "another container", "nothing known"],
 )
-def test_image_that_somebody_changed_makes_a_pod_stale(asked: str, found: str) -> None:
-    template = desired({"executorManager": {"image": asked}}).group.template
-    pod = executor_pod(0, revision=template.revision)
-    edited = changed(_pod(found), metadata=changed(pod.metadata, generation=2))
-
-    assert image_edited(edited, template)
-    assert is_stale(Executor(edited, EXECUTOR_MANAGER), template)
-    assert not is_stale(Executor(_as_created(edited), EXECUTOR_MANAGER), template)
+def test_image_that_the_operator_owns_makes_no_pod_stale_whatever_a_webhook_put_there(
+    owners: tuple[dict[str, Any], ...], node: str
+) -> None:
+    assert not _is_stale(_pod(*owners, node=node))
 
 
-def _as_created(pod: PodView) -> PodView:
-    return changed(pod, metadata=changed(pod.metadata, generation=1))
+def test_pod_that_was_not_changed_since_its_creation_is_not_stale() -> None:
+    """As one that was restored from a backup, whose tool owns all fields."""
+    assert not _is_stale(_pod(_owner("velero", EXECUTOR_MANAGER), generation=1))
 
 
-@pytest.mark.parametrize(
-    ("asked", "found"),
-    [
-        ("flame/executor:v1", "flame/executor:v1"),
-        ("flame/executor", "registry.example/flame/executor:latest"),
-        ("flame/executor:v1", "mirror.example:5000/flame/executor:v1"),
-        ("flame/executor:v1", "mirror.example/flame-executor:v1"),
-        ("registry.example/flame/executor:v1", "mirror.example/registry/flame/executor:v1"),
-        ("flame/executor:v1", f"flame/executor@{DIGEST}"),
-        ("flame/executor:v1", f"mirror.example/flame/executor:v1@{DIGEST}"),
-        (f"flame/executor:v1@{DIGEST}", f"mirror.example/flame/executor@{DIGEST}"),
-        ("flame/executor:v1", ""),
-    ],
-)
-def test_image_of_a_mirror_or_a_digest_makes_no_pod_stale_that_was_resized(asked: str, found: str) -> None:
-    template = desired({"executorManager": {"image": asked}}).group.template
-
-    assert not image_edited(_pod(found), template)
+def test_container_that_a_webhook_added_may_get_any_image() -> None:
+    assert not _is_stale(_pod(_owner(KUBECTL, "injected"), name="injected"))
 
 
-def test_container_that_a_webhook_added_may_have_any_image() -> None:
-    template = desired().group.template
-    pod = _pod("sidecar:2", name="injected")
+def test_stores_keep_no_owned_fields_of_pods() -> None:
+    pod = _pod(_owner(KUBECTL, EXECUTOR_MANAGER))
 
-    assert not is_stale(Executor(pod, EXECUTOR_MANAGER, known_revision=template.revision), template)
-    assert is_stale(Executor(pod, EXECUTOR_MANAGER), replace(template, revision="another"))
+    assert [(each.manager, each.fields) for each in pod.metadata.managed_fields] == [(KUBECTL, None)]
+    assert bounded_pod(pod) == pod

@@ -72,7 +72,9 @@ def _set_image(world: StepHarness, name: str, image: str = "other:2") -> None:
     """`kubectl set image pod/NAME CONTAINER=other:2`. The API server counts the change."""
     [container, *others] = world.pod(name)["spec"]["containers"]
     spec = {"containers": [{**container, "image": image}, *others]}
-    world.change("pods", name, {"metadata": {"generation": 2}, "spec": spec})
+    owned: dict[str, Any] = {"f:spec": {"f:containers": {f'k:{{"name":"{container["name"]}"}}': {"f:image": {}}}}}
+    owners = [{"manager": "kubectl-set", "time": rfc3339(NOW), "fieldsV1": owned}]
+    world.change("pods", name, {"metadata": {"generation": 2, "managedFields": owners}, "spec": spec})
 
 
 @pytest.mark.parametrize(

@@ -10,6 +10,7 @@ from typing import Any, TypeAlias
 
 import msgspec
 
+from flamectl_operator.api.constants import FIELD_MANAGER
 from flamectl_operator.kube.resources import Resource
 from flamectl_operator.kube.views import KubernetesObject
 from flamectl_operator.reconcile.objects.churn import CONTENTION, SHORTEST_WAIT, Churn
@@ -25,8 +26,6 @@ REPAIR_RATE, REPAIR_BURST = 1.0, 2
 CONTENDED_AFTER = 6
 #: Seconds without a repair that end a series.
 SERIES_PAUSE_SECONDS = 60.0
-#: The field manager of this operator, which the API server takes from the User-Agent.
-_OURS = "flamectl-operator"
 #: The most characters of a field manager that are shown, as many as Kubernetes allows.
 _MAX_WRITER_LENGTH = 128
 #: Seconds between two looks at all series for old ones, because there may be one for each Pod.
@@ -156,6 +155,6 @@ def _writer(child: KubernetesObject | None) -> str:
     """Return the field manager that wrote last beside this operator; empty when unknown."""
     entries = [] if child is None else [entry for entry in child.metadata.managed_fields if entry.manager]
     # Two operators that disagree have the same name, and then there is no other.
-    others = [entry for entry in entries if entry.manager != _OURS] or entries
+    others = [entry for entry in entries if entry.manager != FIELD_MANAGER] or entries
     latest = max(others, key=lambda entry: entry.written or "", default=None)
     return "" if latest is None else one_line(latest.manager, _MAX_WRITER_LENGTH)
