@@ -420,8 +420,8 @@ def the_budget_is_one_too_large() -> None:
 def too_many_executors_by_surge() -> None:
     original = scale._wanted_now
 
-    def wanted(group: Any) -> int:
-        return original(group) + (1 if group.effective.replicas else 0)
+    def wanted(group: Any, compared: Any) -> int:
+        return original(group, compared) + (1 if group.effective.replicas else 0)
 
     _set(scale, "_wanted_now", wanted)
 
@@ -468,11 +468,11 @@ def waiting_executors_are_deleted_instead_of_rebound() -> None:
 def a_rollout_does_not_wait_for_the_session_manager() -> None:
     original = rollout.plan_rollout
 
-    def plan(group: Any, **options: Any) -> Any:
+    def plan(group: Any, *args: Any, **options: Any) -> Any:
         is_ready = group.cluster.session_manager_ready
         group.cluster.__dict__["session_manager_ready"] = True
         try:
-            return original(group, **options)
+            return original(group, *args, **options)
         finally:
             group.cluster.__dict__["session_manager_ready"] = is_ready
 

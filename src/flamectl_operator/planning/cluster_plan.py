@@ -35,7 +35,6 @@ from flamectl_operator.planning.planners.replacement import (
 from flamectl_operator.planning.planners.rollout import plan_rollout
 from flamectl_operator.planning.planners.scale import ids_to_reserve, plan_scale
 from flamectl_operator.planning.planners.session_manager import plan_session_manager
-from flamectl_operator.planning.prerequisites import Prerequisites
 from flamectl_operator.planning.registration import registration_outcome
 from flamectl_operator.planning.sub_plans import (
     ClaimPlan,
@@ -87,23 +86,9 @@ class ClusterPlan(Comparison):
         return plan_claims(self)
 
     @cached_property
-    def prerequisites(self) -> Prerequisites:
-        """The prerequisites of executors."""
-        due = self.session_manager.action is SessionManagerAction.CREATE
-        return Prerequisites(
-            config_map_current=self.config_map_current,
-            session_manager_first=self.session_manager_first,
-            session_manager_refused=self.observed.session_manager_refused_since if due else None,
-            object_caches_first=self.object_caches_first,
-            session_manager_asked_next=self.effective.asks_next(self.observed),
-            next_attempt=self.effective.session_manager_backoff.next_attempt,
-            wanted_session_store=self.effective.wanted_session_store(self.observed),
-        )
-
-    @cached_property
     def group(self) -> GroupComparison:
         """The group of executors."""
-        return GroupComparison(self.observed.group, self.effective.group, self.observed, self.prerequisites, self.now)
+        return GroupComparison(self.observed.group, self.effective.group, self.observed, self.now)
 
     @cached_property
     def session_manager(self) -> SessionManagerPlan:
@@ -118,7 +103,7 @@ class ClusterPlan(Comparison):
     @cached_property
     def scale(self) -> ScalePlan:
         """The executors to create, and those to delete that are surplus or of no use."""
-        return plan_scale(self.group, self.facts.max_creates)
+        return plan_scale(self.group, self, self.facts.max_creates)
 
     @cached_property
     def drain(self) -> DrainPlan:
@@ -147,7 +132,10 @@ class ClusterPlan(Comparison):
         accepted = Accepted(self.facts.accepted, ids_left=not self.facts.ids_exhausted)
         plan = plan_session_manager_rollout(self, accepted, self.update_wait)
         if plan is None:
-            executors = plan_rollout(self.group, keep_stale=not accepted.executors(self.effective))
+            due = self.session_manager.action is SessionManagerAction.CREATE
+            refused_since = self.observed.session_manager_refused_since if due else None
+            keep_stale = not accepted.executors(self.effective)
+            executors = plan_rollout(self.group, self, refused_since, keep_stale=keep_stale)
             plan = with_object_caches(executors, self, accepted, self.update_wait)
         return plan
 

@@ -16,7 +16,6 @@ from flamectl_operator.planning.effective.effective_group import EffectiveGroup,
 from flamectl_operator.planning.effective.effective_spec import EffectiveSpec
 from flamectl_operator.planning.effective.session_manager_update import stands_alone
 from flamectl_operator.planning.effective.unregistered import Unregistered, find_overdue, find_unregistered
-from flamectl_operator.planning.prerequisites import Prerequisites
 from flamectl_operator.runtime.clock_reading import ClockReading
 from flamectl_operator.runtime.lazy import cached_property
 
@@ -25,13 +24,12 @@ from flamectl_operator.runtime.lazy import cached_property
 class GroupComparison:
     """The executors of a group that exist, beside the group as it is wanted. Each answer is worked out once.
 
-    Planners also decide by the cluster around the group, by what comes before its executors, and by the time.
+    Planners also decide by the cluster around the group, and by the time.
     """
 
     observed: ObservedGroup
     effective: EffectiveGroup
     cluster: ObservedCluster
-    prerequisites: Prerequisites
     now: ClockReading
 
     @cached_property

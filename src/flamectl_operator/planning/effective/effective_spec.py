@@ -19,6 +19,7 @@ from flamectl_operator.flame.knowledge import Phase
 from flamectl_operator.observed.cluster import ObservedCluster
 from flamectl_operator.observed.component import Component
 from flamectl_operator.observed.edited_images import is_stale
+from flamectl_operator.observed.incarnation import on_claim
 from flamectl_operator.planning.effective.autoscaling import resolve_scaling
 from flamectl_operator.planning.effective.effective_group import EffectiveGroup
 from flamectl_operator.planning.effective.failure_counts import (
@@ -31,7 +32,6 @@ from flamectl_operator.planning.effective.idle import IN_USE, Idleness, resolve_
 from flamectl_operator.planning.effective.replacement_backoff import ReplacementBackoff, remembered
 from flamectl_operator.planning.effective.session_manager_update import pending_since
 from flamectl_operator.planning.effective.unregistered import find_overdue, find_unregistered
-from flamectl_operator.planning.prerequisites import SessionStore
 from flamectl_operator.runtime.clock_reading import ClockReading
 from flamectl_operator.runtime.lazy import cached_property
 from flamectl_operator.settings.model import POD_IP, FlameSettings, endpoint
@@ -100,17 +100,23 @@ class EffectiveSpec:
         """Return whether the session manager is no longer what its author asks for."""
         return is_stale(manager, self.desired.session_manager)
 
-    def wanted_session_store(self, observed: ObservedCluster) -> SessionStore:
-        """Return the storage in which a new session manager finds its sessions."""
-        claim = self.desired.session_manager_claim
+    def finds_sessions(self, observed: ObservedCluster, incarnation: str) -> bool:
+        """Return whether a new session manager finds the sessions of an incarnation of the session manager.
+
+        Only the Pod records the uid of a claim that a user created. The operator takes a claim with the same name for the same
+        claim. A session manager that starts on another claim has another incarnation, and then its executors are replaced.
+        """
+        store, claim = self.desired.session_store, self.desired.session_manager_claim
+        if not store:
+            return False
         if claim is None:
-            return SessionStore(self.desired.session_store, None)
+            return incarnation.rpartition(".")[0] == store
         existing = observed.claims.get(claim.name)
-        return SessionStore(self.desired.session_store, "" if existing is None else existing.uid)
+        return existing is not None and incarnation == on_claim(store, existing.uid)
 
     def keeps_executors(self, observed: ObservedCluster) -> bool:
         """Return whether executors stay when the session manager is replaced, because its successor finds its sessions."""
-        return self.wanted_session_store(observed).finds(observed.session_manager_incarnation)
+        return self.finds_sessions(observed, observed.session_manager_incarnation)
 
 
 def _has_calls(spec: FlameClusterSpec, settings: FlameSettings) -> bool:

@@ -15,7 +15,7 @@ from flamectl_operator.flame.answer import Load
 from flamectl_operator.flame.knowledge import RECENT_ANSWER_SECONDS, Phase
 from flamectl_operator.observed.cluster import ObservedCluster
 from flamectl_operator.observed.executor import Executor
-from flamectl_operator.planning.comparison import GroupComparison
+from flamectl_operator.planning.comparison import Comparison, GroupComparison
 from flamectl_operator.planning.effective.effective_group import EffectiveGroup
 from flamectl_operator.planning.removals import RemovalReason
 from flamectl_operator.planning.sub_plans import DrainPlan
@@ -61,11 +61,11 @@ def split_drainable(
     return tuple(drain), tuple(others)
 
 
-def undecided(group: GroupComparison) -> bool:
+def undecided(group: GroupComparison, compared: Comparison) -> bool:
     """Return whether executors are not chosen yet, because the first answer, or one that is new enough, is due within seconds."""
     cluster, wanted = group.cluster, group.effective
     flame = cluster.flame
-    if wanted.suspended or flame.phase is Phase.ASKING or group.prerequisites.session_manager_asked_next:
+    if wanted.suspended or flame.phase is Phase.ASKING or compared.effective.asks_next(cluster):
         return not wanted.suspended
     load_matters = wanted.drain_timeout > 0 or wanted.scaling is not None
     return load_matters and flame.fresh is not None and group.now.boottime - flame.answered_at > RECENT_ANSWER_SECONDS

@@ -2,13 +2,14 @@
 
 from collections.abc import Sequence
 from datetime import datetime, timedelta
+from functools import partial
 
 from flamectl_operator.flame.knowledge import ANSWER_RECHECK_SECONDS
 from flamectl_operator.observed import scheduling
 from flamectl_operator.observed.cluster import ObservedCluster
 from flamectl_operator.observed.component import Component
 from flamectl_operator.observed.executor import Executor
-from flamectl_operator.planning.comparison import GroupComparison
+from flamectl_operator.planning.comparison import Comparison, GroupComparison
 from flamectl_operator.planning.deletion_order import deletion_order
 from flamectl_operator.planning.effective.effective_group import replacement_floor
 from flamectl_operator.planning.planners.drain import split_drainable, undecided
@@ -30,7 +31,9 @@ QUOTA_TIMEOUT_SECONDS = 10.0
 _WAITING = wait("WaitingForSessionManager")
 
 
-def plan_rollout(group: GroupComparison, *, keep_stale: bool) -> RolloutPlan:
+def plan_rollout(
+    group: GroupComparison, compared: Comparison, refused_since: float | None, *, keep_stale: bool
+) -> RolloutPlan:
     """Decide which executors to replace now.
 
     Executors that started under an earlier incarnation of the session manager come first, because they would retry for ever. All
@@ -38,23 +41,27 @@ def plan_rollout(group: GroupComparison, *, keep_stale: bool) -> RolloutPlan:
 
     No executor is deleted before the session manager is ready, and no stale one before the session manager and the object caches
     are current. The exception are executors that take the room that the session manager needs.
+
+    Args:
+        refused_since: Since when, by `boottime`, a quota that is used up alone keeps the session manager from being created; None
+            otherwise.
+        keep_stale: Whether the API server does not accept the replacements of stale executors, as far as is known.
     """
     cluster, existing = group.cluster, group.observed
     if not cluster.session_manager_ready:
-        return _without_session_manager(group)
+        return _without_session_manager(group, compared, refused_since)
     others = existing.unbound
     lost = [each for each in cluster.deletable(others) if each.started and not cluster.bindings.is_invalid(each)]
     gone = {executor.name for executor in lost}
     stale = [each for each in group.to_replace if each.name not in gone]
     serving = [each for each in existing.serving if each.name not in gone] if stale else []
-    caches_first = group.prerequisites.object_caches_first
+    manager_first, caches_first = compared.session_manager_first, compared.object_caches_first
     due = stale
     if group.effective.update_strategy.type == "OnDelete":
         # The change of a spec waits for a user. An executor of an earlier session manager does not, because Flame has lost it.
         invalid = {executor.name for executor in existing.unverifiable}
         due = [executor for executor in stale if executor.name in invalid]
-    asking = bool(due) and undecided(group)
-    manager_first = group.prerequisites.session_manager_first
+    asking = bool(due) and undecided(group, compared)
     may_replace = not manager_first and not caches_first and not keep_stale and not asking
     chosen = _stale_to_delete(group, cluster.deletable(due), serving) if may_replace else []
     leaving = gone | {executor.name for executor in chosen}
@@ -79,7 +86,7 @@ def plan_rollout(group: GroupComparison, *, keep_stale: bool) -> RolloutPlan:
     )
 
 
-def _without_session_manager(group: GroupComparison) -> RolloutPlan:
+def _without_session_manager(group: GroupComparison, compared: Comparison, refused_since: float | None) -> RolloutPlan:
     """Plan while the session manager is not ready, so that no executor serves a session.
 
     Executors that wait for the session manager only need its new incarnation, and they need it before it is ready, because then
@@ -89,12 +96,12 @@ def _without_session_manager(group: GroupComparison) -> RolloutPlan:
     cluster, others = group.cluster, group.observed.unbound
     live = cluster.deletable(group.observed.live)
     waits = (_WAITING,) if others or group.stale else ()
-    if (refused := group.prerequisites.session_manager_refused) is not None:
+    if refused_since is not None:
         # Waiting executors are deleted one by one, because a quota may be slow to count deleted Pods.
-        storage = group.prerequisites.wanted_session_store
-        started = [each for each in live if each.started and not storage.finds(each.session_manager_incarnation)]
+        finds = partial(compared.effective.finds_sessions, cluster)
+        started = [each for each in live if each.started and not finds(each.session_manager_incarnation)]
         first = deletion_order(live, group.effective)[:1]
-        until = group.now.wall + timedelta(seconds=QUOTA_TIMEOUT_SECONDS - (group.now.boottime - refused))
+        until = group.now.wall + timedelta(seconds=QUOTA_TIMEOUT_SECONDS - (group.now.boottime - refused_since))
         if not started and first and first[0].started and group.now.wall < until:
             return RolloutPlan(waits=(wait_until("WaitingForSessionManager", until, group.now.wall),))
         return _make_room(started or first, waits)

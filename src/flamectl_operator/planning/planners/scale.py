@@ -12,7 +12,7 @@ from flamectl_operator.observed import scheduling
 from flamectl_operator.observed.component import terminal_since
 from flamectl_operator.observed.executor import Executor
 from flamectl_operator.observed.ownership import DETACHED_RECHECK_SECONDS, lost_metadata
-from flamectl_operator.planning.comparison import GroupComparison
+from flamectl_operator.planning.comparison import Comparison, GroupComparison
 from flamectl_operator.planning.deletion_order import deletion_order
 from flamectl_operator.planning.effective.effective_group import EffectiveGroup, floor
 from flamectl_operator.planning.effective.failure_counts import executor_uncounted
@@ -29,12 +29,12 @@ from flamectl_operator.runtime.text import counted
 MAX_DETACHED = 10
 
 
-def plan_scale(group: GroupComparison, limit: int) -> ScalePlan:
+def plan_scale(group: GroupComparison, compared: Comparison, limit: int) -> ScalePlan:
     """Decide how many executors to create, at most `limit`, or which ones to delete."""
-    live, target = group.observed.live, _wanted_now(group)
+    live, target = group.observed.live, _wanted_now(group, compared)
     delete_terminal, waits = _terminal_to_delete(group)
     if len(live) > target:
-        if undecided(group):
+        if undecided(group, compared):
             waits = (*waits, wait("AskingSessionManager", "", ANSWER_RECHECK_SECONDS))
             return ScalePlan(target, delete_terminal=delete_terminal, waits=waits)
         surplus, deferrals = _surplus(group, len(live) - target)
@@ -46,7 +46,7 @@ def plan_scale(group: GroupComparison, limit: int) -> ScalePlan:
     missing = target - group.occupied
     if missing <= 0:
         return plan
-    if (deferral := _wait_before_creating(group)) is not None:
+    if (deferral := _wait_before_creating(group, compared)) is not None:
         return replace(plan, waits=(*waits, deferral))
     return replace(plan, create=min(missing, limit), missing=missing)
 
@@ -71,17 +71,17 @@ def _surplus(group: GroupComparison, count: int) -> tuple[list[Executor], tuple[
     return chosen, () if len(chosen) == len(order) else (wait(NOT_REGISTERED),)
 
 
-def _wanted_now(group: GroupComparison) -> int:
+def _wanted_now(group: GroupComparison, compared: Comparison) -> int:
     """Return the number of executors for now: the wanted number, plus the surge in a rolling update.
 
     While nothing may be replaced, because the session manager or an object cache comes first, the surge stays constant.
     """
-    replicas, prerequisites = group.effective.replicas, group.prerequisites
+    replicas = group.effective.replicas
     stale = group.cluster.deletable(group.to_replace)
     if replicas == 0:
         return replicas
     most = replicas + min(group.effective.surge, len(stale))
-    if not prerequisites.session_manager_first and not prerequisites.object_caches_first:
+    if not compared.session_manager_first and not compared.object_caches_first:
         return most
     return max(replicas, min(len(group.observed.live), most))
 
@@ -92,15 +92,15 @@ def ids_to_reserve(group: GroupComparison, target: int, limit: int) -> int:
     return min(missing, limit) if missing and wait_before_reserving(group) is None else 0
 
 
-def _wait_before_creating(group: GroupComparison) -> Outcome | None:
+def _wait_before_creating(group: GroupComparison, compared: Comparison) -> Outcome | None:
     """Return why missing executors are not created in this pass."""
     if (deferral := wait_before_reserving(group)) is not None:
         return deferral
-    if not group.prerequisites.config_map_current:
+    if not compared.config_map_current:
         return wait("ConfigMapNotReady")
     if group.cluster.session_manager_quota_refused:
         return wait("WaitingForSessionManager")  # freed quota is for the session manager
-    if (deferral := _session_manager_first(group)) is not None:
+    if (deferral := _session_manager_first(compared)) is not None:
         return deferral
     if any(_uncounted(executor, group.effective) for executor in group.observed.terminal):
         return wait("Changed", delay=0)
@@ -132,20 +132,20 @@ def _many_detached(group: GroupComparison) -> Outcome | None:
     )
 
 
-def _session_manager_first(group: GroupComparison) -> Outcome | None:
+def _session_manager_first(compared: Comparison) -> Outcome | None:
     """Wait for the session manager, because executors would take its room in a quota or on a node.
 
     A scheduler that places a group of Pods at once may wait for the executors before it gives the session manager a node.
     """
-    manager, next_attempt = group.cluster.session_manager, group.prerequisites.next_attempt
+    manager, next_attempt = compared.observed.session_manager, compared.effective.session_manager_backoff.next_attempt
     if manager is not None:
         pod = manager.pod
         unschedulable = manager.live and scheduling.unschedulable_since(pod) is not None
         first = manager.terminal or (unschedulable and not scheduling.waits_for_group(pod))
         return wait("WaitingForSessionManager") if first else None
-    if next_attempt is None or next_attempt <= group.now.wall:
+    if next_attempt is None or next_attempt <= compared.now.wall:
         return None
-    return wait_until("WaitingForSessionManager", next_attempt, group.now.wall)
+    return wait_until("WaitingForSessionManager", next_attempt, compared.now.wall)
 
 
 def _recreate_wait(group: GroupComparison) -> Outcome | None:
