@@ -157,6 +157,17 @@ async def test_message_about_a_session_that_is_too_large_survives_a_long_name() 
     assert "\x1b" not in message
 
 
+async def test_session_that_is_too_large_for_the_limit_of_the_whole_pod_is_told_with_that_field() -> None:
+    limits = {"limits": {"cpu": "1", "memory": "2Gi"}}
+    pod = {"resources": None, "podTemplate": {"spec": {"resources": limits}}}
+    world = await converged(merged(_autoscaled(1), {"executorManager": pod}))
+    world.model.open_session("s", 1, 1000, resources=Resources(64, 2**40), closes=False)
+    await world.live(5)
+
+    message = world.condition("Autoscaling")[2]
+    assert "offers: raise spec.executorManager.podTemplate.spec.resources.limits, or let the session" in message
+
+
 @pytest.mark.parametrize("restarted", [False, True], ids=["", "by an operator that has just started"])
 async def test_executors_stay_when_autoscaling_begins_while_the_session_manager_cannot_be_asked(
     *, restarted: bool

@@ -29,6 +29,12 @@ def executor_limits(spec: ExecutorManagerSpec) -> dict[str, Limit]:
     return {name: limit for name, limit in found.items() if limit.amount > 0}
 
 
+def fields_of(limits: Mapping[str, Limit]) -> str:
+    """Return the fields that set limits, for a message."""
+    places = (POD_LIMITS if limit.path.startswith(POD_LIMITS) else CONTAINER_LIMITS for limit in limits.values())
+    return " or ".join(dict.fromkeys(places)) or CONTAINER_LIMITS
+
+
 def gpu_limit(limits: Mapping[str, Limit]) -> int | None:
     """Return how many GPUs an executor has; None where its limits do not tell, as with other devices of the same vendor."""
     gpus = {name: limit.amount for name, limit in limits.items() if name.endswith("/gpu")}

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
+from flamectl_operator.api.checks.executor_limits import executor_limits, fields_of
 from flamectl_operator.api.component_status import AutoscalingStatus
 from flamectl_operator.api.fields.autoscaling import Autoscaling
 from flamectl_operator.api.fields.slot import parse_slot
@@ -81,9 +82,9 @@ def resolve_scaling(
     scaling = rescale(autoscaling, before, max(demand.executors, bound), placed, now)
     if demand.too_large:
         name = one_line(demand.too_large, LONGEST_SESSION_NAME)
+        fields = fields_of(executor_limits(group))
         message = (
-            f"session {name} asks for more than one executor offers: raise spec.executorManager.resources.limits, or let the"
-            " session ask for less"
+            f"session {name} asks for more than one executor offers: raise {fields}, or let the session ask for less"
         )
         return Scaling(scaling.remembered, active=True, reason="SessionTooLarge", message=message, due=scaling.due)
     return scaling
