@@ -12,7 +12,7 @@ from flamectl_operator.observed.group import ObservedGroup
 from flamectl_operator.observed.scheduling import unschedulable
 from flamectl_operator.planning.children import CHILDREN, CONFIG_MAP, Child
 from flamectl_operator.planning.drift import changes_content
-from flamectl_operator.planning.effective.effective_group import EffectiveGroup, replacement_floor
+from flamectl_operator.planning.effective.effective_group import EffectiveGroup
 from flamectl_operator.planning.effective.effective_spec import EffectiveSpec
 from flamectl_operator.planning.effective.session_manager_update import stands_alone
 from flamectl_operator.planning.effective.unregistered import Unregistered, find_overdue, find_unregistered
@@ -79,15 +79,13 @@ class GroupComparison:
         The operator marks no more than the budget allows. Somebody may have written marks by hand, and executors may have failed
         since. An executor whose node was released serves no more.
         """
-        strategy, answer = self.effective.update_strategy, self.cluster.flame.answer
-        if strategy.type == "Recreate":
+        answer = self.cluster.flame.answer
+        if self.effective.update_strategy.type == "Recreate":
             return frozenset()
         marked = [each for each in self.observed.draining if pods.is_ready(each.pod)]
         serving = [each for each in marked if answer is None or each.name in answer.nodes]
         ready = len(self.observed.serving) + len(serving)
-        return frozenset(
-            each.name for each in serving[max(0, ready - replacement_floor(strategy, self.effective.replicas)) :]
-        )
+        return frozenset(each.name for each in serving[max(0, ready - self.effective.replacement_floor) :])
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,6 @@ from flamectl_operator.desired.executor_annotations import DrainReason
 from flamectl_operator.flame.answer import Load
 from flamectl_operator.observed.executor import Executor
 from flamectl_operator.planning.comparison import GroupComparison
-from flamectl_operator.planning.effective.effective_group import Budget
 from flamectl_operator.planning.effective.failure_counts import executor_uncounted
 from flamectl_operator.planning.effective.unregistered import Unregistered
 from flamectl_operator.runtime.outcome import DONE, Outcome, blocked, wait, wait_until
@@ -71,7 +70,7 @@ def unregistered_to_delete(group: GroupComparison) -> tuple[Executor, ...]:
     registered = {executor.name for executor in existing.live if answer.registered(executor.name)}
     in_doubt = 2 * len(registered) < len(existing.live)
     restarted = any(each.must_reregister and each.executor in late for each in group.unregistered)
-    at_once = 1 if in_doubt or restarted else max(1, Budget.of(wanted.update_strategy, wanted.replicas).unavailable)
+    at_once = 1 if in_doubt or restarted else max(1, wanted.unavailable)
     settled = registered.union(each.name for each in late)
     failing = sum(each.failure is not None and each.name not in settled for each in existing.live)
     # A stale executor that must serve on keeps its place, so that nothing starts there.

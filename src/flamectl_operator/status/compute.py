@@ -25,10 +25,10 @@ from flamectl_operator.desired.metadata import Identity
 from flamectl_operator.observed.cluster import ObservedCluster
 from flamectl_operator.observed.incarnation import stale_pod
 from flamectl_operator.observed.ownership import is_ours
+from flamectl_operator.planning.claim_outcomes import claims_in_danger, claims_yet_to_retain
 from flamectl_operator.planning.cluster_plan import ClusterPlan
 from flamectl_operator.planning.effective.effective_spec import EffectiveSpec
 from flamectl_operator.planning.effective.replacement_backoff import remembered_fields
-from flamectl_operator.planning.kept_claims import claims_in_danger, claims_yet_to_retain
 from flamectl_operator.planning.registration import NONE_REGISTERS, NOT_REGISTERED
 from flamectl_operator.planning.spec_changes import read_as, read_as_invalid
 from flamectl_operator.runtime.outcome import Outcome

@@ -20,10 +20,10 @@ from flamectl_operator.kube.views import KubernetesObject
 from flamectl_operator.observed.cluster import ObservedCluster
 from flamectl_operator.observed.pods import NODE_NOT_REPORTING
 from flamectl_operator.observed.scheduling import UNSCHEDULABLE
+from flamectl_operator.planning.claim_outcomes import FILE_SYSTEM_RESIZE_PENDING
 from flamectl_operator.planning.cluster_plan import ClusterPlan
 from flamectl_operator.planning.effective.effective_group import EffectiveGroup
 from flamectl_operator.planning.effective.effective_spec import EffectiveSpec
-from flamectl_operator.planning.kept_claims import FILE_SYSTEM_RESIZE_PENDING
 from flamectl_operator.planning.registration import NOT_REGISTERED
 from flamectl_operator.planning.termination import finalizers_in_brackets, held_by_finalizers
 from flamectl_operator.runtime.outcome import Outcome

@@ -26,17 +26,6 @@ class Budget:
         return cls(1 if unavailable == surge == 0 else min(unavailable, replicas), surge)
 
 
-def floor(strategy: UpdateStrategy, replicas: int) -> int:
-    """Return how many of the wanted executors must serve, whatever the operator deletes."""
-    return replicas - Budget.of(strategy, replicas).unavailable
-
-
-def replacement_floor(strategy: UpdateStrategy, replicas: int) -> int:
-    """Return how many of them must serve while executors are replaced: with OnDelete there is no surge, so one may be missing."""
-    least = floor(strategy, replicas)
-    return min(least, replicas - 1) if strategy.type == "OnDelete" else least
-
-
 def _resolve(value: int | str, replicas: int, *, up: bool) -> int:
     if isinstance(value, int):
         return value
@@ -67,6 +56,21 @@ class EffectiveGroup:
     def replicas(self) -> int:
         """The number of wanted executors."""
         return 0 if self.suspended else self.wanted_replicas
+
+    @property
+    def unavailable(self) -> int:
+        """How many of the wanted executors may be unavailable for an update."""
+        return Budget.of(self.update_strategy, self.replicas).unavailable
+
+    @property
+    def floor(self) -> int:
+        """How many of the wanted executors must serve, whatever the operator deletes."""
+        return self.replicas - self.unavailable
+
+    @property
+    def replacement_floor(self) -> int:
+        """How many of them must serve while executors are replaced: with OnDelete there is no surge, so one may be missing."""
+        return min(self.floor, self.replicas - 1) if self.update_strategy.type == "OnDelete" else self.floor
 
     @property
     def surge(self) -> int:

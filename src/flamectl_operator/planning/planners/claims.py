@@ -16,9 +16,9 @@ from flamectl_operator.kube.views import PersistentVolumeClaimView
 from flamectl_operator.observed.claims import PHASE_BOUND, PHASE_LOST, PHASE_PENDING
 from flamectl_operator.observed.cluster import ObservedCluster
 from flamectl_operator.observed.ownership import is_ours
+from flamectl_operator.planning.claim_outcomes import FILE_SYSTEM_RESIZE_PENDING, claims_in_danger, lost_claim
 from flamectl_operator.planning.comparison import Comparison
 from flamectl_operator.planning.effective.effective_spec import EffectiveSpec
-from flamectl_operator.planning.kept_claims import FILE_SYSTEM_RESIZE_PENDING, claims_in_danger, lost_claim
 from flamectl_operator.planning.patches import claim_patch, may_take_back, owners_patch, without_instance
 from flamectl_operator.planning.sub_plans import ClaimPlan
 from flamectl_operator.planning.termination import awaited_end, end_wait

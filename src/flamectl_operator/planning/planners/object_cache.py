@@ -7,9 +7,9 @@ that failed stays until its replacement is due, so that its log can be read.
 
 from flamectl_operator.desired.claims import object_cache_claim
 from flamectl_operator.observed.component import ObjectCache
+from flamectl_operator.planning.claim_outcomes import KEEPS_CLAIM
 from flamectl_operator.planning.comparison import Comparison
 from flamectl_operator.planning.effective.failure_counts import object_cache_uncounted
-from flamectl_operator.planning.kept_claims import KEEPS_CLAIM
 from flamectl_operator.planning.patches import object_cache_repair
 from flamectl_operator.planning.planners.claims import claim_wait, has_claim
 from flamectl_operator.planning.sub_plans import CacheRemoval, ObjectCachePlan

@@ -3,9 +3,9 @@
 from dataclasses import dataclass, replace
 
 from flamectl_operator.observed.component import Component
+from flamectl_operator.planning.claim_outcomes import KEEPS_CLAIM
 from flamectl_operator.planning.comparison import Comparison
 from flamectl_operator.planning.effective.effective_spec import EffectiveSpec
-from flamectl_operator.planning.kept_claims import KEEPS_CLAIM
 from flamectl_operator.planning.planners.claims import has_claim
 from flamectl_operator.planning.planners.object_cache import rollout_wait, stale_to_replace
 from flamectl_operator.planning.sub_plans import ReplacementsPlan, RolloutPlan

@@ -11,7 +11,6 @@ from flamectl_operator.observed.component import Component
 from flamectl_operator.observed.executor import Executor
 from flamectl_operator.planning.comparison import Comparison, GroupComparison
 from flamectl_operator.planning.deletion_order import deletion_order
-from flamectl_operator.planning.effective.effective_group import replacement_floor
 from flamectl_operator.planning.planners.drain import split_drainable, undecided
 from flamectl_operator.planning.registration import holds_rollout, of_no_use, stale_of_no_use
 from flamectl_operator.planning.removals import RemovalReason
@@ -146,7 +145,7 @@ def _stale_to_delete(group: GroupComparison, stale: Sequence[Executor], serving:
     if group.effective.backoff.repeated or holds_rollout(group):
         # Each attempt is ready for a moment before it fails, so without this each attempt would cost working executors.
         return free
-    spare = max(0, len(serving) - replacement_floor(strategy, group.effective.replicas))
+    spare = max(0, len(serving) - group.effective.replacement_floor)
     ready = [executor for executor in stale if executor.ready and executor.name not in useless]
     return free + deletion_order(ready, group.effective, group.cluster.last_answer, of_no_use(group))[:spare]
 

@@ -14,7 +14,7 @@ from flamectl_operator.observed.executor import Executor
 from flamectl_operator.observed.ownership import DETACHED_RECHECK_SECONDS, lost_metadata
 from flamectl_operator.planning.comparison import Comparison, GroupComparison
 from flamectl_operator.planning.deletion_order import deletion_order
-from flamectl_operator.planning.effective.effective_group import EffectiveGroup, floor
+from flamectl_operator.planning.effective.effective_group import EffectiveGroup
 from flamectl_operator.planning.effective.failure_counts import executor_uncounted
 from flamectl_operator.planning.planners.drain import split_drainable, undecided
 from flamectl_operator.planning.registration import NOT_REGISTERED, of_no_use, unregistered_to_delete
@@ -60,7 +60,7 @@ def _surplus(group: GroupComparison, count: int) -> tuple[list[Executor], tuple[
     useless = of_no_use(group) | {each.name for each in group.overdue}
     order = deletion_order(cluster.deletable(existing.live), wanted, cluster.last_answer, useless)[:count]
     serving = {each.name for each in existing.serving}
-    spare = len(serving) - floor(wanted.update_strategy, wanted.replicas)
+    spare = len(serving) - wanted.floor
     chosen: list[Executor] = []
     for executor in order:
         if executor.name in serving and wanted.update_strategy.type != "Recreate":

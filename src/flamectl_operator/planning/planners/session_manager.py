@@ -2,10 +2,10 @@
 
 from flamectl_operator.observed.cluster import ObservedCluster
 from flamectl_operator.observed.component import Component
+from flamectl_operator.planning.claim_outcomes import KEEPS_CLAIM
 from flamectl_operator.planning.comparison import Comparison
 from flamectl_operator.planning.effective.effective_spec import EffectiveSpec
 from flamectl_operator.planning.effective.failure_counts import session_manager_uncounted
-from flamectl_operator.planning.kept_claims import KEEPS_CLAIM
 from flamectl_operator.planning.patches import session_manager_repair
 from flamectl_operator.planning.planners.claims import claim_wait
 from flamectl_operator.planning.sub_plans import SessionManagerAction, SessionManagerPlan

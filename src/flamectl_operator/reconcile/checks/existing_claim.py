@@ -20,7 +20,7 @@ from flamectl_operator.kube.resources import CLAIMS
 from flamectl_operator.kube.views import PersistentVolumeClaimView
 from flamectl_operator.observed.claims import PHASE_LOST
 from flamectl_operator.observed.pods import TERMINAL_PHASES
-from flamectl_operator.planning.kept_claims import KEEPS_CLAIM, lost_claim
+from flamectl_operator.planning.claim_outcomes import KEEPS_CLAIM, lost_claim
 from flamectl_operator.planning.termination import finalizers_in_brackets
 from flamectl_operator.reconcile.checks.claim_volume import volume_wait
 from flamectl_operator.reconcile.checks.missing_config_maps import missing_config_map

@@ -6,7 +6,7 @@ from flamectl_operator.api.constants import APPLY_CRD
 from flamectl_operator.api.lenient import not_stored, stored_otherwise
 from flamectl_operator.api.status import ConditionType, FlameClusterStatus, State
 from flamectl_operator.kube.errors import ConflictError, NotFoundError
-from flamectl_operator.planning.kept_claims import claims_in_danger
+from flamectl_operator.planning.claim_outcomes import claims_in_danger
 from flamectl_operator.reconcile.objects.cluster_io import ClusterIO
 from flamectl_operator.reconcile.objects.outcomes import CHANGES_UNDONE
 from flamectl_operator.reconcile.status_writes.stored_status import StoredStatus

@@ -1,4 +1,4 @@
-"""Notices about claims that are in danger, that have yet to be retained, or whose file system has yet to grow."""
+"""The outcomes about claims that are in danger, that have yet to be retained, or whose file system has yet to grow."""
 
 from flamectl_operator.api.constants import CONFIRM_CLAIM_LOSS_ANNOTATION
 from flamectl_operator.kube.pod_views import PodView
