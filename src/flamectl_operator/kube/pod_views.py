@@ -116,9 +116,10 @@ class ResizePolicy(View, frozen=True):
 
 
 class Resizable(View, frozen=True, kw_only=True):
-    """The fields that all containers of a Pod have."""
+    """The fields that all containers of a Pod have. Of a changed Pod, stores keep only images that somebody set later."""
 
     name: str = ""
+    image: str = ""
     resize_policy: tuple[ResizePolicy, ...] = ()
 
     @property
@@ -128,9 +129,8 @@ class Resizable(View, frozen=True, kw_only=True):
 
 
 class PodContainer(Resizable, frozen=True):
-    """An entry of a Pod's `spec.containers`; stores keep an image that somebody set after the operator had created the Pod."""
+    """An entry of a Pod's `spec.containers`."""
 
-    image: str = ""
     resources: ContainerResources | None = None
 
 

@@ -57,9 +57,10 @@ class OwnedContainer(View, frozen=True):
 
 
 class OwnedSpec(View, frozen=True):
-    """The containers of a Pod of which a manager set fields, by keys such as `k:{"name":"main"}`."""
+    """The containers of a Pod of which a manager set fields, by keys such as `k:{"name":"main"}`. No two have one name."""
 
     containers: dict[str, OwnedContainer] | None = msgspec.field(default=None, name="f:containers")
+    init_containers: dict[str, OwnedContainer] | None = msgspec.field(default=None, name="f:initContainers")
 
 
 class OwnedFields(View, frozen=True):
@@ -78,8 +79,10 @@ class ManagedFieldsEntry(View, frozen=True):
     @property
     def image_owners(self) -> Iterator[str]:
         """The keys of the containers whose image the manager set."""
-        containers = self.fields.spec.containers if self.fields is not None and self.fields.spec is not None else None
-        return (key for key, each in (containers or {}).items() if each.image is not None)
+        if self.fields is None or (spec := self.fields.spec) is None:
+            return iter(())
+        owned = (*(spec.containers or {}).items(), *(spec.init_containers or {}).items())
+        return (key for key, container in owned if container.image is not None)
 
     @property
     def time(self) -> datetime | None:

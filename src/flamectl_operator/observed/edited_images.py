@@ -4,13 +4,18 @@ The kubelet then starts the container again. A webhook may have put another imag
 that of a mirror; the stores keep only an image that somebody else set later.
 """
 
+from collections.abc import Iterable
+from typing import TypeVar
+
 from msgspec.structs import replace
 
 from flamectl_operator.api.constants import FIELD_MANAGER
 from flamectl_operator.desired.pod_template import ComponentTemplate
 from flamectl_operator.desired.unvalidated import entries
-from flamectl_operator.kube.pod_views import PodContainer, PodView
+from flamectl_operator.kube.pod_views import PodView, Resizable
 from flamectl_operator.observed.component import Component
+
+C = TypeVar("C", bound=Resizable)
 
 #: The managers of fields that Pods have had since their creation. The API server gives the last name to the first ones of many.
 _CREATORS = frozenset({FIELD_MANAGER, "ancient-changes"})
@@ -26,20 +31,34 @@ def is_stale(component: Component, template: ComponentTemplate) -> bool:
 
 
 def _image_edited(pod: PodView, template: ComponentTemplate) -> bool:
-    """Return whether somebody changed the image of a container of a Pod to another one than the template's."""
-    asked = {each.get("name"): each.get("image") for each in entries(template.manifest["spec"], "containers")}
-    return any(each.image and asked.get(each.name, each.image) != each.image for each in pod.spec.containers)
+    """Return whether somebody changed the image of a container or a native sidecar to another one than the template's.
+
+    The image of another init container matters to no process that runs.
+    """
+    spec, found = template.manifest["spec"], pod.spec
+    authored = (*entries(spec, "containers"), *entries(spec, "initContainers"))
+    asked = {each.get("name"): each.get("image") for each in authored}
+    sidecars = (each for each in found.init_containers if each.restart_policy == "Always")
+    return any(each.image and asked.get(each.name, each.image) != each.image for each in (*found.containers, *sidecars))
 
 
-def edited_containers(pod: PodView) -> tuple[PodContainer, ...]:
-    """Return the containers of a Pod that was changed, with those images that somebody set after the operator.
+def with_edited_images(pod: PodView) -> PodView:
+    """Return a Pod that was changed, with those images alone that somebody set after the operator.
 
     An image that a webhook puts into a new Pod is the operator's, because the webhook changes the operator's request.
     """
     ours, others, writes = set[str](), set[str](), pod.metadata.managed_fields
     if writes and all(each.fields is None for each in writes):
-        return pod.spec.containers  # what a store has kept
+        return pod  # as a store has kept it
     for each in writes:
         (ours if each.manager in _CREATORS else others).update(each.image_owners)
-    found, edited = {f'k:{{"name":"{each.name}"}}': each for each in pod.spec.containers}, others - ours
-    return tuple(container if key in edited else replace(container, image="") for key, container in found.items())
+    edited, spec = others - ours, pod.spec
+
+    def kept(containers: Iterable[C]) -> tuple[C, ...]:
+        return tuple(
+            each if f'k:{{"name":"{each.name}"}}' in edited else replace(each, image="") for each in containers
+        )
+
+    return replace(
+        pod, spec=replace(spec, containers=kept(spec.containers), init_containers=kept(spec.init_containers))
+    )

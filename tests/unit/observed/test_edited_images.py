@@ -1,5 +1,6 @@
 """Images that somebody changed in a Pod, and those that a webhook put there when the Pod was created."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -17,20 +18,27 @@ TEMPLATE = desired({"executorManager": {"image": "flame/executor:v1"}}).group.te
 OPERATOR, KUBECTL = "flamectl-operator", "kubectl-set"
 
 
-def _owner(manager: str, *containers: str, of: str = "f:image") -> dict[str, Any]:
+def _owner(manager: str, *containers: str, of: str = "f:image", kind: str = "f:containers") -> dict[str, Any]:
     fields: dict[str, Any] = {f'k:{{"name":"{name}"}}': {".": {}, "f:name": {}, of: {}} for name in containers}
-    fields_v1 = {"f:metadata": {"f:labels": {}}, "f:spec": {"f:containers": fields, "f:nodeName": {}}}
+    fields_v1 = {"f:metadata": {"f:labels": {}}, "f:spec": {kind: fields, "f:nodeName": {}}}
     return {"manager": manager, "operation": "Update", "time": "2025-06-01T12:00:00Z", "fieldsV1": fields_v1}
 
 
-def _pod(*owners: dict[str, Any], generation: int = 2, node: str = "node-1", name: str = EXECUTOR_MANAGER) -> PodView:
+def _pod(
+    *owners: dict[str, Any],
+    generation: int = 2,
+    node: str = "node-1",
+    name: str = EXECUTOR_MANAGER,
+    inits: Sequence[dict[str, Any]] = (),
+) -> PodView:
     metadata = {
         "name": "my-flame-executor-manager-0",
         "generation": generation,
         "annotations": {REVISION_ANNOTATION: TEMPLATE.revision},
         "managedFields": list(owners),
     }
-    spec = {"nodeName": node, "containers": [{"name": name, "image": "mirror.example/executor:v2"}]}
+    main = {"name": name, "image": "mirror.example/executor:v2"}
+    spec = {"nodeName": node, "containers": [main], "initContainers": list(inits)}
     return bounded_pod(wire.decode(PodView, wire.encode({"metadata": metadata, "spec": spec})))
 
 
@@ -67,6 +75,18 @@ def test_image_that_the_operator_owns_makes_no_pod_stale_whatever_a_webhook_put_
 def test_pod_that_was_not_changed_since_its_creation_is_not_stale() -> None:
     """As one that was restored from a backup, whose tool owns all fields."""
     assert not _is_stale(_pod(_owner("velero", EXECUTOR_MANAGER), generation=1))
+
+
+@pytest.mark.parametrize(("policy", "stale"), [("Always", True), (None, False)], ids=["sidecar", "init container"])
+def test_image_of_a_native_sidecar_counts_and_that_of_an_ended_init_container_does_not(
+    policy: str | None, *, stale: bool
+) -> None:
+    container = {"name": "proxy", "image": "proxy:1"} | ({"restartPolicy": policy} if policy else {})
+    pod_template = {"spec": {"initContainers": [container]}}
+    template = desired({"executorManager": {"podTemplate": pod_template}}).group.template
+    found = _pod(_owner(KUBECTL, "proxy", kind="f:initContainers"), inits=[container | {"image": "proxy:2"}])
+
+    assert is_stale(Executor(found, EXECUTOR_MANAGER, known_revision=template.revision), template) is stale
 
 
 def test_container_that_a_webhook_added_may_get_any_image() -> None:

@@ -26,7 +26,7 @@ from flamectl_operator.api.constants import CLUSTER_LABEL, KIND, SESSION_MANAGER
 from flamectl_operator.api.fields.pod_template_rules import OWN_LABELS
 from flamectl_operator.desired import names
 from flamectl_operator.desired.digests import BINARY, NO_POLICY, TOO_LARGE, digested_data, digested_policy
-from flamectl_operator.kube.pod_views import ContainerStatus, PodContainer, PodView
+from flamectl_operator.kube.pod_views import ContainerStatus, PodView
 from flamectl_operator.kube.views import (
     REDUCED,
     TOO_LARGE_OWNER,
@@ -41,7 +41,7 @@ from flamectl_operator.kube.views import (
     View,
 )
 from flamectl_operator.observed.devices import unhealthy
-from flamectl_operator.observed.edited_images import edited_containers
+from flamectl_operator.observed.edited_images import with_edited_images
 from flamectl_operator.observed.pod_problem import OOM_KILLED
 from flamectl_operator.runtime.lru_cache import LRUCache
 
@@ -227,17 +227,15 @@ def _killed(status: ContainerStatus) -> bool:
 
 def _asking(pod: PodView) -> PodView:
     """Return a Pod with its claims, and without what else it asks of a node, unless it has no node and asks in few words."""
-    spec, edited = pod.spec, tuple[PodContainer, ...]()
-    if pod.metadata.generation > 1:
-        edited = edited_containers(pod)
-        spec = replace(spec, containers=edited)
-        pod = replace(pod, spec=spec)
+    changed = pod.metadata.generation > 1
+    pod = with_edited_images(pod) if changed else pod
+    spec = pod.spec
     if claims := spec.volumes:
         claims = tuple(each for each in claims if each.persistent_volume_claim or each.ephemeral)
     asks = (spec.containers, spec.resources, spec.overhead, spec.node_selector)
     if not spec.node_name and cost(asks) <= MAX_ASKS_COST:
         return pod if len(claims) == len(spec.volumes) else replace(pod, spec=replace(spec, volumes=claims))
-    containers = tuple(replace(each, resources=None) for each in edited)
+    containers = tuple(replace(each, resources=None) for each in spec.containers if changed)
     few: dict[str, Any] = {"containers": containers, "resources": None, "overhead": None, "node_selector": None}
     return replace(pod, spec=replace(spec, volumes=claims, **few))
 
