@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 import pytest
@@ -15,6 +16,13 @@ if TYPE_CHECKING:
 @pytest.fixture(autouse=True)
 def logs_as_before() -> Iterator[None]:
     """Worlds are silent; other tests of the same process listen to the log."""
+    with kept_logs():
+        yield
+
+
+@contextmanager
+def kept_logs() -> Iterator[None]:
+    """Let everybody log after the block as before it, also modules whose first line was written in a world."""
     configured, before = structlog.is_configured(), structlog.get_config()
     yield
     if configured:
