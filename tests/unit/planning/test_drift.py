@@ -186,35 +186,6 @@ def test_service_drift_is_patched(changes: dict[str, Any], patch: dict[str, Any]
     assert _service(changes) == merged(patch, _metadata(resourceVersion="1"))
 
 
-@pytest.mark.parametrize(
-    "changes",
-    [
-        {
-            "data": {"flame-cluster.yaml": "edited", "more": "x"},
-            "metadata": {"labels": {"flame.xflops.io/cluster": "x", "team": "ml"}},
-        },
-        {
-            "data": None,
-            "metadata": {
-                "annotations": {"flame.xflops.io/config-hash": "x", "note": "y"},
-                "ownerReferences": [THEIRS, OURS],
-            },
-        },
-    ],
-    ids=["edited", "emptied"],
-)
-def test_patched_child_needs_no_patch_and_keeps_foreign_fields(changes: dict[str, Any]) -> None:
-    edited = merged(CONFIG_MAP, changes)
-    patch = config_map_patch(view(ConfigMapView, edited), CONFIG_MAP)
-    repaired = rfc_7386(edited, patch)
-
-    assert config_map_patch(view(ConfigMapView, repaired), CONFIG_MAP) is None
-    for part in ("labels", "annotations"):
-        kept = {key: value for key, value in edited["metadata"][part].items() if not key.startswith("flame.xflops.io/")}
-        assert kept.items() <= repaired["metadata"][part].items()
-    assert len(repaired["metadata"]["ownerReferences"]) == len(edited["metadata"]["ownerReferences"])
-
-
 # --- Pods --------------------------------------------------------------------------------------------------------------
 
 

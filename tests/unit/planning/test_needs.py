@@ -1,7 +1,6 @@
 """The work that is left for a FlameCluster."""
 
 from dataclasses import asdict
-from typing import Any
 
 import pytest
 
@@ -15,7 +14,6 @@ from tests.unit.builders import (
     effective,
     executor_pod,
     observed,
-    replicas,
     rolling,
     service_views,
     session_manager,
@@ -102,20 +100,3 @@ def test_surge_is_no_need_to_shrink() -> None:
 )
 def test_suspended_cluster_needs_the_removal_of_its_pods(found: ObservedCluster, expected: set[str]) -> None:
     assert _names(cluster_plan(found, effective(suspended=True)).needs) == expected
-
-
-def test_unhealthy_pods_are_sorted_by_name_without_terminating_pods() -> None:
-    pods: list[Any] = [
-        executor_pod(1, "crashing"),
-        executor_pod(0, "unschedulable"),
-        terminating(executor_pod(2, "crashing")),
-        executor_pod(3, "ready"),
-        session_manager("crashing"),
-    ]
-    found = observed(*pods, wanted=effective(replicas(4))).unhealthy
-
-    assert [(component.name.removeprefix("my-flame-"), problem.reason) for component, problem in found] == [
-        ("executor-manager-0", "Unschedulable"),
-        ("executor-manager-1", "ImagePullFailed"),
-        ("session-manager", "ImagePullFailed"),
-    ]

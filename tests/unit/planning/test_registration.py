@@ -212,16 +212,6 @@ def test_stale_executors_that_do_not_register_go_without_a_budget_unless_the_ses
     assert found == {executor_pod(each).name for each in names}
 
 
-def test_stale_executor_that_does_not_register_goes_without_a_budget_although_the_image_of_the_others_cannot_be_pulled() -> (
-    None
-):
-    broken = [executor_pod(each, "crashing") for each in (2, 3)]
-    pods = [executor_pod(0), executor_pod(1, revision="old", since=ago(90)), *broken]
-    assert stale_of_no_use(cluster_plan(_answered(*pods, registered=[0]), effective(replicas(3))).group) == {
-        pods[1].name
-    }
-
-
 def test_stale_executors_that_do_not_register_are_replaced_although_the_image_of_the_others_cannot_be_pulled() -> None:
     broken = [executor_pod(each, "crashing") for each in (3, 4)]
     pods = [*(executor_pod(each, revision="old") for each in (0, 1, 2)), *broken]

@@ -2,9 +2,8 @@
 
 import pytest
 
-from flamectl_operator.kube.pod_views import PodView
 from flamectl_operator.planning.effective.effective_spec import config_generation
-from tests.unit.builders import NOW, cluster_plan, config_map_view, effective, observed, session_manager, terminating
+from tests.unit.builders import NOW, cluster_plan, config_map_view, effective, observed
 
 
 @pytest.mark.parametrize(
@@ -54,23 +53,3 @@ def test_config_map_is_current_when_owned_and_with_the_desired_content() -> None
         config_map_view(effective({"objectCache": {"storage": "/data/x"}}, config_generation=2)),
     ):
         assert not cluster_plan(observed(config_map=other), wanted).config_map_current
-
-
-@pytest.mark.parametrize(
-    ("view", "current"),
-    [
-        pytest.param(None, False, id="none"),
-        pytest.param(session_manager(), True, id="ready"),
-        pytest.param(session_manager("starting"), False, id="starting"),
-        pytest.param(session_manager("failed"), False, id="over"),
-        pytest.param(session_manager(revision="old"), False, id="stale"),
-        pytest.param(terminating(session_manager()), False, id="terminating"),
-        pytest.param(session_manager(owner=None), False, id="somebody else's"),
-    ],
-)
-def test_others_wait_unless_the_session_manager_is_ready_and_of_the_wanted_revision(
-    view: PodView | None, *, current: bool
-) -> None:
-    found = observed(*([view] if view is not None else []))
-
-    assert cluster_plan(found, effective()).session_manager_first != current
