@@ -1,7 +1,6 @@
 """`plan` says what the pass that follows writes, and writes nothing."""
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -128,23 +127,15 @@ async def test_missing_cluster_is_an_error() -> None:
         await _plan(world)
 
 
-async def test_replacement_that_the_api_server_would_refuse_is_an_error_of_the_plan() -> None:
-    world = await edited(replicas(2), executor_template({"nodeSelector": {"a": "b"}}))
-    world.api.fail("dry run", "pods", _refusal())
-
-    plan = await _plan(world)
-
-    assert plan.exit_code == 1
-    assert "Fails: " in plan.text()
-
-
 @pytest.mark.parametrize(
-    "prepare", [StepHarness, lambda: converged(replicas(1))], ids=["a new cluster", "more executors"]
+    ("before", "changes"),
+    [(None, replicas(3)), (replicas(1), replicas(3)), (replicas(2), executor_template({"nodeSelector": {"a": "b"}}))],
+    ids=["a new cluster", "more executors", "a replacement"],
 )
-async def test_new_pod_that_the_api_server_would_refuse_is_an_error_of_the_plan(prepare: Callable[[], Any]) -> None:
-    found = prepare()
-    world = found if isinstance(found, StepHarness) else await found
-    world.edit(replicas(3))
+async def test_new_pod_that_the_api_server_would_refuse_is_an_error_of_the_plan(
+    before: dict[str, Any] | None, changes: dict[str, Any]
+) -> None:
+    world = StepHarness(changes) if before is None else await edited(before, changes)
     world.api.fail("dry run", "pods", _refusal(), times=2)
 
     plan = await _plan(world)

@@ -54,9 +54,10 @@ def terms(monkeypatch: pytest.MonkeyPatch) -> list[Term]:
     return Term.terms
 
 
-def _replica(config: OperatorConfig) -> Replica:
+def _replica(config: OperatorConfig, seed: int = 0, pod_uid: str = "") -> Replica:
     api = FakeApi(ManualClock(NOW))
-    return Replica(lambda _guard: api, api, config, Environment(ManualClock(NOW), Random(0)), Host("host"))
+    environment = Environment(ManualClock(NOW), Random(seed))
+    return Replica(lambda _guard: api, api, config, environment, Host("host", pod_uid))
 
 
 def _config(workers: int) -> OperatorConfig:
@@ -173,21 +174,14 @@ def test_only_the_first_process_of_a_container_uses_the_uid(environment: dict[st
     assert restarted_pod_uid(environment, pid) == uid
 
 
-def _made_replica(pod_uid: str, seed: int) -> Replica:
-    api = FakeApi(ManualClock(NOW))
-    return Replica(
-        lambda _: api, api, OperatorConfig(), Environment(ManualClock(NOW), Random(seed)), Host("pod", pod_uid)
-    )
-
-
 def test_replica_succeeds_only_the_former_container_of_its_pod() -> None:
-    first, second, other = _made_replica("uid", 1), _made_replica("uid", 2), _made_replica("uid2", 3)
+    first, second, other = (_replica(OperatorConfig(), *each) for each in ((1, "uid"), (2, "uid"), (3, "uid2")))
     assert second.candidate.succeeds(first.candidate.identity)
     assert not second.candidate.succeeds(other.candidate.identity)
     assert not other.candidate.succeeds(first.candidate.identity)
 
 
 def test_replica_without_uid_succeeds_no_container() -> None:
-    first, second = _made_replica("", 1), _made_replica("", 2)
+    first, second, other = (_replica(OperatorConfig(), *each) for each in ((1,), (2,), (3, "uid")))
     assert not second.candidate.succeeds(first.candidate.identity)
-    assert not second.candidate.succeeds(_made_replica("uid", 3).candidate.identity)
+    assert not second.candidate.succeeds(other.candidate.identity)

@@ -21,8 +21,6 @@ from flamectl_operator.kube.errors import (
 )
 from flamectl_operator.kube.resources import Resource
 from flamectl_operator.process import startup as startup_module
-from flamectl_operator.process.live_settings import LiveConfig
-from flamectl_operator.process.settings_sources import ConfigMapSource
 from flamectl_operator.process.startup import RETRY_LIMIT, StartUp, Step, access_checks
 from flamectl_operator.reconcile.stores.stores import FLAME_CLUSTERS
 from flamectl_operator.settings.layers import SettingsError
@@ -146,16 +144,6 @@ async def test_steps_run_in_order_and_successful_ones_are_not_repeated(startup: 
     await startup.run(first, second)
 
     assert taken == ["first", "second", "second", "second"]
-
-
-async def test_start_waits_for_the_settings(startup: StartUp) -> None:
-    api = FakeApi(ManualClock(NOW))
-    api.fail("get", "configmaps", REFUSED, times=3)
-    live = LiveConfig(ConfigMapSource(api, "a"), (), ManualClock(NOW))
-
-    await startup.run(live.load)
-
-    assert api.find("configmaps", "flamectl-operator-config", "a") is not None
 
 
 async def _refusals(steps: list[Step]) -> list[str]:
