@@ -19,6 +19,8 @@ from flamectl_operator.runtime.clock import Clock
 #: How many ids the first answer of a session manager may use up at most. An earlier cluster has rarely had more executors, and a
 #: session manager that lies on each of its starts would need a million of them to use up all ids.
 MAX_STEP = 10_000
+#: The most ids that a pass takes beyond the number of executors; each may cost a request.
+MAX_SPARE = 64
 #: Seconds that a process which has just started waits at most for the first answer of a session manager before it uses an id.
 FIRST_ANSWER_SECONDS = 10.0
 
@@ -77,9 +79,14 @@ class ExecutorIds:
         used = {executor.executor_id for executor in observed.executors}
         self._reserved = [each for each in self._reserved if each >= first and each not in used]
 
+    @property
+    def spare(self) -> int:
+        """How many ids more than executors a pass takes, because others have had names so far: each pass tries twice as many."""
+        return min(len(self.taken), MAX_SPARE)
+
     def missing(self, needed: int) -> range:
         """Return the ids that must be reserved so that `needed` executors can be created."""
-        count = max(0, needed - len(self._reserved))
+        count = max(0, needed + self.spare - len(self._reserved)) if needed else 0
         return range(self.next_id, min(self.next_id + count, names.MAX_ID + 1))
 
     def reserve(self, ids: range) -> None:

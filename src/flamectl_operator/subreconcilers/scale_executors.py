@@ -60,20 +60,22 @@ class ScaleExecutors(PlannedStep[ScalePlan]):
         pass_.ids.take_in_answer(pass_.observe())
         if pass_.ids.exhausted:
             return outcomes.no_ids_left()
-        ids, before = pass_.ids.take(plan.create), len(pass_.observe().group.live)
-        creation = _Creation(pass_, template if before < wanted else replace(template, number=_SURGE))
+        ids, before = pass_.ids.take(plan.create + pass_.ids.spare), len(pass_.observe().group.live)
+        first, spare = ids[: plan.create], ids[plan.create :]
+        creation = _Creation(pass_, template if before < wanted else replace(template, number=_SURGE), spare)
         accepted = io.stores.executors_accepted
         if accepted.by_another(owner.namespace, owner.uid, pass_.clock.monotonic()):
             pass_.slow_start.expect_success()
         result = await pass_.slow_start.run(
-            len(ids),
+            len(first),
             io.writes_in_flight,
-            lambda index: creation.create(ids[index]),
+            lambda index: creation.create(first[index]),
             time_limit(pass_.clock),
         )
         pass_.ids.give_back(set(ids) - creation.used)
         pass_.ids.taken |= creation.taken
-        if creation.created and not creation.taken and pass_.ids.taken:
+        complete = len(creation.created) >= plan.missing
+        if pass_.ids.taken and (complete or (creation.created and not creation.taken)):
             io.events.record_normal(
                 "NamesTaken", f"{_others_have(owner.name, pass_.ids.taken)}, so these ids are skipped"
             )
@@ -86,18 +88,22 @@ class ScaleExecutors(PlannedStep[ScalePlan]):
             raise primary_error(result.errors)
         if creation.created:
             accepted.note(owner.namespace, owner.uid, pass_.clock.monotonic())
-        if creation.taken:
+        if creation.taken and not complete:
             return wait("Creating", _others_have(owner.name, pass_.ids.taken), outcomes.CHANGED_RECHECK_SECONDS)
         # The next pass follows at once and creates the rest, because no event would trigger it.
-        return wait("Creating", "", 0) if len(creation.created) < plan.missing else DONE
+        return DONE if complete else wait("Creating", "", 0)
 
 
 @dataclass
 class _Creation:
-    """Creates executors and records their ids. The Pods of requests whose answer was lost may still appear."""
+    """Creates executors and records their ids. The Pods of requests whose answer was lost may still appear.
+
+    A `spare` id replaces one whose name another Pod has.
+    """
 
     pass_: Pass
     template: ComponentTemplate
+    spare: list[int]
     created: set[int] = field(default_factory=set)
     taken: set[int] = field(default_factory=set)
     lost: set[int] = field(default_factory=set)
@@ -118,6 +124,8 @@ class _Creation:
             pod = await pass_.io.create(PODS, manifest, template)
         except AlreadyExistsError:
             self.taken.add(executor_id)
+            if self.spare:
+                await self.create(self.spare.pop(0))
         except KubernetesError as error:
             if error.outcome_unknown:
                 self.lost.add(executor_id)

@@ -262,18 +262,30 @@ async def test_taken_name_is_skipped() -> None:
 
 async def test_names_of_executors_that_others_have_are_told_in_one_sentence() -> None:
     world = StepHarness(replicas(2))
-    for number in range(8):
+    for number in range(200):
         world.squat("pods", executor_name(number))
 
     await world.run_passes(3)
-    told = f"Pods of others have the names of 6 executors {executor_name(0)}..5"
+    told = f"Pods of others have the names of 14 executors {executor_name(0)}..13"
     assert told in str(world.status.message)
 
-    await world.run_passes(3)
-    assert world.executor_ids == list(range(10))
-    said = f"Pods of others have the names of 8 executors {executor_name(0)}..7, so these ids are skipped"
+    await world.run_passes(7)
+    assert world.status.executor_manager.current == 2
+    said = f"Pods of others have the names of 200 executors {executor_name(0)}..199, so these ids are skipped"
     assert [message for _, reason, message in world.events.told if reason == "NamesTaken"] == [said]
     assert "Pods of others" not in str(world.status.message)
+
+
+async def test_ids_that_no_name_needed_are_used_later() -> None:
+    world = StepHarness(replicas(1))
+    for number in range(2):
+        world.squat("pods", executor_name(number))
+    await world.run_passes(2)
+    world.edit(replicas(3))
+
+    await world.run_passes(2)
+
+    assert world.executor_ids == [0, 1, 2, 3, 4]
 
 
 # --- Removing executors ------------------------------------------------------------------------------------------------
