@@ -70,7 +70,7 @@ class Controller:
             return Result(errors=(error,))
         before = pass_.status.stored
         hooks = StepHooks(self._context.clock, self._context.telemetry, self._log, state.last_logged)
-        result = await PIPELINE.run(pass_, hooks)
+        result = await PIPELINE.execute(pass_, hooks)
         self._observe_first_ready(cluster, before, pass_)
         newest = self._context.stores.flame_clusters.get(*key)
         if newest is not None and not state.knows(newest):

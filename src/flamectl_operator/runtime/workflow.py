@@ -22,7 +22,50 @@ from flamectl_operator.runtime.turns import side_by_side
 S = TypeVar("S")
 
 
-class Action(ABC, Generic[S]):
+class Hooks(Generic[S]):
+    """Called around stages and actions; this one does nothing. Logs, metrics and progress override the methods."""
+
+    def enter(self, stage: "Stage[S]") -> None:
+        """Prepare for a stage that is about to run."""
+
+    def leave(self, stage: "Stage[S]") -> None:
+        """Clean up after a stage that has run or was cancelled."""
+
+    def skipped(self, workflow: "Workflow[S]", why: str) -> None:
+        """Handle a workflow that does not run."""
+
+    def before(self, action: "Action[S]", subject: S) -> None:
+        """Prepare for an action that is about to run."""
+
+    def after(self, action: "Action[S]", subject: S, result: Result) -> None:
+        """Handle the result of an action that has run."""
+
+    def branch(self) -> "Hooks[S]":
+        """Return the hooks of a workflow that runs beside others."""
+        return self
+
+
+class Workflow(ABC, Generic[S]):
+    """A node of the tree. Leaves are actions."""
+
+    nodes: "tuple[Workflow[S], ...]" = ()
+
+    @abstractmethod
+    async def execute(self, subject: S, hooks: Hooks[S]) -> Result:
+        """Run all actions and return the joined results. An action's exception is an error there; cancellation is raised."""
+
+    def actions(self) -> "Iterator[Action[S]]":
+        """Iterate over all actions, in the order of the tree."""
+        for node in self.nodes:
+            yield from node.actions()
+
+    def stages(self) -> "Iterator[Stage[S]]":
+        """Iterate over all stages, in the order of the tree."""
+        for node in self.nodes:
+            yield from node.stages()
+
+
+class Action(Workflow[S]):
     """A unit of work that an author names, describes and implements."""
 
     #: CamelCase, as logs, metrics and documentation call it; the name of the class unless the class says otherwise.
@@ -41,51 +84,21 @@ class Action(ABC, Generic[S]):
     async def run(self, subject: S, /) -> Outcome:
         """Do the work, and return DONE, a wait, or a stop."""
 
+    def actions(self) -> "Iterator[Action[S]]":
+        """Iterate over this action."""
+        yield self
 
-class Hooks(Generic[S]):
-    """Called around stages and actions; this one does nothing. Logs, metrics and progress override the methods."""
-
-    def enter(self, stage: "Stage[S]") -> None:
-        """Prepare for a stage that is about to run."""
-
-    def leave(self, stage: "Stage[S]") -> None:
-        """Clean up after a stage that has run or was cancelled."""
-
-    def skipped(self, workflow: "Workflow[S]", why: str) -> None:
-        """Handle a workflow that does not run."""
-
-    def before(self, action: Action[S], subject: S) -> None:
-        """Prepare for an action that is about to run."""
-
-    def after(self, action: Action[S], subject: S, result: Result) -> None:
-        """Handle the result of an action that has run."""
-
-    def branch(self) -> "Hooks[S]":
-        """Return the hooks of a workflow that runs beside others."""
-        return self
-
-
-class Workflow(ABC, Generic[S]):
-    """A node of the tree. Leaves are actions."""
-
-    children: "tuple[Workflow[S], ...]" = ()
-
-    @abstractmethod
-    async def run(self, subject: S, hooks: Hooks[S]) -> Result:
-        """Run the workflow and return the joined results. An action's exception is an error there; cancellation is raised."""
-
-    def actions(self) -> Iterator[Action[S]]:
-        """Iterate over all actions, in the order of the tree."""
-        for child in self.children:
-            yield from child.actions()
-
-    def stages(self) -> "Iterator[Stage[S]]":
-        """Iterate over all stages, in the order of the tree."""
-        for child in self.children:
-            yield from child.stages()
-
-
-Node = Workflow[S] | Action[S]
+    async def execute(self, subject: S, hooks: Hooks[S]) -> Result:
+        """Run the action between its hooks."""
+        hooks.before(self, subject)
+        try:
+            outcome = await self.run(subject)
+        except Exception as error:  # noqa: BLE001 - the caller gets every error in the result
+            result = Result(errors=(error,))
+        else:
+            result = NOTHING if outcome.kind is Kind.DONE else Result(outcomes=(outcome,))
+        hooks.after(self, subject, result)
+        return result
 
 
 @dataclass(frozen=True)
@@ -108,41 +121,20 @@ class Place:
         return {key: value for key, value in found.items() if value}
 
 
-@dataclass(frozen=True)
-class _Leaf(Workflow[S]):
-    """An action as a workflow."""
-
-    action: Action[S]
-
-    def actions(self) -> Iterator[Action[S]]:
-        yield self.action
-
-    async def run(self, subject: S, hooks: Hooks[S]) -> Result:
-        hooks.before(self.action, subject)
-        try:
-            outcome = await self.action.run(subject)
-        except Exception as error:  # noqa: BLE001 - the caller gets every error in the result
-            result = Result(errors=(error,))
-        else:
-            result = NOTHING if outcome.kind is Kind.DONE else Result(outcomes=(outcome,))
-        hooks.after(self.action, subject, result)
-        return result
-
-
 class InOrder(Workflow[S]):
-    """Run all children one after the other; an error of one does not stop the others. Another `InOrder` in it is flattened."""
+    """Run all nodes one after the other; an error of one does not stop the others. Another `InOrder` in it is flattened."""
 
-    def __init__(self, *nodes: Node[S]) -> None:
+    def __init__(self, *nodes: Workflow[S]) -> None:
         flat: list[Workflow[S]] = []
-        for node in map(_workflow, nodes):
-            flat += node.children if isinstance(node, InOrder) else (node,)
-        self.children = tuple(flat)
+        for node in nodes:
+            flat += node.nodes if isinstance(node, InOrder) else (node,)
+        self.nodes = tuple(flat)
 
-    async def run(self, subject: S, hooks: Hooks[S]) -> Result:
-        """Run all children, one after the other."""
+    async def execute(self, subject: S, hooks: Hooks[S]) -> Result:
+        """Run all nodes, one after the other."""
         result = NOTHING
-        for child in self.children:
-            if (end := await child.run(subject, hooks)) is not NOTHING:
+        for node in self.nodes:
+            if (end := await node.execute(subject, hooks)) is not NOTHING:
                 result = result.join(end)
         return result
 
@@ -155,11 +147,11 @@ class Stage(Workflow[S]):
         phase: Tells two stages with the same name apart; empty for others.
     """
 
-    def __init__(self, name: str, *nodes: Node[S], phase: str = "") -> None:
+    def __init__(self, name: str, *nodes: Workflow[S], phase: str = "") -> None:
         self.name = name
         self.phase = phase
         self.parts: Workflow[S] = InOrder(*nodes)
-        self.children = (self.parts,)
+        self.nodes = (self.parts,)
         self._places: dict[str, Place] = {}
 
     @property
@@ -179,11 +171,11 @@ class Stage(Workflow[S]):
         """Iterate over this stage."""
         yield self
 
-    async def run(self, subject: S, hooks: Hooks[S]) -> Result:
+    async def execute(self, subject: S, hooks: Hooks[S]) -> Result:
         """Run all parts, one after the other."""
         hooks.enter(self)
         try:
-            return await self.parts.run(subject, hooks)
+            return await self.parts.execute(subject, hooks)
         finally:
             hooks.leave(self)
 
@@ -191,39 +183,35 @@ class Stage(Workflow[S]):
 class If(Workflow[S]):
     """Run a workflow when a condition holds: `why_not`, called right before that, returns why it does not, or nothing."""
 
-    def __init__(self, label: str, why_not: Callable[[S], str], then: Node[S]) -> None:
+    def __init__(self, label: str, why_not: Callable[[S], str], then: Workflow[S]) -> None:
         self.label = label
         self._why_not = why_not
-        self.then: Workflow[S] = _workflow(then)
-        self.children = (self.then,)
+        self.then = then
+        self.nodes = (then,)
 
-    async def run(self, subject: S, hooks: Hooks[S]) -> Result:
+    async def execute(self, subject: S, hooks: Hooks[S]) -> Result:
         """Run the workflow if the condition holds now."""
         if why := self._why_not(subject):
             hooks.skipped(self.then, why)
             return NOTHING
-        return await self.then.run(subject, hooks)
+        return await self.then.execute(subject, hooks)
 
 
 class SideBySide(Workflow[S]):
-    """Run all children at the same time when a condition holds (see `If`), and one after the other when it does not.
+    """Run all nodes at the same time when a condition holds (see `If`), and one after the other when it does not.
 
-    An error of one does not stop the others. Results and reports have the order of the children: see `turns.in_turn`.
+    An error of one does not stop the others. Results and reports have the order of the nodes: see `turns.in_turn`.
     """
 
-    def __init__(self, label: str, why_not: Callable[[S], str], *nodes: Node[S]) -> None:
+    def __init__(self, label: str, why_not: Callable[[S], str], *nodes: Workflow[S]) -> None:
         self.label = label
         self._why_not = why_not
-        self.children = tuple(map(_workflow, nodes))
+        self.nodes = nodes
 
-    async def run(self, subject: S, hooks: Hooks[S]) -> Result:
-        """Run all children."""
+    async def execute(self, subject: S, hooks: Hooks[S]) -> Result:
+        """Run all nodes."""
         if self._why_not(subject):
-            results = [await child.run(subject, hooks) for child in self.children]
+            results = [await node.execute(subject, hooks) for node in self.nodes]
         else:
-            results = await side_by_side(*(partial(child.run, subject, hooks.branch()) for child in self.children))
+            results = await side_by_side(*(partial(node.execute, subject, hooks.branch()) for node in self.nodes))
         return reduce(Result.join, results, NOTHING)
-
-
-def _workflow(node: Node[S]) -> Workflow[S]:
-    return node if isinstance(node, Workflow) else _Leaf(node)

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import Any
 
-from flamectl_operator.runtime.workflow import If, InOrder, SideBySide, Stage, Workflow
+from flamectl_operator.runtime.workflow import Action, If, InOrder, SideBySide, Stage, Workflow
 
 
 def as_text(workflow: Workflow[Any]) -> str:
@@ -35,23 +35,22 @@ def _lines(workflow: Workflow[Any], depth: int) -> Iterator[str]:
                 yield f"{indent}{title}: {first.summary}"
                 return
             yield f"{indent}{title}:"
-            children = parts.children
-        case If(label=label, children=children):
+            workflow = parts
+        case If(label=label):
             yield f"{indent}if {label}:"
-        case SideBySide(label=label, children=(first, *others)):
+        case SideBySide(label=label, nodes=(first, *others)):
             yield f"{indent}side by side if {label}:"
             yield from _lines(first, depth + 1)
-            for child in others:
+            for node in others:
                 yield f"{indent}and:"
-                yield from _lines(child, depth + 1)
+                yield from _lines(node, depth + 1)
             return
-        case InOrder(children=children):
+        case InOrder():
             depth -= 1  # the order of lines says it
-        case _:
-            yield from (f"{indent}{action.name}: {action.summary}" for action in workflow.actions())
-            return
-    for child in children:
-        yield from _lines(child, depth + 1)
+        case Action(name=name, summary=summary):
+            yield f"{indent}{name}: {summary}"
+    for node in workflow.nodes:
+        yield from _lines(node, depth + 1)
 
 
 class _Chart:
@@ -65,24 +64,23 @@ class _Chart:
 
     def draw(self, workflow: Workflow[Any], before: list[str], label: str = "") -> list[str]:
         """Draw a workflow after some nodes, and return the nodes that it ends in."""
-        if not workflow.children:
-            for action in workflow.actions():
-                return [self._node(action.name, before, label)]
         match workflow:
+            case Action(name=name):
+                return [self._node(name, before, label)]
             case If(label=condition, then=then):
                 question = self._node(f"{condition}?", before, label, shape="{{}}")
                 return [*self.draw(then, [question], "yes"), question]
-            case SideBySide(label=condition, children=children):
+            case SideBySide(label=condition, nodes=nodes):
                 fork = self._node(f"side by side if {condition}", before, label, shape="{{}}")
-                return [end for child in children for end in self.draw(child, [fork])]
+                return [end for node in nodes for end in self.draw(node, [fork])]
             case Stage(title=title, parts=parts):
                 self._count += 1
                 self.lines.append(f'    subgraph s{self._count}["{title}"]')
                 ends = self.draw(parts, before, label)
                 self.lines.append("    end")
                 return ends
-        for child in workflow.children:
-            before, label = self.draw(child, before, label), ""
+        for node in workflow.nodes:
+            before, label = self.draw(node, before, label), ""
         return before
 
     def _node(self, title: str, before: list[str], label: str, shape: str = "[]") -> str:

@@ -49,7 +49,7 @@ results = st.builds(
 
 async def _run(workflow: Workflow[Ran]) -> tuple[Ran, Result]:
     ran: Ran = []
-    return ran, await workflow.run(ran, NO_HOOKS)
+    return ran, await workflow.execute(ran, NO_HOOKS)
 
 
 def _actions(ends: list[Outcome | Exception]) -> list[Recorded]:
@@ -148,7 +148,7 @@ async def test_each_workflow_of_several_side_by_side_has_hooks_of_its_own() -> N
             subject.append(f"{self._name}: {action.name}")
 
     ran: Ran = []
-    await _together(Recorded("a"), Recorded("b")).run(ran, Seen())
+    await _together(Recorded("a"), Recorded("b")).execute(ran, Seen())
 
     assert ran == ["branch", "branch", "1: a", "a", "2: b", "b"]
 
@@ -165,7 +165,7 @@ async def test_cancellation_ends_workflows_side_by_side_and_waits_for_what_they_
 
     ran: Ran = []
     begun = asyncio.Barrier(3)
-    running = asyncio.create_task(_together(Ends("a"), Ends("b")).run(ran, NO_HOOKS))
+    running = asyncio.create_task(_together(Ends("a"), Ends("b")).execute(ran, NO_HOOKS))
     await begun.wait()
     running.cancel()
     with pytest.raises(asyncio.CancelledError):
@@ -182,7 +182,7 @@ async def test_hook_that_fails_does_not_cut_off_the_workflow_beside_it() -> None
 
     ran: Ran = []
     with pytest.raises(ValueError, match="broken"):
-        await _together(Recorded("a"), InOrder(Recorded("b"), Recorded("c"))).run(ran, Broken())
+        await _together(Recorded("a"), InOrder(Recorded("b"), Recorded("c"))).execute(ran, Broken())
 
     assert ran == ["b", "c"]
 
@@ -193,7 +193,7 @@ async def test_hooks_learn_why_a_workflow_is_skipped() -> None:
             ran.append(f"{[action.name for action in workflow.actions()]}: {why}")
 
     ran: Ran = []
-    await If("it holds", lambda _subject: "no reason", InOrder(Recorded("a"), Recorded("b"))).run(ran, Skipped())
+    await If("it holds", lambda _subject: "no reason", InOrder(Recorded("a"), Recorded("b"))).execute(ran, Skipped())
 
     assert ran == ["['a', 'b']: no reason"]
 
@@ -215,7 +215,7 @@ async def test_hooks_enter_and_leave_a_stage_however_it_ends(end: Any) -> None:
 
     ran: Ran = []
     with suppress(asyncio.CancelledError):
-        await Stage("S", Ends("a", end), phase="opening").run(ran, Seen())
+        await Stage("S", Ends("a", end), phase="opening").execute(ran, Seen())
 
     assert [ran[0], ran[-1]] == ["enter S (opening)", "leave S (opening)"]
 
@@ -249,7 +249,7 @@ async def test_a_cancellation_passes_through_and_nothing_else_runs() -> None:
 
     ran: Ran = []
     with pytest.raises(asyncio.CancelledError):
-        await InOrder(Cancelled("body"), Recorded("closing")).run(ran, NO_HOOKS)
+        await InOrder(Cancelled("body"), Recorded("closing")).execute(ran, NO_HOOKS)
 
     assert ran == ["body"]
 
@@ -263,7 +263,7 @@ async def test_hooks_see_each_action_before_and_after_it_runs() -> None:
             subject.append(f"after {action.name}: {len(result.errors)} errors")
 
     ran: Ran = []
-    await InOrder(Recorded("a"), Recorded("b", ERROR)).run(ran, Seen())
+    await InOrder(Recorded("a"), Recorded("b", ERROR)).execute(ran, Seen())
 
     assert ran == ["before a", "a", "after a: 0 errors", "before b", "b", "after b: 1 errors"]
 
