@@ -21,6 +21,7 @@ from flamectl_operator.api.constants import (
     WAIT_CONTAINER,
 )
 from flamectl_operator.api.flamecluster import FlameClusterSpec
+from flamectl_operator.api.status import FlameClusterStatus
 from flamectl_operator.desired.cluster import DesiredCluster
 from flamectl_operator.desired.flame_config import config_map as config_map_manifest
 from flamectl_operator.desired.metadata import Identity
@@ -56,7 +57,9 @@ from flamectl_operator.planning.effective.effective_spec import EffectiveSpec
 from flamectl_operator.planning.effective.idle import IN_USE, Idleness
 from flamectl_operator.planning.effective.replacement_backoff import ReplacementBackoff
 from flamectl_operator.runtime.clock_reading import ClockReading
+from flamectl_operator.runtime.outcome import Outcome
 from flamectl_operator.settings.model import FlameSettings
+from flamectl_operator.status.compute import StatusInput, compute_status
 
 V = TypeVar("V", bound=KubernetesObject)
 
@@ -65,6 +68,7 @@ BOOTTIME = 50_000.0
 MOMENT = ClockReading(NOW, BOOTTIME)
 OWNER = Identity("my-flame", "default", "owner-uid")
 SETTINGS = FlameSettings()
+NOTHING_SAID = FlameClusterStatus()
 MINIMAL: dict[str, Any] = {
     "sessionManager": {"image": "xflops/flame-session-manager:v0.6.0"},
     "executorManager": {"image": "xflops/flame-executor-manager:v0.6.0"},
@@ -518,6 +522,19 @@ def answer(content: SessionManagerAnswer | None, asked: float = BOOTTIME, **chan
         "answered_at": asked,
     }
     return Knowledge(**given | changes)
+
+
+def status_of(
+    seen: ObservedCluster,
+    wanted: EffectiveSpec,
+    before: FlameClusterStatus = NOTHING_SAID,
+    now: datetime = NOW,
+    outcomes: tuple[Outcome, ...] = (),
+    generation: int = 1,
+) -> FlameClusterStatus:
+    """The status at the end of a pass over a snapshot."""
+    given = StatusInput(before, generation, seen, cluster_plan(seen, wanted), next_id=9, outcomes=outcomes)
+    return compute_status(given, now)
 
 
 def told(seen: ObservedCluster, flame: Knowledge) -> ObservedCluster:

@@ -4,7 +4,6 @@ import msgspec
 import pytest
 
 from flamectl_operator.api.constants import EXECUTOR_MANAGER
-from flamectl_operator.api.status import FlameClusterStatus
 from flamectl_operator.kube.pod_views import (
     ContainerResources,
     ContainerState,
@@ -14,11 +13,8 @@ from flamectl_operator.kube.pod_views import (
     PodSpec,
 )
 from flamectl_operator.reconcile.stores.transform import bounded_pod
-from flamectl_operator.status.compute import StatusInput, compute_status
 from flamectl_operator.status.scheduling_remedies import remedy
 from tests.unit.builders import (
-    NOW,
-    cluster_plan,
     desired,
     effective,
     ended,
@@ -26,6 +22,7 @@ from tests.unit.builders import (
     observed,
     running,
     session_manager,
+    status_of,
     waiting,
 )
 
@@ -106,9 +103,7 @@ def test_failing_container_that_a_webhook_added_is_told_without_a_field_of_the_f
     pod = executor_pod(0, "starting", containers=[running(EXECUTOR_MANAGER), proxy])
     seen = observed(session_manager(), pod)
 
-    [found] = compute_status(
-        StatusInput(FlameClusterStatus(), 1, seen, cluster_plan(seen, effective()), next_id=9, outcomes=()), NOW
-    ).unhealthy_pods
+    [found] = status_of(seen, effective()).unhealthy_pods
 
     assert str(found.message).endswith(advice)
     assert "spec." not in str(found.message)
@@ -144,9 +139,7 @@ def test_limit_at_which_a_container_was_killed_is_told_as_that_of_the_container(
     )
     seen = observed(session_manager(wanted=wanted.desired), pod, wanted=wanted)
 
-    [found] = compute_status(
-        StatusInput(FlameClusterStatus(), 1, seen, cluster_plan(seen, wanted), next_id=9, outcomes=()), NOW
-    ).unhealthy_pods
+    [found] = status_of(seen, wanted).unhealthy_pods
 
     assert found.message == f'container "executor-manager": it was killed at its memory limit ({advice})'
 

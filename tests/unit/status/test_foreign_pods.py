@@ -8,11 +8,14 @@ from tests.unit.builders import cached, replicas
 from tests.unit.subreconcilers.harness import SM_NAME, StepHarness, cache_name, converged, executor_name
 
 
-def _copy(world: StepHarness, of: str, **metadata: Any) -> None:
+def _copy(world: StepHarness, of: str, name: str = "copy", **metadata: Any) -> None:
     """Somebody writes the manifest of a Pod to a file, changes its name, and applies it."""
     pod = world.pod(of)
-    changed = {**pod["metadata"], "name": "copy", "uid": "copy", **metadata}
-    world.api.put("pods", {**pod, "metadata": changed})
+    world.api.put("pods", {**pod, "metadata": {**pod["metadata"], "name": name, "uid": f"copy-{name}", **metadata}})
+
+
+def _replica_set(name: str) -> dict[str, Any]:
+    return {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": name, "uid": "set", "controller": True}
 
 
 @pytest.mark.parametrize(
@@ -41,9 +44,7 @@ async def test_copy_of_a_pod_that_a_service_finds_is_told_until_it_has_other_lab
 async def test_executor_that_is_none_of_the_operators_is_told_until_it_is_gone(name: str) -> None:
     """As after `kubectl delete --cascade=orphan`, or from a backup: it registers with Flame and takes work."""
     world = await converged(replicas(1))
-    pod = world.pod(executor_name(0))
-    orphan = {**pod["metadata"], "name": name, "uid": "orphan", "ownerReferences": []}
-    world.api.put("pods", {**pod, "metadata": orphan})
+    _copy(world, executor_name(0), name, ownerReferences=[])
 
     await world.converge()
 
@@ -71,9 +72,8 @@ async def test_foreign_pod_with_a_controller_is_told_with_that_controller_becaus
 ) -> None:
     """As of a Deployment whose author copied all labels of a Pod: it creates each deleted Pod again."""
     world = await converged(replicas(1))
-    owner = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "tools-7d9", "uid": "set", "controller": True}
     pod = world.pod(of)
-    metadata = {**pod["metadata"], "name": name, "uid": "foreign", "ownerReferences": [owner]}
+    metadata = {**pod["metadata"], "name": name, "uid": "foreign", "ownerReferences": [_replica_set("tools-7d9")]}
     if name == executor_name(0):
         world.api.remove("pods", name)
         await world.converge()
@@ -90,17 +90,9 @@ async def test_foreign_pod_with_a_controller_is_told_with_that_controller_becaus
 
 async def test_foreign_pods_of_one_controller_are_one_notice_that_stays_while_their_number_grows() -> None:
     world = await converged(replicas(1))
-    owner = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "tools", "uid": "set", "controller": True}
-    pod = world.pod(executor_name(0))
     messages = []
     for number in range(1, 4):
-        metadata = {
-            **pod["metadata"],
-            "name": executor_name(number),
-            "uid": f"foreign-{number}",
-            "ownerReferences": [owner],
-        }
-        world.api.put("pods", {**pod, "metadata": metadata})
+        _copy(world, executor_name(0), executor_name(number), ownerReferences=[_replica_set("tools")])
         await world.converge()
         messages.append(world.condition("Degraded")[2])
 
@@ -114,15 +106,8 @@ async def test_foreign_pods_of_one_controller_are_one_notice_that_stays_while_th
 
 async def test_executor_of_an_earlier_cluster_of_the_name_is_left_to_the_garbage_collector_without_a_word() -> None:
     world = await converged(replicas(1))
-    pod = world.pod(executor_name(0))
-    [owner] = pod["metadata"]["ownerReferences"]
-    metadata = {
-        **pod["metadata"],
-        "name": executor_name(7),
-        "uid": "old",
-        "ownerReferences": [{**owner, "uid": "before"}],
-    }
-    world.api.put("pods", {**pod, "metadata": metadata})
+    [owner] = world.pod(executor_name(0))["metadata"]["ownerReferences"]
+    _copy(world, executor_name(0), executor_name(7), ownerReferences=[{**owner, "uid": "before"}])
 
     await world.converge()
 

@@ -3,17 +3,14 @@
 import msgspec
 import pytest
 
-from flamectl_operator.api.status import FlameClusterStatus
 from flamectl_operator.kube.pod_views import PodView
 from flamectl_operator.observed.cluster import ObservedCluster
 from flamectl_operator.planning.effective.effective_spec import EffectiveSpec
-from flamectl_operator.status.compute import StatusInput, compute_status
 from flamectl_operator.status.health import LATE_SECONDS, next_late_end
 from tests.unit.builders import (
     NOW,
     ago,
     cached,
-    cluster_plan,
     effective,
     executor_pod,
     later,
@@ -22,6 +19,7 @@ from tests.unit.builders import (
     observed,
     replicas,
     session_manager,
+    status_of,
     terminating,
 )
 
@@ -42,12 +40,6 @@ def _seen(*ages: float, finalizers: tuple[str, ...] = ()) -> ObservedCluster:
     return observed(session_manager(), executor_pod(0), *others, wanted=WANTED)
 
 
-def _status(seen: ObservedCluster, wanted: EffectiveSpec = WANTED) -> FlameClusterStatus:
-    return compute_status(
-        StatusInput(FlameClusterStatus(), 1, seen, cluster_plan(seen, wanted), next_id=9, outcomes=()), NOW
-    )
-
-
 @pytest.mark.parametrize(
     ("finalizers", "why"),
     [
@@ -59,20 +51,20 @@ def _status(seen: ObservedCluster, wanted: EffectiveSpec = WANTED) -> FlameClust
 def test_executor_that_should_have_ended_is_told_though_the_cluster_is_healthy(
     finalizers: tuple[str, ...], why: str
 ) -> None:
-    status = _status(_seen(120, finalizers=finalizers))
+    status = status_of(_seen(120, finalizers=finalizers), WANTED)
 
     assert status.message == f"All components healthy; {KEPT} should have ended by {ENDED} {why}"
     assert (status.state, status.reason) == ("Running", "Healthy")
 
 
 def test_several_are_told_by_the_first() -> None:
-    assert f"{KEPT} and 1 more should have ended by {ENDED}" in str(_status(_seen(120, 90)).message)
+    assert f"{KEPT} and 1 more should have ended by {ENDED}" in str(status_of(_seen(120, 90), WANTED).message)
 
 
 def test_executor_that_ends_in_time_is_not_told() -> None:
     seen = _seen(LATE_SECONDS - 20, -30)
 
-    assert _status(seen).message == "All components healthy"
+    assert status_of(seen, WANTED).message == "All components healthy"
     assert next_late_end(seen, WANTED, NOW) == later(20)
 
 
@@ -91,7 +83,7 @@ def test_object_cache_that_is_not_wanted_and_should_have_ended_is_told() -> None
     wanted, seen = _caches()
 
     assert "; my-flame-object-cache-1 should have ended by 2025-06-01 11:58:01 UTC (see kubectl describe node" in str(
-        _status(seen, wanted).message
+        status_of(seen, wanted).message
     )
 
 
@@ -99,5 +91,5 @@ def test_each_pod_that_should_have_ended_is_told_while_the_cluster_is_paused() -
     wanted, seen = _caches(paused=True)
 
     assert "; my-flame-object-cache-0 and 1 more should have ended by 2025-06-01 11:58:00 UTC" in str(
-        _status(seen, wanted).message
+        status_of(seen, wanted).message
     )

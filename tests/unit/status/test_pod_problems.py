@@ -18,13 +18,11 @@ from flamectl_operator.kube.pod_views import (
     PodView,
 )
 from flamectl_operator.observed.waiting import READY_TIMEOUT_SECONDS
-from flamectl_operator.status.compute import StatusInput, compute_status
 from flamectl_operator.status.pod_problems import patience_ends
 from tests.unit.builders import (
     NOW,
     ago,
     cached,
-    cluster_plan,
     condition,
     desired,
     effective,
@@ -36,6 +34,7 @@ from tests.unit.builders import (
     replicas,
     running,
     session_manager,
+    status_of,
     text,
     waiting,
 )
@@ -59,7 +58,7 @@ def _status(
     wanted = effective(replicas(count) | changes)
     before = before or FlameClusterStatus(reason="Healthy", generations=Generations(reconciled=1))
     seen = observed(*pods, wanted=wanted)
-    return compute_status(StatusInput(before, 1, seen, cluster_plan(seen, wanted), next_id=9, outcomes=()), now)
+    return status_of(seen, wanted, before, now)
 
 
 def _pulling(number: int, reason: str = "ErrImagePull", message: str = f"{IMAGE}: not found") -> PodView:
@@ -226,8 +225,7 @@ def test_evicted_pod_is_told_with_the_field_that_the_kubelet_means(words: str, a
         wanted=wanted,
     )
 
-    given = StatusInput(FlameClusterStatus(), 1, seen, cluster_plan(seen, wanted), next_id=9, outcomes=())
-    (told,) = compute_status(given, NOW).unhealthy_pods
+    (told,) = status_of(seen, wanted).unhealthy_pods
 
     assert told.reason == "Evicted"
     assert str(told.message).endswith(f"({advice})")
@@ -885,9 +883,7 @@ def _without_node(words: str, asked: str, before: FlameClusterStatus | None = No
     wanted = effective({"executorManager": {"replicas": 1, "resources": {"requests": {"cpu": asked}}}})
     scheduled = condition("PodScheduled", "False", "Unschedulable", words)
     pod = executor_pod(0, "unschedulable", wanted=wanted.desired, conditions=[scheduled])
-    before = before or FlameClusterStatus()
-    seen = observed(SM, pod, wanted=wanted)
-    return compute_status(StatusInput(before, 1, seen, cluster_plan(seen, wanted), next_id=9, outcomes=()), NOW)
+    return status_of(observed(SM, pod, wanted=wanted), wanted, before or FlameClusterStatus())
 
 
 def test_unschedulable_pod_keeps_its_words_while_numbers_of_nodes_change_but_not_while_what_is_asked_does() -> None:
@@ -919,11 +915,7 @@ def test_pod_of_an_earlier_spec_without_a_node_tells_where_to_read_what_it_asks_
         executor_pod(0, "unschedulable", revision="old"),
         object_cache_pod(0, "unschedulable", revision="old"),
     )
-    seen = observed(*pods, wanted=wanted)
-
-    status = compute_status(
-        StatusInput(FlameClusterStatus(), 1, seen, cluster_plan(seen, wanted), next_id=9, outcomes=()), NOW
-    )
+    status = status_of(observed(*pods, wanted=wanted), wanted)
 
     assert {each.name for each in status.unhealthy_pods} == {pod.name for pod in pods}
     for each in status.unhealthy_pods:
@@ -955,11 +947,7 @@ def test_pod_of_an_earlier_spec_without_a_node_tells_what_it_asks_for(
     status = msgspec.structs.replace(pod.status, conditions=(told,))
     seen = observed(session_manager(), msgspec.structs.replace(pod, spec=asking, status=status))
 
-    computed = compute_status(
-        StatusInput(FlameClusterStatus(), 1, seen, cluster_plan(seen, effective()), next_id=9, outcomes=()), NOW
-    )
-
-    [found] = computed.unhealthy_pods
+    [found] = status_of(seen, effective()).unhealthy_pods
     assert (found.message or "").endswith(f"(it is of an earlier spec and asks for {asks})")
 
 
@@ -967,10 +955,7 @@ def test_scheduler_that_the_pod_template_names_is_told_with_its_field() -> None:
     changes = {"executorManager": {"replicas": 1, "podTemplate": {"spec": {"schedulerName": "batch"}}}}
     wanted = effective(changes)
     pod = executor_pod(0, "unscheduled", created=ago(40), spec={"schedulerName": "batch"}, wanted=wanted.desired)
-    seen = observed(SM, pod, wanted=wanted)
-
-    given = StatusInput(FlameClusterStatus(), 1, seen, cluster_plan(seen, wanted), next_id=9, outcomes=())
-    (told,) = compute_status(given, NOW).unhealthy_pods
+    (told,) = status_of(observed(SM, pod, wanted=wanted), wanted).unhealthy_pods
 
     field = "spec.executorManager.podTemplate.spec"
     assert str(told.message).endswith(f"(correct schedulerName in {field}, or install that scheduler)")

@@ -20,12 +20,10 @@ from flamectl_operator.kube.pod_views import (
     ResizePolicy,
 )
 from flamectl_operator.reconcile.stores.transform import bounded_pod
-from flamectl_operator.status.compute import StatusInput, compute_status
 from tests.unit.builders import (
     NOW,
     ago,
     cached,
-    cluster_plan,
     desired,
     effective,
     ended,
@@ -36,6 +34,7 @@ from tests.unit.builders import (
     replicas,
     running,
     session_manager,
+    status_of,
     terminating,
     text,
 )
@@ -60,7 +59,7 @@ def _status(
         if SM.name not in {pod.name for pod in pods}
         else observed(*pods, wanted=wanted)
     )
-    return compute_status(StatusInput(before, 1, seen, cluster_plan(seen, wanted), next_id=9, outcomes=()), now)
+    return status_of(seen, wanted, before, now)
 
 
 def _killed(number: int, at: datetime = NOW, reason: str = "OOMKilled") -> PodView:
