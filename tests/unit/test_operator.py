@@ -516,27 +516,24 @@ def _ready_since(api: FakeApi, time: str) -> None:
 # --- Settings that change while it runs --------------------------------------------------------------------------------
 
 
-async def test_flame_settings_enqueue_all_clusters_with_low_priority() -> None:
+@pytest.mark.parametrize(
+    "news",
+    [
+        lambda operator: operator.reconfigure(OperatorConfig.model_validate({"flame": {"initImage": "x"}})),
+        Operator.clock_jumped,
+    ],
+    ids=["other settings of flame", "a jump of the server's clock"],
+)
+async def test_news_for_all_clusters_enqueue_them_with_low_priority(news: Callable[[Operator], None]) -> None:
     operator, _ = _operator()
     clusters = [flame_cluster(metadata=_meta(name, uid=name)) for name in ("a", "b", "c")]
     operator.stores.flame_clusters.replace(clusters, "5")
     await _queued(operator)
 
-    operator.reconfigure(OperatorConfig.model_validate({"flame": {"initImage": "x"}}))
+    news(operator)
     operator.stores.pods.apply(WatchEvent(EventType.ADDED, PodView(metadata=_meta(version=6, label="c"))))
 
     assert await _queued(operator) == ["default/c", "default/a", "default/b"]
-
-
-async def test_jump_of_the_servers_clock_enqueues_all_clusters_with_low_priority() -> None:
-    operator, _ = _operator()
-    operator.stores.flame_clusters.replace([flame_cluster(metadata=_meta(name, uid=name)) for name in ("a", "b")], "5")
-    await _queued(operator)
-
-    operator.clock_jumped()
-    operator.stores.pods.apply(WatchEvent(EventType.ADDED, PodView(metadata=_meta(version=6, label="b"))))
-
-    assert await _queued(operator) == ["default/b", "default/a"]
 
 
 @pytest.mark.parametrize("seconds", [10, 10_000])

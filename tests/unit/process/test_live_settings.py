@@ -1,11 +1,9 @@
 """The settings in force: valid edits take effect, and invalid ones change nothing."""
 
 import asyncio
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-import structlog
 
 from flamectl_operator.kube.errors import (
     ConnectionFailedError,
@@ -57,13 +55,7 @@ class Setup:
         await self.live.reload()
 
 
-@pytest.fixture
-def logs() -> Iterator[Log]:
-    with structlog.testing.capture_logs() as lines:
-        yield lines
-
-
-pytestmark = pytest.mark.usefixtures("logs")
+pytestmark = pytest.mark.usefixtures("log")
 
 
 # --- The start ---------------------------------------------------------------------------------------------------------
@@ -90,14 +82,14 @@ async def test_missing_config_map_is_created_and_the_defaults_apply() -> None:
     assert setup.api.find("configmaps", CONFIG_MAP, NAMESPACE) is not None
 
 
-async def test_foreign_config_map_is_reported_and_the_defaults_apply(logs: Log) -> None:
+async def test_foreign_config_map_is_reported_and_the_defaults_apply(log: Log) -> None:
     setup = Setup()
     setup.api.put("configmaps", {"metadata": {"name": CONFIG_MAP, "namespace": NAMESPACE}, "data": {"x": "y"}})
     await setup.live.load()
 
     assert setup.live.config == OperatorConfig()
     assert "has no key config.yaml" in setup.live.last_error
-    assert [line["log_level"] for line in logs] == ["warning"]
+    assert [line["log_level"] for line in log] == ["warning"]
 
     # With our key in it, it is ours as well.
     await setup.change("logging: {level: debug}")
@@ -125,7 +117,7 @@ async def test_unreachable_api_server_at_the_start_is_an_error_that_can_be_retri
 # --- A good edit -------------------------------------------------------------------------------------------------------
 
 
-async def test_edit_takes_effect_and_is_reported(logs: Log) -> None:
+async def test_edit_takes_effect_and_is_reported(log: Log) -> None:
     setup = Setup()
     await setup.begin()
     await setup.change("flame: {initImage: x}\nlogging: {level: debug}")
@@ -136,10 +128,10 @@ async def test_edit_takes_effect_and_is_reported(logs: Log) -> None:
     assert setup.events.told == [
         ("Normal", "ConfigurationChanged", "The operator applied changed settings: flame.initImage, logging.level")
     ]
-    assert [line["event"] for line in logs] == ["settings changed"]
+    assert [line["event"] for line in log] == ["settings changed"]
 
 
-async def test_setting_that_needs_a_restart_is_reported_once(logs: Log) -> None:
+async def test_setting_that_needs_a_restart_is_reported_once(log: Log) -> None:
     setup = Setup()
     await setup.begin()
     await setup.change("controller: {workers: 3, namespaces: [a]}")
@@ -156,7 +148,7 @@ async def test_setting_that_needs_a_restart_is_reported_once(logs: Log) -> None:
             "These settings take effect after a restart of the operator: controller.namespaces, controller.workers",
         )
     ]
-    assert [line["log_level"] for line in logs] == ["warning"]
+    assert [line["log_level"] for line in log] == ["warning"]
 
 
 async def test_reverted_setting_needs_no_restart() -> None:
@@ -179,7 +171,7 @@ BAD = [
 
 
 @pytest.mark.parametrize(("text", "words"), BAD)
-async def test_a_bad_edit_changes_nothing_and_is_reported_once(text: str, words: str, logs: Log) -> None:
+async def test_a_bad_edit_changes_nothing_and_is_reported_once(text: str, words: str, log: Log) -> None:
     setup = Setup()
     await setup.begin("flame: {initImage: good}\ncontroller: {maxCreatesPerPass: 5}")
     for _ in range(3):
@@ -192,7 +184,7 @@ async def test_a_bad_edit_changes_nothing_and_is_reported_once(text: str, words:
     ((kind, reason, message),) = setup.events.told
     assert (kind, reason) == ("Warning", "ConfigurationInvalid")
     assert message == f"{setup.live.last_error}. The previous settings stay in force"
-    assert [(line["log_level"], line["error"]) for line in logs] == [("error", setup.live.last_error)]
+    assert [(line["log_level"], line["error"]) for line in log] == [("error", setup.live.last_error)]
 
 
 async def test_corrected_error_is_cleared() -> None:
