@@ -7,12 +7,21 @@ import pytest
 from flamectl_operator.kube.errors import ApiError, BadRequestError, ForbiddenError, InvalidError
 from flamectl_operator.reconcile.refusals.error import RefusedError
 from flamectl_operator.runtime.text import MAX_MESSAGE_LENGTH
-from tests.unit.builders import desired, executor_template, replicas, session_template
+from tests.unit.builders import desired, replicas, session_template
 from tests.unit.subreconcilers.harness import StepHarness
 
 
 def _forbidden(message: str) -> ForbiddenError:
     return ForbiddenError(403, "Forbidden", message)
+
+
+def _invalid(message: str) -> InvalidError:
+    return InvalidError(422, "Invalid", message)
+
+
+def _executor(error: ApiError, **fields: Any) -> RefusedError:
+    """Return the refusal of an executor by fields of `spec.executorManager`."""
+    return RefusedError.of(error, desired({"executorManager": fields}).group.template)
 
 
 @pytest.mark.parametrize(
@@ -30,7 +39,7 @@ def _forbidden(message: str) -> ForbiddenError:
             "delete the object, and the operator creates it again"),
         (_forbidden('admission webhook "a.example.com" denied the request: no'), "AdmissionDenied",
             "change what the webhook refuses"),
-        (InvalidError(422, "Invalid", "ValidatingAdmissionPolicy 'a' denied request: no"), "AdmissionDenied",
+        (_invalid("ValidatingAdmissionPolicy 'a' denied request: no"), "AdmissionDenied",
             "change what the policy refuses, or ask its administrator"),
         (_forbidden("ValidatingAdmissionPolicy 'a' denied request: no label"), "AdmissionDenied", "spec.commonLabels"),
         (_forbidden("ValidatingAdmissionPolicy 'a' denied request: 'team' not in object.metadata.labels"),
@@ -78,7 +87,7 @@ def _forbidden(message: str) -> ForbiddenError:
         ),
         (_forbidden('pods "x" is forbidden: no service account'), "AdmissionDenied",
             "change what the admission plugin refuses"),
-        (InvalidError(422, "Invalid", 'Service "x" is invalid: spec.clusterIPs: failed to allocate IP: range is full'),
+        (_invalid('Service "x" is invalid: spec.clusterIPs: failed to allocate IP: range is full'),
             "Rejected", "an administrator widens the range of addresses of Services, or other Services are deleted"),
         (BadRequestError(400, "BadRequest", 'strict decoding error: unknown field "spec.x"'), "Rejected", "correct"),
     ],
@@ -93,14 +102,14 @@ def test_refusal_has_one_reason_and_a_remedy(error: ApiError, reason: str, remed
 
 def test_refusal_of_the_network_policy_names_the_client_of_the_flame_cluster() -> None:
     words = 'NetworkPolicy "x" is invalid: spec.ingress[1].from[3].ipBlock.cidr: Invalid value: "10.1.2.3/8"'
-    refusal = RefusedError.of(InvalidError(422, "Invalid", words))
+    refusal = RefusedError.of(_invalid(words))
 
     assert 'invalid: spec.networkPolicy.clients[3].ipBlock.cidr: Invalid value: "10.1.2.3/8"' in str(refusal)
 
 
 def test_refusal_of_a_patched_child_names_the_common_annotation_of_the_flame_cluster() -> None:
     words = 'Service "x" is invalid: metadata.annotations[a/b]: Invalid value: "c": no'
-    refusal = RefusedError.of(InvalidError(422, "Invalid", words))
+    refusal = RefusedError.of(_invalid(words))
 
     assert 'invalid: spec.commonAnnotations[a/b]: Invalid value: "c"' in str(refusal)
 
@@ -125,8 +134,8 @@ def test_advice_about_many_containers_leaves_room_for_the_cause() -> None:
     "path", ["spec.containers[{}].image", "spec.volumes[{}].name", "spec.containers[0].env[{}].name"]
 )
 def test_index_that_no_list_has_is_shown_as_it_is(path: str) -> None:
-    error = InvalidError(422, "Invalid", f'Pod "x" is invalid: {path.format("9" * 5000)}: Invalid value: "x": no')
-    assert "is invalid: " in str(RefusedError.of(error, desired().group.template))
+    error = _invalid(f'Pod "x" is invalid: {path.format("9" * 5000)}: Invalid value: "x": no')
+    assert "is invalid: " in str(_executor(error))
 
 
 TEMPLATE = "spec.executorManager.podTemplate.spec"
@@ -201,9 +210,8 @@ LOG = {"name": "log", "image": "any", "resources": {"limits": {"memory": "5Gi"}}
 def test_refusal_of_a_pod_names_the_field_of_its_component(words: str, reason: str, remedy: str) -> None:
     own = {"requests": {"cpu": "1"}, "limits": {"cpu": "4", "memory": "4Gi"}}
     names = {"serviceAccountName": "b", "priorityClassName": "high", "runtimeClassName": "gvisor"}
-    changes = {"executorManager": {"resources": own, "podTemplate": {"spec": {"containers": [LOG], **names}}}}
-    template = desired(changes).group.template
-    refusal = RefusedError.of(_forbidden(words), template)
+    changes = {"resources": own, "podTemplate": {"spec": {"containers": [LOG], **names}}}
+    refusal = _executor(_forbidden(words), **changes)
 
     assert refusal.reason == reason
     assert str(refusal) == f"executor manager: {words.partition('is forbidden: ')[2]} ({remedy})"
@@ -214,25 +222,21 @@ def test_pod_for_windows_names_the_field_that_asks_for_it() -> None:
         'Pod "x" is invalid: [spec.containers[0].securityContext.capabilities: Forbidden: cannot be set for a windows pod, '
         "spec.securityContext.seccompProfile: Forbidden: cannot be set for a windows pod]"
     )
-    template = desired(executor_template({"os": {"name": "windows"}})).group.template
+    refusal = _executor(_invalid(words), podTemplate={"spec": {"os": {"name": "windows"}}})
 
-    refusal = RefusedError.of(InvalidError(422, "Invalid", words), template)
     assert str(refusal).endswith("(take out spec.executorManager.podTemplate.spec.os, because Flame runs on Linux)")
 
 
 def test_quota_that_the_overhead_of_a_runtime_class_exceeds_names_the_class() -> None:
     asked = {"resources": {"limits": {"cpu": 1, "memory": "4Gi"}}}
     words = f"{EXCEEDED}requests.cpu=9001m, used: requests.cpu=0, limited: requests.cpu=4"
-    plain, classed = (
-        desired({"executorManager": {**asked, "podTemplate": {"spec": spec}}}).group.template
-        for spec in ({}, {"runtimeClassName": "kata"})
-    )
+    classed = {**asked, "podTemplate": {"spec": {"runtimeClassName": "kata"}}}
 
     lower = "(lower spec.executorManager.resources.limits.cpu, or raise the quota)"
-    assert str(RefusedError.of(_forbidden(words), plain)).endswith(lower)
-    assert str(RefusedError.of(_forbidden(words.replace("9001m", "1")), classed)).endswith(lower)
+    assert str(_executor(_forbidden(words), **asked)).endswith(lower)
+    assert str(_executor(_forbidden(words.replace("9001m", "1")), **classed)).endswith(lower)
     change = f"(change {TEMPLATE}.runtimeClassName, which adds an overhead, or raise the quota)"
-    assert str(RefusedError.of(_forbidden(words), classed)).endswith(change)
+    assert str(_executor(_forbidden(words), **classed)).endswith(change)
 
 
 @pytest.mark.parametrize(
@@ -244,7 +248,7 @@ def test_quota_that_the_overhead_of_a_runtime_class_exceeds_names_the_class() ->
     ],
 )
 def test_refusal_of_what_no_pod_template_asks_for_does_not_name_its_field(words: str, field: str) -> None:
-    refusal = RefusedError.of(_forbidden(f'pods "x" is forbidden: {words}'), desired().group.template)
+    refusal = _executor(_forbidden(f'pods "x" is forbidden: {words}'))
 
     assert str(refusal).endswith(f"{words} (create it; if a webhook sets {field}, change it there)")
 
@@ -283,11 +287,8 @@ def test_refusal_by_a_limit_range_names_the_containers_beyond_the_bound(words: s
         "limits": {"cpu": 4, "memory": "2Gi", "ephemeral-storage": "2Gi"},
         "requests": {"cpu": 1, "memory": "1536Mi"},
     }
-    template = desired(
-        {"executorManager": {"resources": resources, "podTemplate": {"spec": {"containers": [log]}}}}
-    ).group.template
-
-    refusal = RefusedError.of(_forbidden(f'pods "x" is forbidden: {words}'), template)
+    template = {"spec": {"containers": [log]}}
+    refusal = _executor(_forbidden(f'pods "x" is forbidden: {words}'), resources=resources, podTemplate=template)
 
     assert refusal.reason == "AdmissionDenied"
     assert str(refusal).endswith(f"({_limit_range_remedy(fields)})")
@@ -328,10 +329,8 @@ ADDED = "because a LimitRange or a webhook sets another one"
 def test_resources_that_a_limit_range_adds_are_told_with_the_field_that_sets_them(words: str, fields: str) -> None:
     log = {"name": "log", "image": "x", "resources": {"requests": {"memory": "2Gi"}}}
     resources = {"requests": {"cpu": 2, "memory": "2Gi"}}
-    changes = {"resources": resources, "podTemplate": {"spec": {"containers": [log]}}}
-    template = desired({"executorManager": changes}).group.template
-
-    refusal = RefusedError.of(InvalidError(422, "Invalid", f'Pod "x" is invalid: {words}'), template)
+    template = {"spec": {"containers": [log]}}
+    refusal = _executor(_invalid(f'Pod "x" is invalid: {words}'), resources=resources, podTemplate=template)
 
     assert refusal.reason == "Rejected"
     assert str(refusal).endswith(f"(set {fields}, {ADDED})")
@@ -340,9 +339,9 @@ def test_resources_that_a_limit_range_adds_are_told_with_the_field_that_sets_the
 def test_request_above_the_limit_that_the_author_set_is_no_matter_of_a_limit_range() -> None:
     words = 'spec.containers[1].resources.requests: Invalid value: "2": must be less than or equal to cpu limit of 1'
     log = {"name": "log", "image": "x", "resources": {"requests": {"cpu": 2}, "limits": {"cpu": 1}}}
-    template = desired({"executorManager": {"podTemplate": {"spec": {"containers": [log]}}}}).group.template
+    refusal = _executor(_invalid(words), podTemplate={"spec": {"containers": [log]}})
 
-    assert str(RefusedError.of(InvalidError(422, "Invalid", words), template)).endswith("(correct the field)")
+    assert str(refusal).endswith("(correct the field)")
 
 
 POD = "spec.executorManager.podTemplate.spec.resources"
@@ -368,9 +367,7 @@ def test_refusal_of_a_whole_pod_by_a_limit_range_names_the_field_that_asks_for_m
         "podTemplate": {"spec": {"containers": [log], "resources": {"limits": whole}}},
     }
 
-    refusal = RefusedError.of(
-        _forbidden(f'pods "x" is forbidden: {words}'), desired({"executorManager": changes}).group.template
-    )
+    refusal = _executor(_forbidden(f'pods "x" is forbidden: {words}'), **changes)
 
     assert str(refusal).endswith(f"({_limit_range_remedy(fields)})")
 
@@ -397,7 +394,7 @@ def test_remedy_stays_whole_when_the_server_says_much() -> None:
 def test_server_text_is_translated_to_fields_of_the_flame_cluster() -> None:
     error = BadRequestError(400, "BadRequest", 'unknown field "spec.nodeSelectr"')
 
-    refusal = str(RefusedError.of(error, desired().group.template))
+    refusal = str(_executor(error))
     assert refusal.startswith('executor manager: unknown field "spec.executorManager.podTemplate.spec.nodeSelectr"')
     assert refusal.endswith("(correct the field, or take it out if this version of Kubernetes does not know it)")
 
@@ -430,15 +427,15 @@ OF_A_TYPE = DECODING + "json: cannot unmarshal {} into Go struct field {} of typ
 def test_pod_that_cannot_be_decoded_names_the_field_of_the_template(
     spec: dict[str, Any], words: str, fields: str
 ) -> None:
-    template = desired({"executorManager": {"podTemplate": {"spec": spec}}}).group.template
+    refusal = _executor(BadRequestError(400, "BadRequest", words), podTemplate={"spec": spec})
 
-    assert str(RefusedError.of(BadRequestError(400, "BadRequest", words), template)).endswith(f" (correct {fields})")
+    assert str(refusal).endswith(f" (correct {fields})")
 
 
 async def test_refusal_of_a_container_that_a_webhook_added_names_no_field_of_the_flame_cluster() -> None:
     words = 'Pod "x" is invalid: spec.initContainers[1].readinessProbe: Forbidden: may not be set for init containers'
     world = StepHarness(replicas(1))
-    world.api.fail("create", "pods", InvalidError(422, "Invalid", words), name="my-flame-executor-manager-0", times=9)
+    world.api.fail("create", "pods", _invalid(words), name="my-flame-executor-manager-0", times=9)
 
     await world.run_pass()
 
@@ -471,10 +468,8 @@ BEYOND = "must be less than or equal to cpu limit of 4"
 def test_refusal_of_a_container_behind_one_that_a_webhook_adds_names_the_field_with_its_value(
     words: str, told: str
 ) -> None:
-    changes = {"executorManager": {"resources": OWN, "podTemplate": {"spec": {"containers": [LOGGING]}}}}
-    refusal = RefusedError.of(
-        InvalidError(422, "Invalid", f'Pod "x" is invalid: {words}'), desired(changes).group.template
-    )
+    template = {"spec": {"containers": [LOGGING]}}
+    refusal = _executor(_invalid(f'Pod "x" is invalid: {words}'), resources=OWN, podTemplate=template)
 
     assert str(refusal) == f'executor manager: Pod "x" is invalid: {told}'
 
