@@ -20,22 +20,12 @@ def test_without_options_each_directory_is_a_plain_empty_dir(nothing: dict[str, 
     assert all(source == {} for source in _sources(nothing).values())
 
 
-def test_medium_and_limit_apply_to_each_directory_that_flame_writes_while_it_runs() -> None:
-    asked = {"medium": "Memory", "sizeLimit": "10Gi"}
-
+@pytest.mark.parametrize("asked", [{"medium": "Memory", "sizeLimit": "10Gi"}, {"sizeLimit": "1Gi"}])
+def test_medium_and_limit_apply_to_each_directory_that_flame_writes_while_it_runs(asked: dict[str, Any]) -> None:
     sources = _sources(asked)
 
     assert {name: sources[name] for name in WRITTEN} == dict.fromkeys(WRITTEN, asked)
-
-
-def test_logs_and_the_object_cache_stay_on_disk() -> None:
-    sources = _sources({"medium": "Memory"})
-
     assert sources["flame-logs"] == sources["flame-object-cache"] == {}
-
-
-def test_a_limit_alone_leaves_the_medium_to_kubernetes() -> None:
-    assert _sources({"sizeLimit": "1Gi"})["flame-work"] == {"sizeLimit": "1Gi"}
 
 
 def test_flame_0_5_gets_no_volume_over_its_working_directory() -> None:
