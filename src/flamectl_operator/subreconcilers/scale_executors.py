@@ -10,6 +10,7 @@ from flamectl_operator.kube.resources import PODS
 from flamectl_operator.planning.cluster_plan import ClusterPlan
 from flamectl_operator.planning.removals import RemovalReason, by_reason, listed
 from flamectl_operator.planning.sub_plans import ScalePlan
+from flamectl_operator.reconcile.executor_ids import MAX_SPARE
 from flamectl_operator.reconcile.objects import outcomes
 from flamectl_operator.reconcile.reconcile_pass import Pass
 from flamectl_operator.reconcile.steps.base import PlannedStep
@@ -89,7 +90,8 @@ class ScaleExecutors(PlannedStep[ScalePlan]):
         if creation.created:
             accepted.note(owner.namespace, owner.uid, pass_.clock.monotonic())
         if creation.taken and not complete:
-            return wait("Creating", _others_have(owner.name, pass_.ids.taken), outcomes.CHANGED_RECHECK_SECONDS)
+            delay = 0 if pass_.ids.spare < MAX_SPARE else outcomes.CHANGED_RECHECK_SECONDS
+            return wait("Creating", _others_have(owner.name, pass_.ids.taken), delay)
         # The next pass follows at once and creates the rest, because no event would trigger it.
         return DONE if complete else wait("Creating", "", 0)
 

@@ -86,6 +86,18 @@ async def test_scale_up_shows_each_executor_by_name_under_its_stage() -> None:
     }
 
 
+async def test_plan_goes_on_behind_names_of_executors_that_other_pods_have() -> None:
+    world = await converged(replicas(1))
+    for number in range(1, 6):
+        world.squat("pods", executor_name(number))
+    world.edit(replicas(3))
+
+    plan = await _plan(world)
+
+    assert [(each.verb, each.name) for each in plan.writes] == [("create", executor_name(each)) for each in (6, 7)]
+    assert f"Pods of others have the names of 5 executors {executor_name(1)}..5" in plan.text()
+
+
 async def test_plan_at_rest_says_that_there_is_nothing_to_do() -> None:
     plan = await _plan(await converged(replicas(1)))
 
