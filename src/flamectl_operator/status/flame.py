@@ -6,7 +6,7 @@ from flamectl_operator.api.status import Condition, ConditionType, FlameClusterS
 from flamectl_operator.flame.knowledge import Phase
 from flamectl_operator.observed.cluster import ObservedCluster
 from flamectl_operator.planning.effective.effective_group import EffectiveGroup
-from flamectl_operator.planning.effective.effective_spec import EffectiveSpec, lacks_address
+from flamectl_operator.planning.effective.effective_spec import EffectiveSpec
 from flamectl_operator.runtime.text import listing
 from flamectl_operator.status.conditions import ConditionWriter
 from flamectl_operator.status.reason import SESSION_MANAGER_NOT_REACHABLE
@@ -53,7 +53,7 @@ def flame_conditions(
             ConditionType.SESSION_MANAGER_REACHABLE, "Answers", "The session manager answers the operator", status=True
         )
         return (reachable, _executors_registered(writer, observed))
-    if lacks_address(observed, effective.settings):
+    if effective.lacks_address(observed):
         message = "No answer from the session manager: its Pod has no address of its own"
         return tuple(
             writer.make(kind, "NoAddress", message, status=status)

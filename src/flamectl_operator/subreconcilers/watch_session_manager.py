@@ -5,7 +5,7 @@ from flamectl_operator.flame.pace import DEMAND_PERIOD, IDLE_PERIOD
 from flamectl_operator.flame.watcher import Target
 from flamectl_operator.observed.cluster import ObservedCluster
 from flamectl_operator.observed.pods import running_since
-from flamectl_operator.planning.effective.effective_spec import EffectiveSpec, address_to_ask, certified_name
+from flamectl_operator.planning.effective.effective_spec import EffectiveSpec
 from flamectl_operator.reconcile.reconcile_pass import Pass
 from flamectl_operator.reconcile.steps.base import Subreconciler
 from flamectl_operator.runtime.outcome import DONE, Outcome, combine
@@ -33,7 +33,7 @@ class WatchSessionManager(Subreconciler):
 def _target(observed: ObservedCluster, effective: EffectiveSpec, period: float) -> Target | None:
     if effective.suspended or not effective.flame_can_be_asked:
         return None
-    manager, where = observed.session_manager, address_to_ask(observed, effective.settings)
+    manager, where = observed.session_manager, effective.address_to_ask(observed)
     if manager is None or where is None:
         return None
     tls, began = effective.desired.spec.tls, running_since(manager.pod, SESSION_MANAGER)
@@ -43,7 +43,7 @@ def _target(observed: ObservedCluster, effective: EffectiveSpec, period: float) 
         period=period,
         authority="" if tls is None else tls.authorities,
         server=manager.pod.uid,
-        certified_name=certified_name(observed.owner, effective.settings),
+        certified_name=effective.certified_name,
         namespace=observed.owner.namespace,
         began=float("inf") if began is None else began.timestamp(),
     )

@@ -14,7 +14,6 @@ from flamectl_operator.api.status import FlameClusterStatus, suspension_begun
 from flamectl_operator.desired import names
 from flamectl_operator.desired.cluster import DesiredCluster
 from flamectl_operator.desired.flame_config import config_map
-from flamectl_operator.desired.metadata import Identity
 from flamectl_operator.flame.knowledge import Phase
 from flamectl_operator.observed.cluster import ObservedCluster
 from flamectl_operator.observed.component import Component
@@ -80,9 +79,37 @@ class EffectiveSpec:
         """Whether this Flame has calls for the operator, and spec and settings let the operator use them."""
         return _can_be_asked(self.desired.spec, self.settings)
 
+    def address_to_ask(self, observed: ObservedCluster) -> tuple[str, int] | None:
+        """Return host and port at which the session manager is asked; None while no Pod of this FlameCluster is ready to answer.
+
+        By default that is the address of the Pod, because others can change the address behind a name.
+        """
+        if not observed.session_manager_ready or self.lacks_address(observed):
+            return None
+        return endpoint(
+            self.settings.session_manager_endpoint,
+            name=observed.owner.name,
+            namespace=observed.owner.namespace,
+            cluster_domain=self.settings.cluster_domain,
+            pod_ip=observed.session_manager_address,
+        )
+
+    @property
+    def certified_name(self) -> str:
+        """The name for which the session manager's certificate must be valid; empty for the host that is asked."""
+        if POD_IP not in self.settings.session_manager_endpoint:
+            return ""
+        owner = self.desired.owner
+        return f"{names.session_manager(owner.name)}.{owner.namespace}.svc.{self.settings.cluster_domain}"
+
+    def lacks_address(self, observed: ObservedCluster) -> bool:
+        """Return whether the session manager is ready, but its Pod has no address of its own at which the operator could ask."""
+        by_address = POD_IP in self.settings.session_manager_endpoint
+        return by_address and observed.session_manager_ready and not observed.session_manager_address
+
     def awaits_answer(self, observed: ObservedCluster) -> bool:
         """Return whether a session manager that can be asked has not answered yet, nor failed to, as after a start."""
-        asked = observed.session_manager_ready and not lacks_address(observed, self.settings)
+        asked = observed.session_manager_ready and not self.lacks_address(observed)
         return asked and observed.flame.phase in {Phase.OFF, Phase.ASKING}
 
     def asks_next(self, observed: ObservedCluster) -> bool:
@@ -233,32 +260,3 @@ def _annotated(observed: ObservedCluster) -> tuple[int, str]:
     if not (number.isascii() and number.isdecimal() and len(number) <= _MAX_DIGITS):
         return (0, "")
     return (int(number), existing.annotations.get(CONFIG_HASH_ANNOTATION, ""))
-
-
-def address_to_ask(observed: ObservedCluster, settings: FlameSettings) -> tuple[str, int] | None:
-    """Return host and port at which the session manager is asked; None while no Pod of this FlameCluster is ready to answer.
-
-    By default that is the address of the Pod, because others can change the address behind a name.
-    """
-    if not observed.session_manager_ready or lacks_address(observed, settings):
-        return None
-    return endpoint(
-        settings.session_manager_endpoint,
-        name=observed.owner.name,
-        namespace=observed.owner.namespace,
-        cluster_domain=settings.cluster_domain,
-        pod_ip=observed.session_manager_address,
-    )
-
-
-def certified_name(owner: Identity, settings: FlameSettings) -> str:
-    """Return the name for which the session manager's certificate must be valid; empty for the host that is asked."""
-    if POD_IP not in settings.session_manager_endpoint:
-        return ""
-    return f"{names.session_manager(owner.name)}.{owner.namespace}.svc.{settings.cluster_domain}"
-
-
-def lacks_address(observed: ObservedCluster, settings: FlameSettings) -> bool:
-    """Return whether the session manager is ready, but its Pod has no address of its own at which the operator could ask."""
-    by_address = POD_IP in settings.session_manager_endpoint
-    return by_address and observed.session_manager_ready and not observed.session_manager_address
