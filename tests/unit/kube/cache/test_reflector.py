@@ -405,16 +405,7 @@ async def test_pauses_are_short_again_after_a_watch_that_worked(scene: Scene, la
     assert scene.client.watch_times[-1] - scene.client.watch_times[-2] <= lasted + 1.2
 
 
-async def test_410_causes_a_list_at_once(scene: Scene) -> None:
-    scene.client.lists = [Page((pod("a", 1), pod("b", 2)), "100"), Page((pod("b", 2),), "200")]
-    scene.client.watches = [[10, GONE]]
-    async with scene.running():
-        await asyncio.sleep(10)
-        assert scene.names() == ["b"]
-    assert scene.client.watched_from == ["100", "200"]
-
-
-async def test_410_after_other_failures_causes_a_list_at_once(scene: Scene) -> None:
+async def test_410_causes_a_list_at_once_also_after_other_failures(scene: Scene) -> None:
     scene.client.lists = [*[Page((), "100")] * 4, Page((pod("a", 150),), "200")]
     scene.client.watches = [[FAILED], [FAILED], [FAILED], [GONE]]
     async with scene.running():
