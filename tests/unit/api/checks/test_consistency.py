@@ -7,7 +7,7 @@ import pytest
 from flamectl_operator.api.checks import consistency
 from flamectl_operator.api.checks.consistency import near_names
 from flamectl_operator.api.problems import InvalidSpecError
-from tests.unit.builders import executor_template, merged, session_template, spec
+from tests.unit.builders import cached, executor_template, merged, session_template, spec, stored
 from tests.unit.kube.certificates import AUTHORITY
 
 #: An executor that can be filled without more memory than it has.
@@ -119,12 +119,9 @@ def test_without_a_limit_flame_counts_what_the_node_has(limits: dict[str, Any], 
 
 @pytest.mark.parametrize(("other", "warned"), [("mine", True), ("another", False)])
 def test_claim_of_two_components_is_a_warning(other: str, *, warned: bool) -> None:
-    persistence = {"existingClaim": "mine"}
-    manager = {"storage": "fs:///var/lib/flame/session", "persistence": persistence}
-    cache = {"image": "xflops/flame-object-cache:v0.6.0", "persistence": {"existingClaim": other}}
+    changes = stored(existingClaim="mine") | cached(persistence={"existingClaim": other})
 
-    path = "spec.objectCache.persistence.existingClaim"
-    assert (path in _warnings({"sessionManager": manager, "objectCache": cache})) is warned
+    assert ("spec.objectCache.persistence.existingClaim" in _warnings(changes)) is warned
 
 
 @pytest.mark.parametrize("scheme", ["fs", "file", "filesystem"])
@@ -136,7 +133,6 @@ def test_storage_below_the_working_directory_of_flame_is_a_warning(scheme: str) 
     assert _warnings({"sessionManager": {"storage": f"{scheme}:///var/lib/flame/session"}}) == {}
 
 
-_STORED = {"storage": "fs:///var/lib/flame/session", "persistence": {"size": 10}}
 _CACHE = {"image": "xflops/flame-object-cache:v0.6.0"}
 _IN_AN_INIT_CONTAINER = {
     "spec": {"initContainers": [{"name": "prepare", "image": "x", "resources": {"limits": {"memory": "64m"}}}]}
@@ -155,7 +151,7 @@ _IN_AN_INIT_CONTAINER = {
         ({"executorManager": {"resources": {"limits": {"ephemeral-storage": "20k"}}}},
             "spec.executorManager.resources.limits.ephemeral-storage", "20000"),
         ({"executorManager": {"runtimeStorage": {"sizeLimit": 1}}}, "spec.executorManager.runtimeStorage.sizeLimit", "1"),
-        ({"sessionManager": _STORED}, "spec.sessionManager.persistence.size", "10"),
+        (stored(size=10), "spec.sessionManager.persistence.size", "10"),
         ({"objectCache": {**_CACHE, "persistence": {"size": "50"}}}, "spec.objectCache.persistence.size", "50"),
         ({"objectCache": {**_CACHE, "resources": {"limits": {"memory": "8"}}}}, "spec.objectCache.resources.limits.memory",
             "8"),
@@ -277,17 +273,21 @@ def test_overrides_that_flame_reads_or_may_read_one_day_are_accepted(version: st
     assert _refused({"flameVersion": version, "configOverrides": overrides}) == {}
 
 
-@pytest.mark.parametrize("storage", ["sqlite://flame.db", "sqlite:flame.db", "flame.db"])
-def test_a_hook_with_a_storage_that_keeps_executors_listed_is_warned_of_with_its_price(storage: str) -> None:
+@pytest.mark.parametrize(
+    ("storage", "warned"),
+    [
+        *((each, True) for each in ("sqlite://flame.db", "sqlite:flame.db", "flame.db")),
+        *((each, False) for each in ("fs:///x", "file:///x", "filesystem:///x")),
+    ],
+)
+def test_a_hook_with_a_storage_that_keeps_executors_listed_is_warned_of_with_its_price(
+    storage: str, *, warned: bool
+) -> None:
     ending = {"drain": {"onTermination": {"enabled": True, "maxSeconds": 90}}}
-    changes = {"sessionManager": {"storage": storage}, "executorManager": ending}
-    assert "takes all of maxSeconds (90 s)" in _warnings(changes)["spec.executorManager.drain.onTermination"]
+    found = _warnings({"sessionManager": {"storage": storage}, "executorManager": ending})
 
-
-@pytest.mark.parametrize("storage", ["fs:///x", "file:///x", "filesystem:///x"])
-def test_a_hook_with_a_storage_that_lets_executors_end_has_no_warning(storage: str) -> None:
-    ending = {"drain": {"onTermination": {"enabled": True}}}
-    assert _warnings({"sessionManager": {"storage": storage}, "executorManager": ending}) == {}
+    assert list(found) == ["spec.executorManager.drain.onTermination"] * warned
+    assert all("takes all of maxSeconds (90 s)" in each for each in found.values())
 
 
 @pytest.mark.parametrize(
@@ -354,10 +354,12 @@ def test_name_similar_to_the_object_caches_container_is_a_warning() -> None:
     assert warning.endswith('container "objectcache", because the component\'s container is named "object-cache"')
 
 
-@pytest.mark.parametrize("name", ["logs", "session-exporter", "proxy", "object-cache", "manager"])
-def test_another_name_is_not_told(name: str) -> None:
-    assert near_names(spec(session_template({"containers": [{"name": name, "image": "example.com/x:1"}]}))) == ()
-
-
-def test_exact_container_name_is_no_warning() -> None:
-    assert near_names(spec(session_template({"containers": [{"name": "session-manager", "tty": True}]}))) == ()
+@pytest.mark.parametrize(
+    "container",
+    [
+        *({"name": each, "image": "x"} for each in ("logs", "session-exporter", "proxy", "object-cache", "manager")),
+        {"name": "session-manager", "tty": True},
+    ],
+)
+def test_another_or_the_exact_name_of_a_container_is_no_warning(container: dict[str, Any]) -> None:
+    assert near_names(spec(session_template({"containers": [container]}))) == ()
