@@ -35,9 +35,13 @@ _OWN_REASON = frozenset({IMAGE_PULL_FAILED, OOM_KILLED, pods.NODE_NOT_REPORTING,
 FAILING = frozenset({PODS_FAILING, IMAGE_PULL_FAILED, OOM_KILLED})
 #: Reasons of Pods that have not failed.
 _NO_FAILURES = WAITING | {UNSCHEDULABLE, SCHEDULER_ERROR, GATED, pods.NODE_NOT_REPORTING}
-#: Seconds after the end of a container until the status says that its kubelet does not start the container again. The longest
-#: pause of kubelets has half of that.
+#: Seconds after the end of a container until the status says that its kubelet does not start the container again, or may never
+#: start it. The longest pause of kubelets has half of that.
 RESTART_TIMEOUT_SECONDS = 600.0
+_RESTART_TIMEOUT = timedelta(seconds=RESTART_TIMEOUT_SECONDS)
+#: The remedy for an executor whose container is not created for long. A kubelet creates no other sandbox for a Pod with
+#: restartPolicy Never that lost its first one, as by a restart of the node, before its container started.
+_NEVER_CREATED = "see kubectl describe pod {pod}; delete it if its node has restarted"
 _PATIENCE = timedelta(seconds=READY_TIMEOUT_SECONDS)
 #: The most groups in a message.
 MAX_GROUPS = 3
@@ -180,9 +184,11 @@ def _order(group: ProblemGroup) -> tuple[float, bool, str]:
 
 def patience_ends(observed: ObservedCluster, now: datetime) -> datetime | None:
     """Return when the status must name the next waiting Pod, because no event reports that time."""
-    ends = [since + _PATIENCE for _, _, since in _unready(observed)]
+    unready = list(_unready(observed))
+    ends = [since + _PATIENCE for _, _, since in unready]
+    ends += [since + _RESTART_TIMEOUT for each, problem, since in unready if _may_be_stuck(each, problem)]
     ended = filter(None, (_ended_at(*each) for each in observed.unhealthy))
-    ends += (time + timedelta(seconds=RESTART_TIMEOUT_SECONDS) for time in ended)
+    ends += (time + _RESTART_TIMEOUT for time in ended)
     ends += (since + _PATIENCE for each, _ in observed.unhealthy if (since := awaits_claim_since(each.pod)) is not None)
     return min((end for end in ends if end > now), default=None)
 
@@ -193,7 +199,7 @@ def _unless_forgotten(component: Component, problem: PodProblem, now: datetime) 
     Kubelets of Kubernetes 1.35 do not if they started themselves again and the Pod has a native sidecar with a startup probe.
     """
     at = _ended_at(component, problem)
-    if at is None or now < at + timedelta(seconds=RESTART_TIMEOUT_SECONDS):
+    if at is None or now < at + _RESTART_TIMEOUT:
         return problem
     cause = f"{problem.cause}, and its kubelet has not started it again since {date_and_time(at)}"
     return replace(problem, cause=cause, remedy="kubectl delete pod {pod} lets another one start")
@@ -217,8 +223,15 @@ def _unhealthy(observed: ObservedCluster, now: datetime) -> Iterable[tuple[Compo
 
 def _waiting(observed: ObservedCluster, now: datetime) -> Iterable[tuple[Component, PodProblem]]:
     for component, problem, since in _unready(observed):
-        if since + _PATIENCE <= now:
+        if since + _RESTART_TIMEOUT <= now and _may_be_stuck(component, problem):
+            yield component, replace(problem, remedy=_NEVER_CREATED)
+        elif since + _PATIENCE <= now:
             yield component, problem
+
+
+def _may_be_stuck(component: Component, problem: PodProblem) -> bool:
+    """Return whether a kubelet may never create the container that a Pod waits for."""
+    return bool(component.main) and problem.reason == CONTAINER_CREATING and not pods.unreported(component.pod)
 
 
 def _unready(observed: ObservedCluster) -> Iterable[tuple[Component, PodProblem, datetime]]:

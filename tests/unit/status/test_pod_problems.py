@@ -482,7 +482,7 @@ def test_unready_pod_on_a_reporting_node_names_no_node(conditions: list[Any]) ->
 
 
 #: A native sidecar that has started, and the same one before its startup probe succeeded.
-PROXY = msgspec.structs.replace(running("proxy"), started=True)
+PROXY = msgspec.structs.replace(running("proxy", since=ago(100)), started=True)
 STARTING_PROXY = msgspec.structs.replace(running("proxy"), started=False, ready=False)
 WAITED = ended(WAIT_CONTAINER, 0, "Completed", finished_at=ago(65))
 SIDECAR = {"initContainers": [{"name": WAIT_CONTAINER}, {"name": "proxy", "restartPolicy": "Always"}]}
@@ -632,6 +632,21 @@ def test_container_that_a_pod_waits_for_is_named(
     assert f"my-flame-executor-manager-0: {reason}: {said} 2025-06-01 " in str(status.message)
     asked = {"InitContainerWaiting": "(see kubectl logs my-flame-executor-manager-0 -c proxy)"}
     assert str(status.message).endswith(asked.get(reason, "UTC" if "gates" in said else SEE))
+
+
+def test_executor_whose_container_is_not_created_for_ten_minutes_may_be_deleted() -> None:
+    def waits(seconds: float) -> PodView:
+        conditions = [condition("PodScheduled", "True", since=ago(seconds))]
+        return executor_pod(0, "pending", conditions=conditions, containers=[waiting(EXECUTOR_MANAGER)])
+
+    early, late = (_status(SM, waits(seconds), count=1) for seconds in (599, 600))
+
+    assert str(early.message).endswith(SEE)
+    assert patience_ends(observed(SM, waits(599)), NOW) == later(1)
+    assert str(late.message).endswith(f"{SEE.removesuffix(')')}; delete it if its node has restarted)")
+    assert patience_ends(observed(SM, waits(600)), NOW) is None
+    manager = session_manager("pending", conditions=[condition("PodScheduled", "True", since=ago(700))])
+    assert "kubectl delete pod" not in str(_status(manager).message)
 
 
 @pytest.mark.parametrize(
