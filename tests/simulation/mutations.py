@@ -1241,9 +1241,9 @@ def terminating_executors_never_count_as_gone() -> None:
 def living_nodes_are_released() -> None:
     original = lost_nodes.plan_lost_nodes
 
-    def plan(seen: Any, *args: Any) -> Any:
-        found = original(seen, *args)
-        return replace(found, release=(*found.release, *(each.name for each in seen.group.live[:1])))
+    def plan(compared: Any, *args: Any) -> Any:
+        found = original(compared, *args)
+        return replace(found, release=(*found.release, *(each.name for each in compared.observed.group.live[:1])))
 
     async def gone(_step: Any, run: Any, nodes: Any) -> list[str]:
         return list(run.session_manager.next_nodes(nodes))

@@ -113,8 +113,7 @@ class ClusterPlan(Comparison):
     @cached_property
     def lost_nodes(self) -> LostNodesPlan:
         """The nodes of executors that are gone."""
-        facts = self.facts
-        return plan_lost_nodes(self.observed, self.effective.settings, facts.next_id, facts.reported_at, self.now)
+        return plan_lost_nodes(self, self.facts.next_id, self.facts.reported_at)
 
     @cached_property
     def protection(self) -> ProtectionPlan:

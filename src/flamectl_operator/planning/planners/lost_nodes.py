@@ -14,23 +14,17 @@ from flamectl_operator.desired import names
 from flamectl_operator.flame.answer import SessionManagerAnswer
 from flamectl_operator.observed import pods
 from flamectl_operator.observed.cluster import ObservedCluster
+from flamectl_operator.planning.comparison import Comparison
 from flamectl_operator.planning.sub_plans import LostNodesPlan
 from flamectl_operator.planning.termination import given_up_at
-from flamectl_operator.runtime.clock_reading import ClockReading
-from flamectl_operator.settings.model import FlameSettings
 
 #: Seconds after which a node is reported as lost once more, if executors are still listed on it: the session manager needs 30.
 NODE_REPORT_INTERVAL_SECONDS = 60.0
 
 
-def plan_lost_nodes(
-    observed: ObservedCluster,
-    settings: FlameSettings,
-    next_id: int,
-    reported_at: Mapping[str, float],
-    now: ClockReading,
-) -> LostNodesPlan:
+def plan_lost_nodes(compared: Comparison, next_id: int, reported_at: Mapping[str, float]) -> LostNodesPlan:
     """Decide which nodes are cordoned, released and reported to the session manager."""
+    observed, settings, now = compared.observed, compared.effective.settings, compared.now
     answer = observed.flame.fresh
     if answer is None:
         return LostNodesPlan()
