@@ -26,7 +26,7 @@ class Child(Generic[T]):
 
     Args:
         name: Returns the name, from that of the FlameCluster.
-        need: The flag of `Needs` that says that it is not as wanted.
+        need: The field of `status.generations` that says that it is not as wanted.
         reason: The reason of `Progressing` for that.
         words: The child in the message of `Progressing`.
         manifest: Returns the manifest; None when the child must be absent.

@@ -20,7 +20,6 @@ from flamectl_operator.planning.effective.failure_counts import (
     session_manager_reset_at,
 )
 from flamectl_operator.planning.effective.session_manager_update import wait_before_update
-from flamectl_operator.planning.needs import Needs
 from flamectl_operator.planning.planners.claims import plan_claims
 from flamectl_operator.planning.planners.drain import plan_drain
 from flamectl_operator.planning.planners.lost_nodes import nodes_without_executor, plan_lost_nodes
@@ -148,29 +147,38 @@ class ClusterPlan(Comparison):
     # --- Conclusions
 
     @cached_property
-    def needs(self) -> Needs:
-        """The work that is left. Children of contended kinds always need an update, which keeps the status still."""
+    def needs(self) -> frozenset[str]:
+        """The work that is left, and what else is unfinished, by the names of `status.generations`.
+
+        Children of contended kinds always need an update, which keeps the status still.
+        """
         observed, effective, group, contended = self.observed, self.effective, self.group, self.facts.contended
         outdated = (each for each in CHILDREN if each in self.outdated_children or each.resource.kind in contended)
         manager = observed.session_manager
         caches = {cache.ordinal for cache in observed.object_caches.ours.values() if cache.live}
         draining = {executor.drain_reason for executor in group.observed.draining}
-        return Needs(
-            **{child.need: True for child in outdated},
-            needs_session_manager=(manager is not None and manager.live) == effective.suspended,
-            needs_claim_update="PersistentVolumeClaim" in contended or self.claims.work,
-            needs_object_cache=caches != set(range(effective.cache_replicas)),
-            needs_grow=group.occupied < group.effective.replicas,
-            needs_shrink=len(group.observed.live) > self.scale.target or bool(draining - {DrainReason.STALE}),
-            needs_pod_replacement=not effective.suspended
-            and (
-                self.has_stale_pods
-                or DrainReason.STALE in draining
-                or (observed.session_manager_ready and bool(group.observed.unbound))
-            ),
-            has_unhealthy_pods=bool(observed.unhealthy),
-            has_pending_removal=bool(observed.terminating),
+        replaces = (
+            self.has_stale_pods
+            or DrainReason.STALE in draining
+            or (observed.session_manager_ready and bool(group.observed.unbound))
         )
+        found = {
+            **{child.need: True for child in outdated},
+            "needs_session_manager": (manager is not None and manager.live) == effective.suspended,
+            "needs_claim_update": "PersistentVolumeClaim" in contended or self.claims.work,
+            "needs_object_cache": caches != set(range(effective.cache_replicas)),
+            "needs_grow": group.occupied < group.effective.replicas,
+            "needs_shrink": len(group.observed.live) > self.scale.target or bool(draining - {DrainReason.STALE}),
+            "needs_pod_replacement": replaces and not effective.suspended,
+            "has_unhealthy_pods": bool(observed.unhealthy),
+            "has_pending_removal": bool(observed.terminating),
+        }
+        return frozenset([need for need, applies in found.items() if applies])
+
+    @property
+    def has_work(self) -> bool:
+        """Whether the operator has something to do."""
+        return any(need.startswith("needs_") for need in self.needs)
 
     @property
     def has_stale_pods(self) -> bool:

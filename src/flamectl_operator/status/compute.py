@@ -288,10 +288,6 @@ def _generations(given: StatusInput, plan: ClusterPlan, health: Health) -> Gener
     # A suspension that the user took back is only finished; the present spec comes after it.
     asked = effective.desired.spec.suspend or effective.idleness.suspended
     suspended = effective.suspended and asked and not given.observed.components
-    reconciled = (health.healthy or suspended) and not plan.needs.work
-    return before.having(
-        {
-            "reconciled": generation if reconciled else before.reconciled,
-            **{need: generation if seen else 0 for need, seen in vars(plan.needs).items()},
-        }
-    )
+    reconciled = (health.healthy or suspended) and not plan.has_work
+    needs = {need: generation if need in plan.needs else 0 for need in Generations.model_fields}
+    return before.having({**needs, "reconciled": generation if reconciled else before.reconciled})

@@ -151,7 +151,7 @@ class ValidSpecConditions:
         stale = self.plan.has_stale_pods
         # Where the number of executors follows the demand, it changes without a change of the spec.
         asked = reconciled != self.writer.generation or self.plan.effective.group.scaling is not None
-        outdated = any(getattr(self.plan.needs, child.need) for child in CHILDREN)
+        outdated = any(child.need in self.plan.needs for child in CHILDREN)
         return UPDATING if asked or stale or outdated else RECOVERING
 
     def _progressing(self) -> Condition:

@@ -100,7 +100,7 @@ class ValidSpecHealth:
             _executor_line(self.plan.observed, self.plan.effective.group),
             object_cache_line(self.plan.observed, self.plan.effective.cache_replicas),
         )
-        if not (any(lines) or self.plan.needs.work or ailing or blocked):
+        if not (any(lines) or self.plan.has_work or ailing or blocked):
             return Health(state, self._healthy_message(reported), healthy=True, notices=reported)
         # Advice comes first, because a long message is cut at its end. The most important problems come first.
         parts = [outcome.message for outcome in self.outcomes if outcome.attention]

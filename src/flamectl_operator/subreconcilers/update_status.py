@@ -51,7 +51,7 @@ class OpenStatus(Subreconciler):
         pass_.report.recorded = True
         # If no step acts, or none has work, the closing UpdateStatus follows at once.
         turned = pass_.may_act and present_state(observed, effective.group) != pass_.status.stored.state
-        if turned and pass_.plan.needs.work:
+        if turned and pass_.plan.has_work:
             status = compute_status(pass_.status_input(pass_.ids.next_id), now.wall)
             return await pass_.status.write(status) or DONE
         return DONE
