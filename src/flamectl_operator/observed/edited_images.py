@@ -17,8 +17,9 @@ from flamectl_operator.observed.component import Component
 
 C = TypeVar("C", bound=Resizable)
 
-#: The managers of fields that Pods have had since their creation. The API server gives the last name to the first ones of many.
-_CREATORS = frozenset({FIELD_MANAGER, "ancient-changes"})
+#: The managers of fields that Pods may have had since their creation. The API server gives the second name to the first ones of
+#: many, and the third to those that it does not know.
+_CREATORS = frozenset({FIELD_MANAGER, "ancient-changes", "before-first-apply"})
 
 
 def is_stale(component: Component, template: ComponentTemplate) -> bool:

@@ -61,10 +61,18 @@ def test_image_that_somebody_else_owns_makes_a_pod_stale(node: str) -> None:
         (_owner(OPERATOR, EXECUTOR_MANAGER), _owner("vpa-updater", EXECUTOR_MANAGER, of="f:resources")),
         (_owner(OPERATOR, EXECUTOR_MANAGER), _owner("kubectl", EXECUTOR_MANAGER)),
         (_owner("ancient-changes", EXECUTOR_MANAGER),),
+        (_owner("before-first-apply", EXECUTOR_MANAGER), _owner("kubectl", EXECUTOR_MANAGER, of="f:args")),
         (_owner(KUBECTL, "injected"),),
         (),
     ],
-    ids=["webhook and resize", "same image applied", "many managers", "another container", "nothing known"],
+    ids=[
+        "webhook and resize",
+        "same image applied",
+        "many managers",
+        "managers cleared",
+        "another container",
+        "nothing known",
+    ],
 )
 def test_image_that_the_operator_owns_makes_no_pod_stale_whatever_a_webhook_put_there(
     owners: tuple[dict[str, Any], ...], node: str
