@@ -78,7 +78,7 @@ class ScaleExecutors(PlannedStep[ScalePlan]):
         complete = len(creation.created) >= plan.missing
         if pass_.ids.taken and (complete or (creation.created and not creation.taken)):
             io.events.record_normal(
-                "NamesTaken", f"{_others_have(owner.name, pass_.ids.taken)}, so these ids are skipped"
+                "NamesTaken", f"{_others_have(owner.name, pass_.ids.taken)}, so new executors get other ids"
             )
             pass_.ids.taken = set()
         if creation.created:
@@ -147,7 +147,8 @@ def span(cluster: str, ids: set[int]) -> str:
 
 
 def _others_have(cluster: str, ids: set[int]) -> str:
-    return f"Pods of others have the name{'s' * (len(ids) > 1)} of {span(cluster, ids)}"
+    have = "Other Pods have the names" if len(ids) > 1 else "Another Pod has the name"
+    return f"{have} of {span(cluster, ids)}"
 
 
 def _ranges(ids: set[int]) -> list[tuple[int, int]]:

@@ -95,7 +95,7 @@ async def test_plan_goes_on_behind_names_of_executors_that_other_pods_have() -> 
     plan = await _plan(world)
 
     assert [(each.verb, each.name) for each in plan.writes] == [("create", executor_name(each)) for each in (6, 7)]
-    assert f"Pods of others have the names of 5 executors {executor_name(1)}..5" in plan.text()
+    assert f"Other Pods have the names of 5 executors {executor_name(1)}..5" in plan.text()
 
 
 async def test_plan_at_rest_says_that_there_is_nothing_to_do() -> None:

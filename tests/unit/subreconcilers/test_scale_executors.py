@@ -258,6 +258,8 @@ async def test_taken_name_is_skipped() -> None:
     assert world.executor_ids == [0, 1, 2]
     assert "ownerReferences" not in world.pod(executor_name(0))["metadata"]
     assert world.status.executor_manager.current == 2
+    said = f"Another Pod has the name of executor {executor_name(0)}, so new executors get other ids"
+    assert ("Normal", "NamesTaken", said) in world.events.told
 
 
 async def test_names_of_executors_that_others_have_are_told_in_one_sentence() -> None:
@@ -266,14 +268,14 @@ async def test_names_of_executors_that_others_have_are_told_in_one_sentence() ->
         world.squat("pods", executor_name(number))
 
     await world.run_passes(3)
-    told = f"Pods of others have the names of 14 executors {executor_name(0)}..13"
+    told = f"Other Pods have the names of 14 executors {executor_name(0)}..13"
     assert told in str(world.status.message)
 
     await world.run_passes(7)
     assert world.status.executor_manager.current == 2
-    said = f"Pods of others have the names of 200 executors {executor_name(0)}..199, so these ids are skipped"
+    said = f"Other Pods have the names of 200 executors {executor_name(0)}..199, so new executors get other ids"
     assert [message for _, reason, message in world.events.told if reason == "NamesTaken"] == [said]
-    assert "Pods of others" not in str(world.status.message)
+    assert "Other Pods" not in str(world.status.message)
 
 
 async def test_ids_that_no_name_needed_are_used_later() -> None:
