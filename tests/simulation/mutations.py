@@ -76,7 +76,6 @@ from flamectl_operator.planning.planners import (
     scale,
     session_manager,
 )
-from flamectl_operator.planning.planners.replacement import Accepted
 from flamectl_operator.planning.removals import RemovalReason
 from flamectl_operator.planning.spec_changes import SpecChanges
 from flamectl_operator.process import rehearsal, replica
@@ -626,11 +625,11 @@ def executors_of_a_new_session_manager_have_no_dry_run() -> None:
         found = original(plan)
         return replace(found, executor=None) if plan.session_manager_to_replace else found
 
-    def accepted(self: Any, compared: Any) -> bool:
-        return compared.effective.desired.session_manager.rendered in self.templates
+    def accepted(compared: Any) -> bool:
+        return compared.effective.desired.session_manager.rendered in compared.facts.accepted
 
     _set(ClusterPlan, "replacements", property(replacements))
-    _set(Accepted, "session_manager", accepted)
+    _set(replacement, "_accepts_session_manager", accepted)
 
 
 @_mutation
@@ -1531,7 +1530,7 @@ _REPLACEMENTS: dict[str, tuple[str, Any, str, Any]] = {
     "no cluster suspends itself": ("idles", idle, "RECENT_ANSWER_SECONDS", float("-inf")),
     "a session manager that waits is replaced under its tasks": (
         "waits_for_idleness",
-        cluster_plan,
+        comparison,
         "wait_before_update",
         lambda *_args: None,
     ),

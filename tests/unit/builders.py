@@ -50,7 +50,8 @@ from flamectl_operator.kube.views import (
 from flamectl_operator.observed.cluster import ObservedCluster, Sources
 from flamectl_operator.observed.executor import Executor
 from flamectl_operator.observed.flame_cluster import FlameClusterView
-from flamectl_operator.planning.cluster_plan import ClusterPlan, PassFacts
+from flamectl_operator.planning.cluster_plan import ClusterPlan
+from flamectl_operator.planning.comparison import PassFacts
 from flamectl_operator.planning.effective.autoscaling import Scaling
 from flamectl_operator.planning.effective.effective_group import EffectiveGroup
 from flamectl_operator.planning.effective.effective_spec import EffectiveSpec

@@ -4,11 +4,8 @@ A plan is new exactly when the snapshot or the facts are new. Each of its sub-pl
 somebody asks for it. No other module imports a planner, so the steps, the status and the log cannot contradict each other.
 """
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator
 from datetime import datetime
-
-import msgspec
 
 from flamectl_operator.desired.executor_annotations import DrainReason
 from flamectl_operator.flame.knowledge import ANSWER_RECHECK_SECONDS
@@ -19,14 +16,12 @@ from flamectl_operator.planning.effective.failure_counts import (
     object_caches_reset_at,
     session_manager_reset_at,
 )
-from flamectl_operator.planning.effective.session_manager_update import wait_before_update
 from flamectl_operator.planning.planners.claims import plan_claims
 from flamectl_operator.planning.planners.drain import plan_drain
 from flamectl_operator.planning.planners.lost_nodes import nodes_without_executor, plan_lost_nodes
 from flamectl_operator.planning.planners.object_cache import plan_object_caches
 from flamectl_operator.planning.planners.protection import plan_protection
 from flamectl_operator.planning.planners.replacement import (
-    Accepted,
     plan_replacements,
     plan_session_manager_rollout,
     with_object_caches,
@@ -51,31 +46,8 @@ from flamectl_operator.runtime.lazy import cached_property
 from flamectl_operator.runtime.outcome import Outcome, wait, wait_until
 
 
-class PassFacts(msgspec.Struct, frozen=True):
-    """All that a pass knows besides the objects and the effective spec.
-
-    Args:
-        next_id: The high-water mark of executor ids.
-        accepted: The hashes of Pod templates that the API server accepts.
-        released_at: When this process released nodes in Flame, by `boottime`; and `reported_at`, when it reported them as lost.
-        contended: The kinds of children that somebody keeps changing.
-    """
-
-    begun: datetime
-    max_creates: int
-    next_id: int
-    ids_exhausted: bool
-    accepted: frozenset[str]
-    released_at: Mapping[str, float]
-    reported_at: Mapping[str, float]
-    contended: frozenset[str]
-
-
-@dataclass(frozen=True)
 class ClusterPlan(Comparison):
     """The work of a pass. It prints itself in the words of the events."""
-
-    facts: PassFacts
 
     # --- The sub-plans
 
@@ -102,7 +74,7 @@ class ClusterPlan(Comparison):
     @cached_property
     def scale(self) -> ScalePlan:
         """The executors to create, and those to delete that are surplus or of no use."""
-        return plan_scale(self.group, self, self.facts.max_creates)
+        return plan_scale(self.group, self)
 
     @cached_property
     def drain(self) -> DrainPlan:
@@ -112,7 +84,7 @@ class ClusterPlan(Comparison):
     @cached_property
     def lost_nodes(self) -> LostNodesPlan:
         """The nodes of executors that are gone."""
-        return plan_lost_nodes(self, self.facts.next_id, self.facts.reported_at)
+        return plan_lost_nodes(self)
 
     @cached_property
     def protection(self) -> ProtectionPlan:
@@ -127,22 +99,12 @@ class ClusterPlan(Comparison):
     @cached_property
     def rollout(self) -> RolloutPlan:
         """The stale Pods to replace."""
-        accepted = Accepted(self.facts.accepted, ids_left=not self.facts.ids_exhausted)
-        plan = plan_session_manager_rollout(self, accepted, self.update_wait)
+        plan = plan_session_manager_rollout(self)
         if plan is None:
             due = self.session_manager.action is SessionManagerAction.CREATE
             refused_since = self.observed.session_manager_refused_since if due else None
-            keep_stale = not accepted.executors(self.effective)
-            executors = plan_rollout(self.group, self, refused_since, keep_stale=keep_stale)
-            plan = with_object_caches(executors, self, accepted, self.update_wait)
+            plan = with_object_caches(plan_rollout(self.group, self, refused_since), self)
         return plan
-
-    @cached_property
-    def update_wait(self) -> Outcome | None:
-        """The reason why a stale session manager is not replaced yet; None when its replacement is due, or it is not stale."""
-        if not self.session_manager_to_replace:
-            return None
-        return wait_before_update(self.effective.desired, self.observed, self.effective.update_pending_since, self.now)
 
     # --- Conclusions
 

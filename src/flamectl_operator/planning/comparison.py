@@ -1,7 +1,11 @@
 """The cluster and its groups of executors beside the effective spec: what is stale, what is current, and what comes first."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
+
+import msgspec
 
 from flamectl_operator.desired.executor_annotations import DrainReason
 from flamectl_operator.observed import pods
@@ -14,10 +18,11 @@ from flamectl_operator.planning.children import CHILDREN, CONFIG_MAP, Child
 from flamectl_operator.planning.drift import changes_content
 from flamectl_operator.planning.effective.effective_group import EffectiveGroup
 from flamectl_operator.planning.effective.effective_spec import EffectiveSpec
-from flamectl_operator.planning.effective.session_manager_update import stands_alone
+from flamectl_operator.planning.effective.session_manager_update import stands_alone, wait_before_update
 from flamectl_operator.planning.effective.unregistered import Unregistered, find_overdue, find_unregistered
 from flamectl_operator.runtime.clock_reading import ClockReading
 from flamectl_operator.runtime.lazy import cached_property
+from flamectl_operator.runtime.outcome import Outcome
 
 
 @dataclass(frozen=True)
@@ -88,13 +93,34 @@ class GroupComparison:
         return frozenset(each.name for each in serving[max(0, ready - self.effective.replacement_floor) :])
 
 
+class PassFacts(msgspec.Struct, frozen=True):
+    """All that a pass knows besides the objects and the effective spec.
+
+    Args:
+        next_id: The high-water mark of executor ids.
+        accepted: The hashes of Pod templates that the API server accepts.
+        released_at: When this process released nodes in Flame, by `boottime`; and `reported_at`, when it reported them as lost.
+        contended: The kinds of children that somebody keeps changing.
+    """
+
+    begun: datetime
+    max_creates: int
+    next_id: int
+    ids_exhausted: bool
+    accepted: frozenset[str]
+    released_at: Mapping[str, float]
+    reported_at: Mapping[str, float]
+    contended: frozenset[str]
+
+
 @dataclass(frozen=True)
 class Comparison:
-    """A snapshot of the cluster beside the effective spec. Each answer is worked out once."""
+    """A snapshot of the cluster beside the effective spec, and what else the pass knows. Each answer is worked out once."""
 
     observed: ObservedCluster
     effective: EffectiveSpec
     now: ClockReading
+    facts: PassFacts
 
     @cached_property
     def outdated_children(self) -> frozenset[Child[Any]]:
@@ -116,6 +142,13 @@ class Comparison:
         """Whether the session manager exists, is live, and is no longer what its author asks for."""
         manager = self.observed.session_manager
         return manager is not None and manager.live and self.effective.session_manager_stale(manager)
+
+    @cached_property
+    def update_wait(self) -> Outcome | None:
+        """The reason why a stale session manager is not replaced yet; None when its replacement is due, or it is not stale."""
+        if not self.session_manager_to_replace:
+            return None
+        return wait_before_update(self.effective.desired, self.observed, self.effective.update_pending_since, self.now)
 
     @cached_property
     def session_manager_first(self) -> bool:

@@ -8,7 +8,8 @@ import structlog
 from flamectl_operator.desired.rendered_spec import RenderedSpec
 from flamectl_operator.kube.errors import KubernetesError
 from flamectl_operator.observed.cluster import ObservedCluster
-from flamectl_operator.planning.cluster_plan import ClusterPlan, PassFacts
+from flamectl_operator.planning.cluster_plan import ClusterPlan
+from flamectl_operator.planning.comparison import PassFacts
 from flamectl_operator.planning.effective.effective_spec import EffectiveSpec
 from flamectl_operator.planning.spec_changes import SpecChanges
 from flamectl_operator.reconcile.checks.dry_run import DryRuns

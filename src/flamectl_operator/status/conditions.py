@@ -162,7 +162,7 @@ class ValidSpecConditions:
             left = bool(self.plan.observed.components)
             message = _left(self.plan.observed) if left else _NO_PODS
             return self.writer.make(kind, _suspension(self.plan.observed, self.plan.effective), message, status=left)
-        work = (work_left if self.health.healthy else work_or_wait)(self.plan.needs, self.plan.observed)
+        work = (work_left if self.health.healthy else work_or_wait)(self.plan)
         if work is not None:
             deferral = next((each for each in self.outcomes if each.reason in LOCKED and each.attention), None)
             if deferral is not None and work.reason in _DELETES:

@@ -114,7 +114,7 @@ class ValidSpecHealth:
         """Return what is left to do; also while it is paused, when nobody does it."""
         if self.plan.effective.desired.spec.paused:
             return "changes are due"
-        return work_or_wait(self.plan.needs, self.plan.observed).message
+        return work_or_wait(self.plan).message
 
     def _healthy_message(self, reported: Sequence[FailureSummary | Notice]) -> str:
         said = list(map(str, reported)) or [ALL_HEALTHY]

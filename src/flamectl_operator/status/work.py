@@ -1,10 +1,9 @@
 """The work that is left, by the reasons and in the words of the condition `Progressing`."""
 
-from collections.abc import Collection
 from typing import NamedTuple
 
-from flamectl_operator.observed.cluster import ObservedCluster
 from flamectl_operator.planning.children import CHILDREN
+from flamectl_operator.planning.cluster_plan import ClusterPlan
 
 
 class Work(NamedTuple):
@@ -26,16 +25,16 @@ _WORK = {
 }
 
 
-def work_left(needs: Collection[str], observed: ObservedCluster) -> Work | None:
+def work_left(plan: ClusterPlan) -> Work | None:
     """Return the work of the first need; None when there is none."""
     for need, work in _WORK.items():
-        if need in needs:
-            if need == "needs_session_manager" and observed.session_manager is None:
+        if need in plan.needs:
+            if need == "needs_session_manager" and plan.observed.session_manager is None:
                 return Work("CreatingSessionManager", "The operator creates the session manager")
             return work
     return None
 
 
-def work_or_wait(needs: Collection[str], observed: ObservedCluster) -> Work:
+def work_or_wait(plan: ClusterPlan) -> Work:
     """Return what is left until the cluster is healthy: the work of the first need, or else the wait for its Pods."""
-    return work_left(needs, observed) or Work("WaitingForPods", "The operator waits for Pods to become ready")
+    return work_left(plan) or Work("WaitingForPods", "The operator waits for Pods to become ready")

@@ -7,8 +7,6 @@ Flame notices the loss of a node only while the node is in its table, and the op
 it. So a Pod that terminates for too long, as on a node that does not report, counts as gone.
 """
 
-from collections.abc import Mapping
-
 from flamectl_operator.api.constants import EXECUTOR_MANAGER
 from flamectl_operator.desired import names
 from flamectl_operator.flame.answer import SessionManagerAnswer
@@ -22,9 +20,10 @@ from flamectl_operator.planning.termination import given_up_at
 NODE_REPORT_INTERVAL_SECONDS = 60.0
 
 
-def plan_lost_nodes(compared: Comparison, next_id: int, reported_at: Mapping[str, float]) -> LostNodesPlan:
+def plan_lost_nodes(compared: Comparison) -> LostNodesPlan:
     """Decide which nodes are cordoned, released and reported to the session manager."""
     observed, settings, now = compared.observed, compared.effective.settings, compared.now
+    next_id, reported_at = compared.facts.next_id, compared.facts.reported_at
     answer = observed.flame.fresh
     if answer is None:
         return LostNodesPlan()

@@ -12,6 +12,7 @@ from flamectl_operator.observed.executor import Executor
 from flamectl_operator.planning.comparison import Comparison, GroupComparison
 from flamectl_operator.planning.deletion_order import deletion_order
 from flamectl_operator.planning.planners.drain import split_drainable, undecided
+from flamectl_operator.planning.planners.replacement import accepts_executors
 from flamectl_operator.planning.registration import holds_rollout, of_no_use, stale_of_no_use
 from flamectl_operator.planning.removals import RemovalReason
 from flamectl_operator.planning.sub_plans import RolloutPlan
@@ -30,9 +31,7 @@ QUOTA_TIMEOUT_SECONDS = 10.0
 _WAITING = wait("WaitingForSessionManager")
 
 
-def plan_rollout(
-    group: GroupComparison, compared: Comparison, refused_since: float | None, *, keep_stale: bool
-) -> RolloutPlan:
+def plan_rollout(group: GroupComparison, compared: Comparison, refused_since: float | None) -> RolloutPlan:
     """Decide which executors to replace now.
 
     Executors that started under an earlier incarnation of the session manager come first, because they would retry for ever. All
@@ -44,7 +43,6 @@ def plan_rollout(
     Args:
         refused_since: Since when, by `boottime`, a quota that is used up alone keeps the session manager from being created; None
             otherwise.
-        keep_stale: Whether the API server does not accept the replacements of stale executors, as far as is known.
     """
     cluster, existing = group.cluster, group.observed
     if not cluster.session_manager_ready:
@@ -61,7 +59,7 @@ def plan_rollout(
         invalid = {executor.name for executor in existing.unverifiable}
         due = [executor for executor in stale if executor.name in invalid]
     asking = bool(due) and undecided(group, compared)
-    may_replace = not manager_first and not caches_first and not keep_stale and not asking
+    may_replace = not manager_first and not caches_first and accepts_executors(compared) and not asking
     chosen = _stale_to_delete(group, cluster.deletable(due), serving) if may_replace else []
     leaving = gone | {executor.name for executor in chosen}
     drain, delete = split_drainable(chosen, group)

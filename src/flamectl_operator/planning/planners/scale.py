@@ -29,8 +29,8 @@ from flamectl_operator.runtime.text import counted
 MAX_DETACHED = 10
 
 
-def plan_scale(group: GroupComparison, compared: Comparison, limit: int) -> ScalePlan:
-    """Decide how many executors to create, at most `limit`, or which ones to delete."""
+def plan_scale(group: GroupComparison, compared: Comparison) -> ScalePlan:
+    """Decide how many executors to create, or which ones to delete."""
     live, target = group.observed.live, _wanted_now(group, compared)
     delete_terminal, waits = _terminal_to_delete(group)
     if len(live) > target:
@@ -48,7 +48,7 @@ def plan_scale(group: GroupComparison, compared: Comparison, limit: int) -> Scal
         return plan
     if (deferral := _wait_before_creating(group, compared)) is not None:
         return replace(plan, waits=(*waits, deferral))
-    return replace(plan, create=min(missing, limit), missing=missing)
+    return replace(plan, create=min(missing, compared.facts.max_creates), missing=missing)
 
 
 def _surplus(group: GroupComparison, count: int) -> tuple[list[Executor], tuple[Outcome, ...]]:
