@@ -31,6 +31,12 @@ def is_stale(component: Component, template: ComponentTemplate) -> bool:
     return component.revision != template.revision or (pod.metadata.generation > 1 and _image_edited(pod, template))
 
 
+def what_runs(stale: Iterable[Component], template: ComponentTemplate) -> str:
+    """Return what stale Pods run in place of what their author asks for, for a message."""
+    edited = all(each.revision == template.revision for each in stale)
+    return "another image than the spec names" if edited else "the earlier spec"
+
+
 def _image_edited(pod: PodView, template: ComponentTemplate) -> bool:
     """Return whether somebody changed the image of a container or a native sidecar to another one than the template's.
 

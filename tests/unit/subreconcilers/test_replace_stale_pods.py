@@ -116,14 +116,23 @@ async def test_executors_whose_image_somebody_changed_are_replaced_within_the_bu
     assert world.status.executor_manager.outdated == 0
 
 
-async def test_session_manager_whose_image_somebody_changed_waits_with_on_delete() -> None:
-    world = await converged({"sessionManager": {"updateStrategy": {"type": "OnDelete"}}})
-    _set_image(world, SM_NAME)
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        (SM_NAME, f'the session manager runs another image than the spec names (OnDelete): delete Pod "{SM_NAME}"'),
+        (executor_name(0), "1 stale executor runs another image than the spec names (OnDelete): delete their Pods"),
+    ],
+    ids=["session manager", "executor"],
+)
+async def test_pod_whose_image_somebody_changed_waits_with_on_delete(name: str, said: str) -> None:
+    strategy = {"sessionManager": {"updateStrategy": {"type": "OnDelete"}}}
+    world = await converged(merged(replicas(2, type="OnDelete"), strategy))
+    _set_image(world, name)
 
     await world.run_passes(2)
 
     assert world.deleted == []
-    assert f'delete Pod "{SM_NAME}" to replace it' in str(world.status.message)
+    assert said in str(world.status.message)
 
 
 # --- The session manager -----------------------------------------------------------------------------------------------

@@ -11,7 +11,7 @@ from flamectl_operator.flame.knowledge import ANSWER_RECHECK_SECONDS, RECENT_ANS
 from flamectl_operator.observed import pods
 from flamectl_operator.observed.cluster import ObservedCluster
 from flamectl_operator.observed.component import Component
-from flamectl_operator.observed.edited_images import is_stale
+from flamectl_operator.observed.edited_images import is_stale, what_runs
 from flamectl_operator.runtime.clock_reading import CLOCKS_DIFFER, ClockReading
 from flamectl_operator.runtime.outcome import Outcome, wait, wait_until
 from flamectl_operator.runtime.text import date_and_time
@@ -53,9 +53,9 @@ def wait_before_update(
     if strategy.type == "Recreate" or manager is None or _broken(manager, now):
         return None
     if strategy.type == "OnDelete":
+        runs = what_runs([manager], desired.session_manager)
         return wait(
-            "OnDelete",
-            f'the session manager runs the earlier spec (OnDelete): delete Pod "{manager.name}" to replace it',
+            "OnDelete", f'the session manager runs {runs} (OnDelete): delete Pod "{manager.name}" to replace it'
         )
     until = now.counted_from(since or now.wall) + timedelta(seconds=strategy.max_wait_seconds)
     if until <= now.wall:

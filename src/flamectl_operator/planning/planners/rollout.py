@@ -8,6 +8,7 @@ from flamectl_operator.flame.knowledge import ANSWER_RECHECK_SECONDS
 from flamectl_operator.observed import scheduling
 from flamectl_operator.observed.cluster import ObservedCluster
 from flamectl_operator.observed.component import Component
+from flamectl_operator.observed.edited_images import what_runs
 from flamectl_operator.observed.executor import Executor
 from flamectl_operator.planning.comparison import Comparison, GroupComparison
 from flamectl_operator.planning.deletion_order import deletion_order
@@ -153,7 +154,8 @@ def _rollout_wait(group: GroupComparison, left: int, kept: int) -> Outcome:
     if kept:
         stale = counted(kept, "stale executor")
         run = "runs" if kept == 1 else "run"
-        return wait("OnDelete", f"{stale} {run} the earlier spec (OnDelete): delete their Pods to replace them")
+        what = what_runs(group.stale, group.effective.desired.template)
+        return wait("OnDelete", f"{stale} {run} {what} (OnDelete): delete their Pods to replace them")
     if group.effective.update_strategy.type == "OnDelete":
         return wait("RollingUpdate", f"replacing {counted(left, 'executor')} of an earlier session manager")
     up_to_date = len(group.up_to_date)
