@@ -453,19 +453,19 @@ def a_life_of_the_session_manager_is_the_count_of_its_restarts() -> None:
 
 @_mutation
 def waiting_executors_are_deleted_instead_of_rebound() -> None:
-    original = rollout.plan_rollout
+    original = rollout._plan_executors
 
     def plan(*args: Any, **options: Any) -> Any:
         found = original(*args, **options)
         waiting = tuple((executor, RemovalReason.EARLIER_SESSION_MANAGER) for executor in found.rebind)
         return replace(found, delete=(*found.delete, *waiting), rebind=())
 
-    _set(cluster_plan, "plan_rollout", plan)
+    _set(rollout, "_plan_executors", plan)
 
 
 @_mutation
 def a_rollout_does_not_wait_for_the_session_manager() -> None:
-    original = rollout.plan_rollout
+    original = rollout._plan_executors
 
     def plan(group: Any, *args: Any, **options: Any) -> Any:
         is_ready = group.cluster.session_manager_ready
@@ -475,7 +475,7 @@ def a_rollout_does_not_wait_for_the_session_manager() -> None:
         finally:
             group.cluster.__dict__["session_manager_ready"] = is_ready
 
-    _set(cluster_plan, "plan_rollout", plan)
+    _set(rollout, "_plan_executors", plan)
 
 
 @_mutation

@@ -21,11 +21,7 @@ from flamectl_operator.planning.planners.drain import plan_drain
 from flamectl_operator.planning.planners.lost_nodes import nodes_without_executor, plan_lost_nodes
 from flamectl_operator.planning.planners.object_cache import plan_object_caches
 from flamectl_operator.planning.planners.protection import plan_protection
-from flamectl_operator.planning.planners.replacement import (
-    plan_replacements,
-    plan_session_manager_rollout,
-    with_object_caches,
-)
+from flamectl_operator.planning.planners.replacement import plan_replacements
 from flamectl_operator.planning.planners.rollout import plan_rollout
 from flamectl_operator.planning.planners.scale import ids_to_reserve, plan_scale
 from flamectl_operator.planning.planners.session_manager import plan_session_manager
@@ -99,12 +95,8 @@ class ClusterPlan(Comparison):
     @cached_property
     def rollout(self) -> RolloutPlan:
         """The stale Pods to replace."""
-        plan = plan_session_manager_rollout(self)
-        if plan is None:
-            due = self.session_manager.action is SessionManagerAction.CREATE
-            refused_since = self.observed.session_manager_refused_since if due else None
-            plan = with_object_caches(plan_rollout(self.group, self, refused_since), self)
-        return plan
+        due = self.session_manager.action is SessionManagerAction.CREATE
+        return plan_rollout(self.group, self, self.observed.session_manager_refused_since if due else None)
 
     # --- Conclusions
 

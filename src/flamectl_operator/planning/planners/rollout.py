@@ -1,4 +1,4 @@
-"""Decides which executors are replaced: those of an earlier session manager, and stale ones."""
+"""Decides which Pods are replaced now: executors here, the session manager and object caches in `replacement`."""
 
 from collections.abc import Sequence
 from datetime import datetime, timedelta
@@ -13,7 +13,11 @@ from flamectl_operator.observed.executor import Executor
 from flamectl_operator.planning.comparison import Comparison, GroupComparison
 from flamectl_operator.planning.deletion_order import deletion_order
 from flamectl_operator.planning.planners.drain import split_drainable, undecided
-from flamectl_operator.planning.planners.replacement import accepts_executors
+from flamectl_operator.planning.planners.replacement import (
+    accepts_executors,
+    plan_session_manager_rollout,
+    with_object_caches,
+)
 from flamectl_operator.planning.registration import holds_rollout, of_no_use, stale_of_no_use
 from flamectl_operator.planning.removals import RemovalReason
 from flamectl_operator.planning.sub_plans import RolloutPlan
@@ -33,6 +37,17 @@ _WAITING = wait("WaitingForSessionManager")
 
 
 def plan_rollout(group: GroupComparison, compared: Comparison, refused_since: float | None) -> RolloutPlan:
+    """Decide which stale Pods to replace now: the session manager alone, or else object caches and executors.
+
+    Args:
+        refused_since: Since when, by `boottime`, a quota that is used up alone keeps the session manager from being created; None
+            otherwise.
+    """
+    plan = plan_session_manager_rollout(compared)
+    return plan or with_object_caches(_plan_executors(group, compared, refused_since), compared)
+
+
+def _plan_executors(group: GroupComparison, compared: Comparison, refused_since: float | None) -> RolloutPlan:
     """Decide which executors to replace now.
 
     Executors that started under an earlier incarnation of the session manager come first, because they would retry for ever. All
@@ -40,10 +55,6 @@ def plan_rollout(group: GroupComparison, compared: Comparison, refused_since: fl
 
     No executor is deleted before the session manager is ready, and no stale one before the session manager and the object caches
     are current. The exception are executors that take the room that the session manager needs.
-
-    Args:
-        refused_since: Since when, by `boottime`, a quota that is used up alone keeps the session manager from being created; None
-            otherwise.
     """
     cluster, existing = group.cluster, group.observed
     if not cluster.session_manager_ready:
