@@ -1134,8 +1134,8 @@ def nodes_that_are_drained_are_not_released() -> None:
 def nodes_that_register_again_are_not_released_again() -> None:
     original = drain.plan_drain
 
-    def plan(group: Any, released_at: Any) -> Any:
-        found = original(group, released_at)
+    def plan(group: Any, compared: Any) -> Any:
+        found, released_at = original(group, compared), compared.facts.released_at
         return replace(found, release=tuple(name for name in found.release if name not in released_at))
 
     _set(cluster_plan, "plan_drain", plan)

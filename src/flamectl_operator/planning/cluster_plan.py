@@ -75,7 +75,7 @@ class ClusterPlan(Comparison):
     @cached_property
     def drain(self) -> DrainPlan:
         """The actions on executors that are being drained."""
-        return plan_drain(self.group, self.facts.released_at)
+        return plan_drain(self.group, self)
 
     @cached_property
     def lost_nodes(self) -> LostNodesPlan:
@@ -85,12 +85,12 @@ class ClusterPlan(Comparison):
     @cached_property
     def protection(self) -> ProtectionPlan:
         """The executors that are protected from autoscalers of nodes, because they have work."""
-        return plan_protection(self.group, self.effective.desired.spec.common_annotations)
+        return plan_protection(self.group, self)
 
     @cached_property
     def replacements(self) -> ReplacementsPlan:
         """The Pod templates for which stale Pods would be deleted, so that a dry run comes first."""
-        return plan_replacements(self, executors_stale=bool(self.group.to_replace))
+        return plan_replacements(self.group, self)
 
     @cached_property
     def rollout(self) -> RolloutPlan:

@@ -71,8 +71,9 @@ def undecided(group: GroupComparison, compared: Comparison) -> bool:
     return load_matters and flame.fresh is not None and group.now.boottime - flame.answered_at > RECENT_ANSWER_SECONDS
 
 
-def plan_drain(group: GroupComparison, released_at: Mapping[str, float]) -> DrainPlan:
+def plan_drain(group: GroupComparison, compared: Comparison) -> DrainPlan:
     """Decide about the executors that are being drained."""
+    released_at = compared.facts.released_at
     observed, now, answer = group.cluster, group.now, group.cluster.flame.answer
     release, delete, left, ends, looks, record_begin = [], [], [], [], [], []
     serving_on = group.serving_on

@@ -7,13 +7,13 @@ The cluster autoscaler keeps the nodes of all executors unless the podTemplate s
 know their owner and they have emptyDirs. So the opposite value of a podTemplate is what an executor without work has.
 """
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from datetime import datetime, timedelta
 
 from flamectl_operator.desired.executor_annotations import PROTECTION, AnnotationChanges, protection_annotation
 from flamectl_operator.flame.answer import Load
 from flamectl_operator.observed.executor import Executor
-from flamectl_operator.planning.comparison import GroupComparison
+from flamectl_operator.planning.comparison import Comparison, GroupComparison
 from flamectl_operator.planning.sub_plans import ProtectionPlan
 from flamectl_operator.runtime.clock_reading import ClockReading
 
@@ -21,7 +21,7 @@ from flamectl_operator.runtime.clock_reading import ClockReading
 AT_MOST_EVERY = timedelta(seconds=60)
 
 
-def plan_protection(group: GroupComparison, common_annotations: Collection[str]) -> ProtectionPlan:
+def plan_protection(group: GroupComparison, compared: Comparison) -> ProtectionPlan:
     """Decide which executors are protected from now on, and which no longer.
 
     Without an answer of the session manager each stays as it is, and annotations that the author gives to all objects always do.
@@ -30,7 +30,8 @@ def plan_protection(group: GroupComparison, common_annotations: Collection[str])
     wanted = desired.spec.drain.protect_busy
     if group.effective.suspended or (wanted and answer is None):
         return ProtectionPlan()
-    protection = {key: value for key, value in PROTECTION.items() if key not in common_annotations}
+    common = compared.effective.desired.spec.common_annotations
+    protection = {key: value for key, value in PROTECTION.items() if key not in common}
     authored = desired.template.manifest["metadata"]["annotations"]
     patch: list[tuple[Executor, AnnotationChanges]] = []
     later: list[float] = []
