@@ -267,6 +267,22 @@ def test_child_with_edited_owner_references_is_still_owned_and_keeps_them(
     assert _uids(world) == before
 
 
+def test_kind_in_the_owner_reference_of_a_pod_is_restored(deployed: tuple[E2ENamespace, OperatorProcess]) -> None:
+    world, operator = deployed
+    before = _uids(world)
+    executor = world.live_executors()[0]["metadata"]
+    owners = executor["ownerReferences"]
+
+    world.patch("pod", executor["name"], {"metadata": {"ownerReferences": [owners[0] | {"kind": "Web"}]}})
+
+    world.wait(
+        "the owner to be back",
+        lambda: world.existing("pod", executor["name"])["metadata"]["ownerReferences"] == owners,
+    )
+    _assert_well(world, operator)
+    assert _uids(world) == before
+
+
 @contextmanager
 def pods_changed(world: E2ENamespace, path: str, value: str, output: str, shown: str) -> Iterator[None]:
     """Let a policy set a field of new Pods of this namespace; with it, `kubectl create -o OUTPUT` of Pod "any" shows a text."""

@@ -6,14 +6,14 @@ from datetime import datetime
 from itertools import chain
 from operator import attrgetter, is_
 
-from flamectl_operator.api.constants import COMMON_KEYS_ANNOTATION, EXECUTOR_MANAGER
+from flamectl_operator.api.constants import API_VERSION, COMMON_KEYS_ANNOTATION, EXECUTOR_MANAGER, KIND
 from flamectl_operator.desired import names
 from flamectl_operator.desired.metadata import Identity
 from flamectl_operator.flame import knowledge
 from flamectl_operator.flame.answer import SessionManagerAnswer
 from flamectl_operator.flame.knowledge import Knowledge, Phase
 from flamectl_operator.kube.pod_views import PodView
-from flamectl_operator.kube.views import KubernetesObject, PersistentVolumeClaimView
+from flamectl_operator.kube.views import KubernetesObject, OwnerReference, PersistentVolumeClaimView
 from flamectl_operator.observed import pods
 from flamectl_operator.observed.claims import KnownClaims, users_of_claims
 from flamectl_operator.observed.component import Component, ObjectCaches
@@ -264,6 +264,20 @@ class ObservedCluster:
         """All Pods of this FlameCluster."""
         manager = () if self.session_manager is None else (self.session_manager,)
         return (*manager, *self.object_caches.ours.values(), *self.executors)
+
+    @cached_property
+    def misowned(self) -> tuple[PodView, ...]:
+        """The Pods of this FlameCluster whose owner reference somebody edited, so that Kubernetes does not find their owner."""
+        pods = [each.pod for each in self.components if not each.terminating]
+        # Nearly all Pods have one and the same, and a set costs no call for each of them.
+        wrong = {each for each in {pod.metadata.owner_references for pod in pods} if not self._names_owner(each)}
+        return tuple(pod for pod in pods if pod.metadata.owner_references in wrong) if wrong else ()
+
+    def _names_owner(self, references: Iterable[OwnerReference]) -> bool:
+        # Another version of the resource is the same kind.
+        ours = (API_VERSION.partition("/")[0], KIND, self.owner.name, self.owner.uid)
+        found = ((each.api_version.partition("/")[0], each.kind, each.name, each.uid) for each in references)
+        return ours in found
 
     @cached_property
     def failures(self) -> tuple[tuple[Component, PodProblem, datetime], ...]:

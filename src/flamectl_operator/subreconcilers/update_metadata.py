@@ -7,17 +7,20 @@ from typing import Any
 from flamectl_operator.desired import names
 from flamectl_operator.desired.common_metadata import CommonMetadata
 from flamectl_operator.desired.pod_template import ComponentTemplate
+from flamectl_operator.kube.pod_views import PodView
 from flamectl_operator.kube.resources import CLAIMS, LEASES, PODS, Resource
 from flamectl_operator.kube.views import KubernetesObject
 from flamectl_operator.observed.cluster import ObservedCluster
 from flamectl_operator.observed.ownership import is_ours
 from flamectl_operator.planning.children import CHILDREN
+from flamectl_operator.planning.drift import restored_owners
 from flamectl_operator.reconcile.objects import outcomes
 from flamectl_operator.reconcile.reconcile_pass import Pass
 from flamectl_operator.reconcile.steps.base import Subreconciler
-from flamectl_operator.reconcile.steps.batch import raise_failure, run_batch
+from flamectl_operator.reconcile.steps.batch import batch_end, raise_failure, run_batch
 from flamectl_operator.reconcile.steps.ensure import restore
 from flamectl_operator.runtime.outcome import DONE, Outcome, combine
+from flamectl_operator.runtime.text import listing
 
 #: A child that differs, with its common metadata and the patch that restores them.
 MetadataChange = tuple[Resource[Any], KubernetesObject, CommonMetadata, Mapping[str, Any]]
@@ -28,7 +31,7 @@ _ASPECT = "common metadata"
 
 
 class UpdateMetadata(Subreconciler):
-    """Patch children in place whose labels and annotations differ from `commonLabels` and `commonAnnotations`.
+    """Patch children in place whose labels and annotations differ from `commonLabels` and `commonAnnotations`, and edited owners.
 
     A new child has them from the beginning. An annotation of each child lists their keys, so that they are removed when the
     spec no longer asks for them. The Lease is not watched, so it is looked at only when another child differs, and whenever the
@@ -37,9 +40,10 @@ class UpdateMetadata(Subreconciler):
 
     async def run(self, pass_: Pass, /) -> Outcome:
         """Patch the children that differ."""
+        owners = await _restore_owners(pass_) if pass_.observe().misowned else DONE
         due = list(_due(pass_))
         if not due:
-            return DONE
+            return owners
         io, changed, waits = pass_.io, list[str](), list[Outcome]()
 
         async def write(change: MetadataChange) -> None:
@@ -65,12 +69,36 @@ class UpdateMetadata(Subreconciler):
             await self._update_lease(pass_)
         # A writer that undoes the changes of one child undoes those of most others as well.
         waits.sort(key=lambda each: each.message, reverse=True)
-        return combine([*waits[:_MAX_REPORTED], *(replace(each, message="") for each in waits[_MAX_REPORTED:])])
+        return combine([owners, *waits[:_MAX_REPORTED], *(replace(each, message="") for each in waits[_MAX_REPORTED:])])
 
     async def _update_lease(self, pass_: Pass) -> None:
         lease = await pass_.io.reads.read(LEASES, names.lock(pass_.io.owner.name))
         if lease is not None and lease.controlled_by(pass_.io.owner.uid) and (patch := pass_.io.common.patch(lease)):
             await pass_.lock.lease.patch(lease, patch)
+
+
+async def _restore_owners(pass_: Pass) -> Outcome:
+    """Restore the owner references of Pods, because the garbage collector would not find their owner."""
+    io, restored, waits = pass_.io, list[str](), list[Outcome]()
+    ours = io.owner.owner_reference()
+
+    def patch_of(pod: PodView) -> Mapping[str, Any] | None:
+        owners = restored_owners(pod, ours)
+        version = pod.metadata.resource_version
+        return {"metadata": {"ownerReferences": owners, "resourceVersion": version}} if owners else None
+
+    async def write(pod: PodView) -> None:
+        if io.reads.superseded or (patch := patch_of(pod)) is None:
+            waits.append(outcomes.changed())
+            return
+        outcome, is_news = await restore(io, PODS, pod, patch, patch_of, ours, "owner")
+        waits.append(outcome)
+        restored.extend([pod.name] * is_news)
+
+    result = await run_batch(io, pass_.observe().misowned, write)
+    if restored:
+        io.events.record_normal("MetadataUpdated", f"Restored the owner reference of {listing(sorted(restored))}")
+    return combine([batch_end(result, result.succeeded), *waits[:_MAX_REPORTED]])
 
 
 def _due(pass_: Pass) -> Iterator[MetadataChange]:

@@ -222,3 +222,23 @@ async def test_edited_list_of_keys_takes_off_no_key_of_the_operator() -> None:
 def test_keys_by_which_the_operator_selects_or_decides_are_refused(changes: dict[str, Any]) -> None:
     with pytest.raises(InvalidSpecError, match=r"spec\.common"):
         parse_spec(raw_spec(changes), OWNER.name)
+
+
+@pytest.mark.parametrize("edit", [{"kind": "Web"}, {"name": "other"}, {"apiVersion": "example.com/v1"}], ids=str)
+async def test_edited_owner_references_of_pods_are_restored_and_nothing_is_replaced(edit: dict[str, str]) -> None:
+    world = await converged(merged(replicas(2), cached(1)))
+    before = {each["metadata"]["name"]: each["metadata"]["uid"] for each in world.api.all("pods")}
+    beside = {"apiVersion": "v1", "kind": "ConfigMap", "name": "x", "uid": "x"}
+    for name in before:
+        [owner] = world.pod(name)["metadata"]["ownerReferences"]
+        world.change("pods", name, {"metadata": {"ownerReferences": [beside, owner | edit]}})
+
+    await world.converge()
+
+    owners = {each["metadata"]["name"]: each["metadata"]["ownerReferences"] for each in world.api.all("pods")}
+    assert [[each["name"] for each in some] for some in owners.values()] == [["x", OWNER.name]] * 4
+    assert all(some[-1] == OWNER.owner_reference() for some in owners.values())
+    assert {each["metadata"]["name"]: each["metadata"]["uid"] for each in world.api.all("pods")} == before
+    said = [message for _, reason, message in world.events.told if reason == "MetadataUpdated"]
+    assert said == [f"Restored the owner reference of {', '.join(sorted(before)[:3])} and 1 more"]
+    assert world.status.reason == "Healthy"
