@@ -21,6 +21,7 @@ from flamectl_operator.observed.waiting import READY_TIMEOUT_SECONDS
 from flamectl_operator.status.pod_problems import patience_ends
 from tests.unit.builders import (
     NOW,
+    PodState,
     ago,
     cached,
     condition,
@@ -47,6 +48,8 @@ _POD_OF: dict[str, Any] = {
     "executorManager": executor_pod,
     "objectCache": object_cache_pod,
 }
+_CONTAINER_OF = {"sessionManager": SESSION_MANAGER, "executorManager": EXECUTOR_MANAGER, "objectCache": OBJECT_CACHE}
+EACH_KIND = pytest.mark.parametrize("kind", _CONTAINER_OF)
 SEE = "(see kubectl describe pod my-flame-executor-manager-0)"
 BORN = "2025-06-01 11:59:40 UTC"
 NOT_FOUND = f'ImagePullFailed: image "{IMAGE}": not found (correct spec.executorManager.image)'
@@ -64,6 +67,15 @@ def _status(
 def _pulling(number: int, reason: str = "ErrImagePull", message: str = f"{IMAGE}: not found") -> PodView:
     status = msgspec.structs.replace(waiting(EXECUTOR_MANAGER, reason, message), image=IMAGE)
     return executor_pod(number, "crashing", containers=[status])
+
+
+def _beside(component: str, *state: PodState, **fields: Any) -> list[PodView]:
+    """A Pod of a component, behind Pods of the others that are ready."""
+    if component == "session manager":
+        return [session_manager(*state, **fields)]
+    if component == "executor":
+        return [SM, executor_pod(0, *state, **fields)]
+    return [SM, executor_pod(0), object_cache_pod(0, *state, **fields)]
 
 
 def _degraded(status: FlameClusterStatus) -> str:
@@ -143,13 +155,14 @@ def test_waiting_container_out_of_memory_is_named_with_the_field_to_change(how: 
     assert f"it was killed at its memory limit (raise {field}.resources.limits.memory)" in str(status.message)
 
 
-@pytest.mark.parametrize("kind", ["sessionManager", "executorManager", "objectCache"])
+@EACH_KIND
 def test_denied_image_names_the_pull_secrets_that_its_author_set(kind: str) -> None:
     part = {"image": IMAGE, "podTemplate": {"spec": {"imagePullSecrets": [{"name": "a"}, {"name": "{b}"}]}}}
     changes: dict[str, Any] = {"executorManager": {"replicas": 1}} | {kind: part}
     wanted = desired(changes)
-    containers = {"sessionManager": SESSION_MANAGER, "executorManager": EXECUTOR_MANAGER, "objectCache": OBJECT_CACHE}
-    denied = msgspec.structs.replace(waiting(containers[kind], "ErrImagePull", f"{IMAGE}: access denied"), image=IMAGE)
+    denied = msgspec.structs.replace(
+        waiting(_CONTAINER_OF[kind], "ErrImagePull", f"{IMAGE}: access denied"), image=IMAGE
+    )
     pods = [_POD_OF[kind](state="crashing", containers=[denied], wanted=wanted)]
     pods += [] if kind == "sessionManager" else [session_manager(wanted=wanted)]
 
@@ -173,7 +186,7 @@ def test_image_of_the_waiting_container_is_named_by_the_field_that_sets_it(image
     assert f'image "{image}": not found (correct {field})' in str(status.message)
 
 
-@pytest.mark.parametrize("kind", ["sessionManager", "executorManager", "objectCache"])
+@EACH_KIND
 @pytest.mark.parametrize(
     ("found", "advice"),
     [
@@ -183,8 +196,7 @@ def test_image_of_the_waiting_container_is_named_by_the_field_that_sets_it(image
     ids=["the author's", "of a mirror"],
 )
 def test_image_that_a_webhook_replaced_is_told_as_its_own(kind: str, found: str, advice: str) -> None:
-    containers = {"sessionManager": SESSION_MANAGER, "executorManager": EXECUTOR_MANAGER, "objectCache": OBJECT_CACHE}
-    failed = msgspec.structs.replace(waiting(containers[kind], "ErrImagePull", f"{found}: not found"), image=found)
+    failed = msgspec.structs.replace(waiting(_CONTAINER_OF[kind], "ErrImagePull", f"{found}: not found"), image=found)
 
     told = _told_of(kind, {kind: {"image": IMAGE}}, state="crashing", containers=[failed])
 
@@ -231,7 +243,7 @@ def test_evicted_pod_is_told_with_the_field_that_the_kubelet_means(words: str, a
     assert str(told.message).endswith(f"({advice})")
 
 
-@pytest.mark.parametrize("kind", ["sessionManager", "executorManager", "objectCache"])
+@EACH_KIND
 @pytest.mark.parametrize(
     ("reason", "asked", "field", "advice"),
     [
@@ -252,7 +264,7 @@ def test_field_that_a_pod_has_only_if_asked_for_is_told_as_somebody_elses_otherw
     assert elsewhere in _told_of(kind, **refused)
 
 
-@pytest.mark.parametrize("kind", ["sessionManager", "executorManager", "objectCache"])
+@EACH_KIND
 @pytest.mark.parametrize(
     ("reason", "advice"),
     [
@@ -276,7 +288,7 @@ def test_pod_that_its_kubelet_refuses_gets_an_advice(kind: str, reason: str, adv
     assert f"the words of the kubelet ({advice.format(kind)}" in _told_of(kind, **refused)
 
 
-@pytest.mark.parametrize("kind", ["sessionManager", "executorManager", "objectCache"])
+@EACH_KIND
 @pytest.mark.parametrize(
     ("reason", "message", "advice"),
     [
@@ -296,7 +308,7 @@ def test_pod_that_its_node_has_no_room_for_is_told_with_the_field_that_asks_for_
     assert advice.format(kind) in _told_of(kind, {kind: of_pod}, **refused)
 
 
-@pytest.mark.parametrize("kind", ["sessionManager", "executorManager", "objectCache"])
+@EACH_KIND
 def test_pod_that_was_evicted_for_its_memory_is_told_with_the_request_of_the_whole_pod(kind: str) -> None:
     evicted: dict[str, Any] = {
         "phase": "Failed",
@@ -553,12 +565,7 @@ def test_pod_on_a_node_that_reports_no_condition_is_named_after_the_patience(
     component: str, status: dict[str, Any], said: str
 ) -> None:
     told: dict[str, Any] = {"conditions": (), "init": (), "containers": (), "created": ago(20), **status}
-    made = {
-        "session manager": lambda: [session_manager(**told)],
-        "executor": lambda: [SM, executor_pod(0, **told)],
-        "object cache": lambda: [SM, executor_pod(0), object_cache_pod(0, **told)],
-    }
-    pods = made[component]()
+    pods = _beside(component, **told)
 
     assert patience_ends(observed(*pods), NOW) == later(10)
     after = _status(*pods, count=1, now=later(10))
@@ -674,12 +681,9 @@ def test_container_waits_for_its_image_only_after_the_pod_has_volumes_and_a_netw
 def test_pod_that_ended_because_its_node_shuts_down_is_replaced_and_does_not_fail(component: str) -> None:
     target = condition("DisruptionTarget", "True", "TerminationByKubelet")
     shut_down: dict[str, Any] = {"phase": "Failed", "reason": "Terminated", "conditions": [target]}
-    found = {
-        "session manager": [session_manager("failed", **shut_down), executor_pod(0)],
-        "object cache": [SM, executor_pod(0), object_cache_pod(0, "failed", **shut_down)],
-        "executor": [SM, executor_pod(0, "failed", **shut_down)],
-    }
-    status = _status(*found[component], count=1, objectCache={"image": "any"} if component == "object cache" else {})
+    others = [executor_pod(0)] if component == "session manager" else []
+    pods = _beside(component, "failed", **shut_down)
+    status = _status(*pods, *others, count=1, objectCache={"image": "any"} if component == "object cache" else {})
 
     assert status.reason == "Recovering"
     assert _degraded(status) == ""
@@ -781,12 +785,7 @@ TEMPLATED = {"resourceClaims": [{"name": "gpu", "resourceClaimTemplateName": "on
 def test_pod_that_no_scheduler_looks_at_is_named_after_the_patience(
     component: str, spec: dict[str, Any], said: str
 ) -> None:
-    made = {
-        "session manager": lambda: [session_manager("unscheduled", created=ago(20), spec=spec)],
-        "executor": lambda: [SM, executor_pod(0, "unscheduled", created=ago(20), spec=spec)],
-        "object cache": lambda: [SM, executor_pod(0), object_cache_pod(0, "unscheduled", created=ago(20), spec=spec)],
-    }
-    pods = made[component]()
+    pods = _beside(component, "unscheduled", created=ago(20), spec=spec)
     seen = observed(*pods)
     said = said.replace("POD", pods[-1].name)
 
