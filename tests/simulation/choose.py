@@ -1,7 +1,8 @@
 """Chooses the fixed worlds that `make test` runs: `python -m tests.simulation.choose --jobs 2` writes `chosen.txt`.
 
-Together these run each line and take each branch of the operator and of the simulation that any fixed world does: three
-times, or as often as all fixed worlds do if that is less. A change of the scenarios gives seeds other worlds, so choose anew.
+Together with the worlds that always run, these run each line and take each branch of the operator and of the simulation that any
+fixed world does: three times, or as often as all fixed worlds do if that is less. A change of the scenarios gives seeds other
+worlds, so choose anew.
 """
 
 import argparse
@@ -10,12 +11,13 @@ import sys
 import textwrap
 import time
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from types import CodeType
 from typing import Any
 
 from tests.simulation.runner import prepare, run_seed
-from tests.simulation.seeds import CHOSEN_FILE, FIXED
+from tests.simulation.seeds import CHOSEN_FILE, FAILED_ONCE, FIXED
+from tests.simulation.written import WRITTEN
 
 #: How many chosen worlds run a line or take a branch, if so many fixed worlds do.
 TIMES = 3
@@ -38,8 +40,9 @@ def main() -> int:
         print("needs Python 3.14, because earlier versions report only that a branch was taken, not which")  # noqa: T201
         return 1
     with multiprocessing.get_context("fork").Pool(jobs, prepare) as pool:
+        always = [parts for _, parts in pool.imap(covered, (*WRITTEN, *FAILED_ONCE), chunksize=8)]
         worlds = dict(zip(FIXED, pool.imap(covered, FIXED, chunksize=8), strict=True))
-    chosen = sorted(choose(worlds))
+    chosen = sorted(choose(worlds, always))
     CHOSEN_FILE.write_text(textwrap.fill(" ".join(map(str, chosen)), 120) + "\n", encoding="utf-8")
     print(f"{len(chosen)} of {len(worlds)} worlds")  # noqa: T201 - a command
     return 0
@@ -67,14 +70,17 @@ def covered(seed: int) -> Covered:
     return time.process_time() - begun, frozenset(seen)
 
 
-def choose(worlds: Mapping[int, Covered]) -> list[int]:
+def choose(worlds: Mapping[int, Covered], always: Iterable[frozenset[str]] = ()) -> list[int]:
     """Return seeds of worlds that cover everything often enough, cheap ones first.
 
     Args:
         worlds: The world of each seed.
+        always: What each world covers that runs whatever is chosen.
     """
     covering = Counter(part for _, parts in worlds.values() for part in parts)
-    missing = {part: min(TIMES, count) for part, count in covering.items() if count < _COMMON * len(worlds)}
+    missing = Counter({part: min(TIMES, count) for part, count in covering.items() if count < _COMMON * len(worlds)})
+    for parts in always:
+        missing.subtract(parts & missing.keys())
     left = {seed: (seconds, parts & missing.keys()) for seed, (seconds, parts) in worlds.items()}
     chosen = []
 
@@ -84,6 +90,11 @@ def choose(worlds: Mapping[int, Covered]) -> list[int]:
 
     while left and worth(best := max(left, key=worth)) > 0:
         chosen.append(best)
-        for part in left.pop(best)[1]:
-            missing[part] -= 1
+        missing.subtract(left.pop(best)[1])
+    # Worlds that were chosen later may cover all that an earlier one was chosen for.
+    for seed in sorted(chosen, key=lambda each: worlds[each][0], reverse=True):
+        parts = worlds[seed][1] & missing.keys()
+        if all(missing[part] < 0 for part in parts):
+            chosen.remove(seed)
+            missing.update(parts)
     return chosen
