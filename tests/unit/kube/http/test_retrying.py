@@ -42,6 +42,15 @@ def retrying(inner: AsyncMock, clock: VirtualClock) -> RetryingTransport:
     return RetryingTransport(inner, clock, Random(1))
 
 
+async def test_request_that_succeeds_at_once_prepares_no_retries(
+    retrying: RetryingTransport, inner: AsyncMock, mocker: MockerFixture
+) -> None:
+    prepared = mocker.patch("flamectl_operator.kube.http.retrying.tenacity.AsyncRetrying")
+    inner.send.return_value = b"answer"
+    assert await retrying.send(Request("POST", "/x", body=b"{}")) == b"answer"
+    prepared.assert_not_called()
+
+
 @pytest.mark.parametrize(
     "request_", [Request("GET", "/x"), Request("POST", "/x", {"dryRun": "All"}, b"body")], ids=["read", "dry run"]
 )
