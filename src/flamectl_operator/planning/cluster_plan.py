@@ -90,7 +90,7 @@ class ClusterPlan(Comparison):
     @cached_property
     def replacements(self) -> ReplacementsPlan:
         """The Pod templates for which stale Pods would be deleted, so that a dry run comes first."""
-        return plan_replacements(self.group, self)
+        return plan_replacements(self, executors_stale=bool(self.group.to_replace))
 
     @cached_property
     def rollout(self) -> RolloutPlan:

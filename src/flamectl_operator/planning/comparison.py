@@ -1,6 +1,6 @@
 """The cluster and its groups of executors beside the effective spec: what is stale, what is current, and what comes first."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -149,6 +149,25 @@ class Comparison:
         if not self.session_manager_to_replace:
             return None
         return wait_before_update(self.effective.desired, self.observed, self.effective.update_pending_since, self.now)
+
+    @property
+    def session_manager_asked_next(self) -> bool:
+        """Whether the session manager is asked when the next pass begins, and not before."""
+        return self.effective.asks_next(self.observed)
+
+    @property
+    def session_manager_due_at(self) -> datetime | None:
+        """The time before which no session manager is created; None when it may be created."""
+        return self.effective.session_manager_backoff.next_attempt
+
+    def finds_sessions(self, incarnation: str) -> bool:
+        """Return whether a new session manager finds the sessions of an incarnation of the session manager."""
+        return self.effective.finds_sessions(self.observed, incarnation)
+
+    @property
+    def common_annotations(self) -> Collection[str]:
+        """The names of the annotations that the author gives to all objects."""
+        return self.effective.desired.spec.common_annotations
 
     @cached_property
     def session_manager_first(self) -> bool:

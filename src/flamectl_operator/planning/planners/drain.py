@@ -65,7 +65,7 @@ def undecided(group: GroupComparison, compared: Comparison) -> bool:
     """Return whether executors are not chosen yet, because the first answer, or one that is new enough, is due within seconds."""
     cluster, wanted = group.cluster, group.effective
     flame = cluster.flame
-    if wanted.suspended or flame.phase is Phase.ASKING or compared.effective.asks_next(cluster):
+    if wanted.suspended or flame.phase is Phase.ASKING or compared.session_manager_asked_next:
         return not wanted.suspended
     load_matters = wanted.drain_timeout > 0 or wanted.scaling is not None
     return load_matters and flame.fresh is not None and group.now.boottime - flame.answered_at > RECENT_ANSWER_SECONDS

@@ -30,8 +30,7 @@ def plan_protection(group: GroupComparison, compared: Comparison) -> ProtectionP
     wanted = desired.spec.drain.protect_busy
     if group.effective.suspended or (wanted and answer is None):
         return ProtectionPlan()
-    common = compared.effective.desired.spec.common_annotations
-    protection = {key: value for key, value in PROTECTION.items() if key not in common}
+    protection = {key: value for key, value in PROTECTION.items() if key not in compared.common_annotations}
     authored = desired.template.manifest["metadata"]["annotations"]
     patch: list[tuple[Executor, AnnotationChanges]] = []
     later: list[float] = []

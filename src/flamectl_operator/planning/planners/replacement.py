@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from flamectl_operator.observed.component import Component
 from flamectl_operator.planning.claim_outcomes import KEEPS_CLAIM
-from flamectl_operator.planning.comparison import Comparison, GroupComparison
+from flamectl_operator.planning.comparison import Comparison
 from flamectl_operator.planning.planners.claims import has_claim
 from flamectl_operator.planning.planners.object_cache import rollout_wait, stale_to_replace
 from flamectl_operator.planning.sub_plans import ReplacementsPlan, RolloutPlan
@@ -30,19 +30,19 @@ def _accepts_session_manager(compared: Comparison) -> bool:
     return accepted and (alone or accepts_executors(compared))
 
 
-def plan_replacements(group: GroupComparison, compared: Comparison) -> ReplacementsPlan:
+def plan_replacements(compared: Comparison, *, executors_stale: bool) -> ReplacementsPlan:
     """Decide which Pod templates are tried, because stale Pods would be deleted for them."""
     observed, effective = compared.observed, compared.effective
     if effective.suspended or not compared.config_map_current:
         return ReplacementsPlan()
     # The executors are replaced with the session manager, unless its sessions persist.
     follow = compared.session_manager_to_replace and not effective.keeps_executors(observed)
-    executors = group.effective.replicas > 0 if follow else bool(group.to_replace)
+    executors = effective.group.replicas > 0 if follow else executors_stale
     desired = effective.desired
     return ReplacementsPlan(
         session_manager=desired.session_manager if compared.session_manager_to_replace else None,
         object_cache=desired.object_cache if compared.stale_object_caches else None,
-        executor=group.effective.desired.template if executors else None,
+        executor=desired.group.template if executors else None,
     )
 
 

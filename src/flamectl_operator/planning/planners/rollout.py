@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from datetime import datetime, timedelta
-from functools import partial
 
 from flamectl_operator.flame.knowledge import ANSWER_RECHECK_SECONDS
 from flamectl_operator.observed import scheduling
@@ -107,8 +106,9 @@ def _without_session_manager(group: GroupComparison, compared: Comparison, refus
     waits = (_WAITING,) if others or group.stale else ()
     if refused_since is not None:
         # Waiting executors are deleted one by one, because a quota may be slow to count deleted Pods.
-        finds = partial(compared.effective.finds_sessions, cluster)
-        started = [each for each in live if each.started and not finds(each.session_manager_incarnation)]
+        started = [
+            each for each in live if each.started and not compared.finds_sessions(each.session_manager_incarnation)
+        ]
         first = deletion_order(live, group.effective)[:1]
         until = group.now.wall + timedelta(seconds=QUOTA_TIMEOUT_SECONDS - (group.now.boottime - refused_since))
         if not started and first and first[0].started and group.now.wall < until:

@@ -137,15 +137,15 @@ def _session_manager_first(compared: Comparison) -> Outcome | None:
 
     A scheduler that places a group of Pods at once may wait for the executors before it gives the session manager a node.
     """
-    manager, next_attempt = compared.observed.session_manager, compared.effective.session_manager_backoff.next_attempt
+    manager, due_at = compared.observed.session_manager, compared.session_manager_due_at
     if manager is not None:
         pod = manager.pod
         unschedulable = manager.live and scheduling.unschedulable_since(pod) is not None
         first = manager.terminal or (unschedulable and not scheduling.waits_for_group(pod))
         return wait("WaitingForSessionManager") if first else None
-    if next_attempt is None or next_attempt <= compared.now.wall:
+    if due_at is None or due_at <= compared.now.wall:
         return None
-    return wait_until("WaitingForSessionManager", next_attempt, compared.now.wall)
+    return wait_until("WaitingForSessionManager", due_at, compared.now.wall)
 
 
 def _recreate_wait(group: GroupComparison) -> Outcome | None:
