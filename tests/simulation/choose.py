@@ -98,3 +98,7 @@ def choose(worlds: Mapping[int, Covered], always: Iterable[frozenset[str]] = ())
             chosen.remove(seed)
             missing.update(parts)
     return chosen
+
+
+if __name__ == "__main__":
+    sys.exit(main())
