@@ -2,19 +2,19 @@
 
 from dataclasses import replace
 
+from flamectl_operator.desired.cluster import DesiredGroup
 from flamectl_operator.observed.component import Component
 from flamectl_operator.planning.claim_outcomes import KEEPS_CLAIM
-from flamectl_operator.planning.comparison import Comparison
+from flamectl_operator.planning.comparison import Comparison, PassFacts
 from flamectl_operator.planning.planners.claims import has_claim
 from flamectl_operator.planning.planners.object_cache import rollout_wait, stale_to_replace
 from flamectl_operator.planning.sub_plans import ReplacementsPlan, RolloutPlan
 from flamectl_operator.runtime.outcome import wait
 
 
-def accepts_executors(compared: Comparison) -> bool:
+def accepts_executors(group: DesiredGroup, facts: PassFacts) -> bool:
     """Return whether the API server accepts new executors in place of stale ones, and ids are left for them."""
-    template, facts = compared.effective.desired.group.template, compared.facts
-    return template.rendered in facts.accepted and not facts.ids_exhausted
+    return group.template.rendered in facts.accepted and not facts.ids_exhausted
 
 
 def _accepts_object_caches(compared: Comparison) -> bool:
@@ -27,7 +27,7 @@ def _accepts_session_manager(compared: Comparison) -> bool:
     effective = compared.effective
     alone = effective.group.replicas == 0 or effective.keeps_executors(compared.observed)
     accepted = effective.desired.session_manager.rendered in compared.facts.accepted
-    return accepted and (alone or accepts_executors(compared))
+    return accepted and (alone or accepts_executors(effective.desired.group, compared.facts))
 
 
 def plan_replacements(compared: Comparison, *, executors_stale: bool) -> ReplacementsPlan:

@@ -70,7 +70,8 @@ def _plan_executors(group: GroupComparison, compared: Comparison, refused_since:
         invalid = {executor.name for executor in existing.unverifiable}
         due = [executor for executor in stale if executor.name in invalid]
     asking = bool(due) and undecided(group, compared)
-    may_replace = not manager_first and not caches_first and accepts_executors(compared) and not asking
+    accepted = accepts_executors(group.effective.desired, compared.facts)
+    may_replace = not manager_first and not caches_first and accepted and not asking
     chosen = _stale_to_delete(group, cluster.deletable(due), serving) if may_replace else []
     leaving = gone | {executor.name for executor in chosen}
     drain, delete = split_drainable(chosen, group)
