@@ -8,7 +8,7 @@ well, because the plan goes on after each recorded write.
 A comparison begins only where the caches show the objects as they are. It ends at the first of these, and what was sent before is
 compared all the same:
 
-- somebody else writes an object of the FlameCluster, or a claim;
+- somebody else writes an object of the FlameCluster, or a claim; or a request takes effect that the operator sent before;
 - a request of the operator does not succeed, or its process dies, stands still or is about to;
 - the operator deletes a terminating Pod by force: a plan counts it as gone, and the operator waits for the watch;
 - Flame answers, or is told something: a plan does not ask it;
@@ -116,6 +116,8 @@ class Comparison:
         self._pass_ended_at = client.loop.now
         self._standstills = client.standstills
         self._admission = copy.deepcopy(client.server.admission)
+        #: The objects, by resource and name, of the writes that were sent since.
+        self._sent = set[tuple[str, str]]()
         #: Why the comparison is over; empty while it goes on.
         self.over = ""
         client.server.listeners.append(self._changed)
@@ -149,6 +151,7 @@ class Comparison:
 
         A write that the plan does not say may be about to be refused, as under a name that is taken. Those beside it go on.
         """
+        self._sent.add((plural, name))
         self._check_disturbances()
         if self.over or plural in _SILENT:
             return None
@@ -177,7 +180,8 @@ class Comparison:
     # --- Details
 
     def _changed(self, change: Change) -> None:
-        if _concerns(self._key, change.resource, change.key) and change.actor != self._client.name:
+        sent = change.resource in _SILENT or (change.resource, change.key[1]) in self._sent
+        if _concerns(self._key, change.resource, change.key) and (change.actor != self._client.name or not sent):
             self.end(f"{change.actor} wrote {change.resource} {change.key[1]}")
         elif change.resource == PODS and self._admission.quota is not None and _uses_quota(self._key, change):
             self.end(f"the quota admits something else after {change.key[1]}")
