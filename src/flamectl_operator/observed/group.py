@@ -1,6 +1,5 @@
 """A group of executors as it exists. A FlameCluster has one group today."""
 
-from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -34,11 +33,6 @@ class ObservedGroup:
     def edited(self) -> tuple[Executor, ...]:
         """The live executors whose spec was changed after their creation."""
         return tuple([each for each in self.live if each.pod.metadata.generation > 1])
-
-    @cached_property
-    def renderings(self) -> Mapping[tuple[str, str], int]:
-        """The number of live executors by revision and by the hash of their manifest."""
-        return Counter([(executor.revision, executor.rendered) for executor in self.live])
 
     @cached_property
     def ready(self) -> tuple[Executor, ...]:

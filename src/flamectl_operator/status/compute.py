@@ -269,15 +269,15 @@ def _executor_manager(given: StatusInput) -> ExecutorManagerStatus:
     }
     if plan is not None:
         effective, template = plan.effective, plan.effective.desired.group.template
-        updated = len(plan.group.up_to_date)
+        updated = plan.group.up_to_date
         found |= {
             **remembered_fields(effective.group.backoff, ExecutorManagerStatus),
             "replicas": effective.group.wanted_replicas,
             "autoscaling": autoscaling_status(effective.group),
             "registered": registered(observed, effective, given.before),
             "draining": len(observed.group.draining) or None,
-            "updated": updated,
-            "outdated": max(0, updated - observed.group.renderings.get((template.revision, template.rendered), 0)),
+            "updated": len(updated),
+            "outdated": len([each for each in updated if each.rendered != template.rendered]),
         }
     return given.before.executor_manager.having(found)
 

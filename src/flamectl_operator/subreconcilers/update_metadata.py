@@ -89,7 +89,6 @@ async def _restore_owners(pass_: Pass) -> Outcome:
 
     async def write(pod: PodView) -> None:
         if io.reads.superseded or (patch := patch_of(pod)) is None:
-            waits.append(outcomes.changed())
             return
         outcome, is_news = await restore(io, PODS, pod, patch, patch_of, ours, "owner")
         waits.append(outcome)
@@ -98,7 +97,7 @@ async def _restore_owners(pass_: Pass) -> Outcome:
     result = await run_batch(io, pass_.observe().misowned, write)
     if restored:
         io.events.record_normal("MetadataUpdated", f"Restored the owner reference of {listing(sorted(restored))}")
-    return combine([batch_end(result, result.succeeded), *waits[:_MAX_REPORTED]])
+    return combine([batch_end(result, len(waits)), *waits[:_MAX_REPORTED]])
 
 
 def _due(pass_: Pass) -> Iterator[MetadataChange]:

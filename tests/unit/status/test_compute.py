@@ -4,11 +4,12 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from msgspec import structs
 
 from flamectl_operator.api.component_status import ExecutorManagerStatus, ObjectCacheStatus, SessionManagerStatus
-from flamectl_operator.api.constants import SESSION_MANAGER
+from flamectl_operator.api.constants import EXECUTOR_MANAGER, SESSION_MANAGER
 from flamectl_operator.api.status import FlameClusterStatus, Generations, find
-from flamectl_operator.kube.pod_views import PodView
+from flamectl_operator.kube.pod_views import PodContainer, PodView
 from flamectl_operator.planning.effective.effective_spec import EffectiveSpec
 from flamectl_operator.planning.effective.replacement_backoff import ReplacementBackoff, remembered
 from flamectl_operator.runtime.outcome import blocked
@@ -111,10 +112,17 @@ def test_executors_are_counted_by_their_state() -> None:
         executor_pod(4, "failed"),
         terminating(executor_pod(5)),
         executor_pod(6, revision="old", rendered="older operator"),
+        _with_edited_image(executor_pod(7)),
     ]
     status = _status(effective(replicas(6)), session_manager(), *pods).executor_manager
 
-    assert (status.replicas, status.ready, status.current, status.updated, status.outdated) == (6, 4, 5, 3, 1)
+    assert (status.replicas, status.ready, status.current, status.updated, status.outdated) == (6, 5, 6, 3, 1)
+
+
+def _with_edited_image(executor: PodView) -> PodView:
+    containers = (PodContainer(name=EXECUTOR_MANAGER, image="flame/other:v1"),)
+    metadata = structs.replace(executor.metadata, generation=2)
+    return structs.replace(executor, metadata=metadata, spec=structs.replace(executor.spec, containers=containers))
 
 
 def test_first_status_has_the_selector() -> None:
