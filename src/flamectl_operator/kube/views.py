@@ -42,6 +42,11 @@ class OwnerReference(View, frozen=True):
     controller: bool | None = None
     block_owner_deletion: bool | None = None
 
+    @property
+    def names(self) -> tuple[str, str, str]:
+        """The API group, the kind and the name. Another version of a resource is the same kind."""
+        return self.api_version.partition("/")[0], self.kind, self.name
+
 
 #: A key among the labels or the annotations of an object that is larger than what is kept of it: others were left out. No object
 #: can have an empty key.

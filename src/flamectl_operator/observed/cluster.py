@@ -274,10 +274,8 @@ class ObservedCluster:
         return tuple(pod for pod in pods if pod.metadata.owner_references in wrong) if wrong else ()
 
     def _names_owner(self, references: Iterable[OwnerReference]) -> bool:
-        # Another version of the resource is the same kind.
-        ours = (API_VERSION.partition("/")[0], KIND, self.owner.name, self.owner.uid)
-        found = ((each.api_version.partition("/")[0], each.kind, each.name, each.uid) for each in references)
-        return ours in found
+        ours = API_VERSION.partition("/")[0], KIND, self.owner.name
+        return any(each.uid == self.owner.uid and each.names == ours for each in references)
 
     @cached_property
     def failures(self) -> tuple[tuple[Component, PodProblem, datetime], ...]:

@@ -143,9 +143,7 @@ def restored_owners(observed: KubernetesObject, ours: dict[str, Any] | None) -> 
     found = observed.controller
     if ours is None or found is None or found.uid != ours["uid"]:
         return []
-    # Another version of the resource is the same kind.
-    named = (found.api_version.partition("/")[0], found.kind, found.name)
-    same = named == (ours["apiVersion"].partition("/")[0], ours["kind"], ours["name"])
+    same = found.names == (ours["apiVersion"].partition("/")[0], ours["kind"], ours["name"])
     return [] if same else [*other_owners(observed, found.uid), ours]
 
 

@@ -242,3 +242,22 @@ async def test_edited_owner_references_of_pods_are_restored_and_nothing_is_repla
     said = [message for _, reason, message in world.events.told if reason == "MetadataUpdated"]
     assert said == [f"Restored the owner reference of {', '.join(sorted(before)[:3])} and 1 more"]
     assert world.status.reason == "Healthy"
+
+
+@pytest.mark.parametrize("applied", [True, False], ids=["applied", "not applied"])
+async def test_owner_reference_of_a_pod_is_restored_although_the_process_died_at_the_patch(*, applied: bool) -> None:
+    world = await converged(EVERYTHING)
+    [owner] = world.pod(SM_NAME)["metadata"]["ownerReferences"]
+    world.change("pods", SM_NAME, {"metadata": {"ownerReferences": [owner | {"kind": "Web"}]}})
+    world.api.fail("patch", "pods", lost(), name=SM_NAME, applied=applied)
+    uid, patched = world.pod(SM_NAME)["metadata"]["uid"], ("patch", "pods", SM_NAME)
+    await world.run_pass()
+    assert world.writes.count(patched) == 1
+
+    world.restart()
+    await world.converge()
+
+    metadata = world.pod(SM_NAME)["metadata"]
+    assert (metadata["uid"], metadata["ownerReferences"]) == (uid, [OWNER.owner_reference()])
+    assert world.writes.count(patched) == (1 if applied else 2)
+    assert world.status.reason == "Healthy"
