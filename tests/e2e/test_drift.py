@@ -4,6 +4,7 @@ import json
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
 from functools import partial
 
 import pytest
@@ -298,6 +299,13 @@ def _told(world: E2ENamespace, reason: str, words: str) -> bool:
     return any(words in event["message"] for event in world.events(reason))
 
 
+def _set_image(world: E2ENamespace, name: str, container: str) -> None:
+    """Set another image, as a person does, and not a program that changes each Pod within 10 s of its creation."""
+    created = datetime.fromisoformat(world.existing("pod", name)["metadata"]["creationTimestamp"])
+    world.wait("the Pod to be older", lambda: datetime.now(UTC) > created + timedelta(seconds=11))
+    world.kubectl("set", "image", f"pod/{name}", f"{container}=busybox:1")
+
+
 def test_pod_with_the_image_of_a_policy_stays_when_another_field_of_it_is_changed_and_not_when_its_image_is(
     world: E2ENamespace, operator: OperatorProcess
 ) -> None:
@@ -311,7 +319,7 @@ def test_pod_with_the_image_of_a_policy_stays_when_another_field_of_it_is_change
     tolerations = [*world.existing("pod", tolerant)["spec"]["tolerations"], {"key": "any", "operator": "Exists"}]
     world.patch("pod", tolerant, {"spec": {"tolerations": tolerations}})
     assert world.existing("pod", tolerant)["metadata"]["generation"] > 1
-    world.kubectl("set", "image", f"pod/{edited}", "executor-manager=busybox:1")
+    _set_image(world, edited, "executor-manager")
 
     world.wait("the executor to be replaced", lambda: world.get("pod", edited) is None)
     world.wait_running(executors=2)
@@ -321,7 +329,7 @@ def test_pod_with_the_image_of_a_policy_stays_when_another_field_of_it_is_change
     assert world.existing("pod", tolerant)["spec"]["containers"][0]["image"] == image
 
     manager = world.session_manager()["metadata"]["uid"]
-    world.kubectl("set", "image", f"pod/{MANAGER}", "session-manager=busybox:1")
+    _set_image(world, MANAGER, "session-manager")
     world.wait("another session manager", lambda: world.session_manager()["metadata"]["uid"] != manager)
     world.wait_running(executors=2)
     images = {each["image"] for pod in world.all("pod") for each in pod["spec"]["containers"]}

@@ -5,6 +5,7 @@ that of a mirror; the stores keep only an image that somebody else set later.
 """
 
 from collections.abc import Iterable
+from datetime import datetime, timedelta
 from typing import TypeVar
 
 from msgspec.structs import replace
@@ -20,6 +21,9 @@ C = TypeVar("C", bound=Resizable)
 #: The managers of fields that Pods may have had since their creation. The API server gives the second name to the first ones of
 #: many, and the third to those that it does not know.
 _CREATORS = frozenset({FIELD_MANAGER, "ancient-changes", "before-first-apply"})
+#: How long after the creation of a Pod a change counts as part of it, because a program that changes each new Pod, as some
+#: webhooks do, would otherwise change each replacement too, and replacements would never end.
+_CREATION_TIME = timedelta(seconds=10)
 
 
 def is_stale(component: Component, template: ComponentTemplate) -> bool:
@@ -58,7 +62,7 @@ def with_edited_images(pod: PodView) -> PodView:
     if writes and all(each.fields is None for each in writes):
         return pod  # as a store has kept it
     for each in writes:
-        (ours if each.manager in _CREATORS else others).update(each.image_owners)
+        (ours if each.manager in _CREATORS or _is_early(each.time, pod) else others).update(each.image_owners)
     edited, spec = others - ours, pod.spec
 
     def kept(containers: Iterable[C]) -> tuple[C, ...]:
@@ -69,3 +73,8 @@ def with_edited_images(pod: PodView) -> PodView:
     return replace(
         pod, spec=replace(spec, containers=kept(spec.containers), init_containers=kept(spec.init_containers))
     )
+
+
+def _is_early(written: datetime | None, pod: PodView) -> bool:
+    created = pod.metadata.creation_timestamp
+    return written is not None and created is not None and written < created + _CREATION_TIME

@@ -30,10 +30,12 @@ def _pod(
     node: str = "node-1",
     name: str = EXECUTOR_MANAGER,
     inits: Sequence[dict[str, Any]] = (),
+    created: str = "2025-06-01T11:00:00Z",
 ) -> PodView:
     metadata = {
         "name": "my-flame-executor-manager-0",
         "generation": generation,
+        "creationTimestamp": created,
         "annotations": {REVISION_ANNOTATION: TEMPLATE.revision},
         "managedFields": list(owners),
     }
@@ -78,6 +80,11 @@ def test_image_that_the_operator_owns_makes_no_pod_stale_whatever_a_webhook_put_
     owners: tuple[dict[str, Any], ...], node: str
 ) -> None:
     assert not _is_stale(_pod(*owners, node=node))
+
+
+@pytest.mark.parametrize(("created", "stale"), [("2025-06-01T11:59:51Z", False), ("2025-06-01T11:59:50Z", True)])
+def test_program_that_changes_each_new_pod_makes_none_stale(created: str, *, stale: bool) -> None:
+    assert _is_stale(_pod(_owner("flattener", EXECUTOR_MANAGER), created=created)) is stale
 
 
 def test_pod_that_was_not_changed_since_its_creation_is_not_stale() -> None:

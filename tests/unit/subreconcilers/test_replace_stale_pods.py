@@ -73,7 +73,7 @@ def _set_image(world: StepHarness, name: str, image: str = "other:2") -> None:
     [container, *others] = world.pod(name)["spec"]["containers"]
     spec = {"containers": [{**container, "image": image}, *others]}
     owned: dict[str, Any] = {"f:spec": {"f:containers": {f'k:{{"name":"{container["name"]}"}}': {"f:image": {}}}}}
-    owners = [{"manager": "kubectl-set", "time": rfc3339(NOW), "fieldsV1": owned}]
+    owners = [{"manager": "kubectl-set", "time": rfc3339(NOW + timedelta(seconds=10)), "fieldsV1": owned}]
     world.change("pods", name, {"metadata": {"generation": 2, "managedFields": owners}, "spec": spec})
 
 
