@@ -423,7 +423,10 @@ class Work(Check):
         if model is None or want.spec is None or want.paused or want.suspend:
             return True  # nobody tells them
         released = remembered(cluster) == self._needed(cluster, model)
-        return released and condition(cluster, "Degraded").get("reason") == "SessionPaused"
+        # Of several reasons the condition has the gravest, such as an image that cannot be pulled. The count has all sessions.
+        degraded, paused = condition(cluster, "Degraded"), cluster["status"].get("sessions", {}).get("paused")
+        graver = degraded.get("status") == "True" and bool(paused)
+        return released and (degraded.get("reason") == "SessionPaused" or graver)
 
     def in_the_way(self, cluster: Obj) -> list[Obj]:
         """The Pods that people delete because the operator leaves them alone.
