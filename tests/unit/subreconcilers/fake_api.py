@@ -97,6 +97,8 @@ class FakeApi:
     #: Whether each new claim has a volume at once.
     binds_claims: bool = True
     version: int = 100
+    #: The version of the last change of each resource.
+    latest: dict[str, int] = field(default_factory=dict)
     #: Fields of a status, with their path, that the installed CRD does not know: they are dropped without a word.
     unknown: tuple[str, ...] = ()
     #: Each change with the object as it was then, in JSON.
@@ -353,6 +355,7 @@ class FakeApi:
         manifest["metadata"]["resourceVersion"] = str(self.version)
 
     def _tell(self, kind: str, plural: str, manifest: Manifest) -> None:
+        self.latest[plural] = self.version
         self.history.append((self.version, kind, plural, msgspec.json.encode(manifest)))
         self.changed.set()
 

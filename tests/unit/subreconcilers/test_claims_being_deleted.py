@@ -69,12 +69,7 @@ def _lose(world: StepHarness, name: str) -> None:
 
 async def _world(mount: str) -> StepHarness:
     changes, _, _ = MOUNTS[mount]
-    world = StepHarness(changes)
-    _make(world)
-    await world.converge()
-    world.api.writes.clear()
-    world.events.told.clear()
-    return world
+    return await converged(changes, prepare=_make)
 
 
 async def _passes(world: StepHarness, count: int = 6) -> None:

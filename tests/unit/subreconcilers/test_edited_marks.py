@@ -42,13 +42,14 @@ EDITS: dict[str, Callable[[str], str | None]] = {
 READABLE = frozenset({("another", SESSION_MANAGER_ANNOTATION)})
 
 
+def _make_old_claim(world: StepHarness) -> None:
+    _make_claim(world, creationTimestamp="2020-01-01T00:00:00Z")
+
+
 async def _world(spec: str) -> StepHarness:
-    world = StepHarness(SPECS[spec])
     if spec == "existing claim":
-        _make_claim(world, creationTimestamp="2020-01-01T00:00:00Z")
-    await world.converge()
-    world.api.writes.clear()
-    return world
+        return await converged(SPECS[spec], prepare=_make_old_claim)
+    return await converged(SPECS[spec])
 
 
 def _marks(world: StepHarness) -> list[tuple[str, str]]:

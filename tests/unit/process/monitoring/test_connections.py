@@ -301,7 +301,7 @@ async def test_answers_that_nobody_reads_are_few_and_another_address_gets_its_wh
     connect: Clients, first: str
 ) -> None:
     clients: dict[str, list[Client]] = {NODE: [], OTHER: []}
-    numbers = {NODE: 1, OTHER: 3 * connections.MAX_UNREAD}
+    numbers = {NODE: 1, OTHER: connections.MAX_UNREAD + 2}
     for address in (first, NODE if first == OTHER else OTHER):
         for _ in range(numbers[address]):
             client = await connect(address)
