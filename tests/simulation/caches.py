@@ -83,16 +83,20 @@ class Caches:
     def claim_going(self, client: ModelClient, cluster: Obj) -> bool:
         """Return whether a Pod of a FlameCluster, as far as a process knows, keeps a claim in danger.
 
-        That is a claim that is being deleted, or one that vanished and was made anew, so that only the Pod has the volume.
+        That is a claim that is being deleted, or one that vanished and was made anew, so that only the Pod has the volume. A pass
+        decides once, when it begins, and the Pod may be gone since.
         """
 
-        def made_anew(pod: Obj) -> bool:
-            claims = (client.knowledge.named(CLAIMS, (key_of(pod)[0], name)) for name in mounted_claims(pod))
+        def in_danger(pod: Obj) -> bool:
+            found = (client.knowledge.named(CLAIMS, (key_of(pod)[0], name)) for name in mounted_claims(pod))
+            claims = [claim for claim in found if claim is not None]
             mounted = annotations_of(pod).get(CLAIM_ANNOTATION) if pod["spec"].get("nodeName") else None
-            return mounted is not None and any(claim is not None and uid_of(claim) != mounted for claim in claims)
+            made_anew = mounted is not None and any(uid_of(claim) != mounted for claim in claims)
+            return made_anew or keeps_claim(self._server, pod) or any(map(terminating, claims))
 
-        pods = client.knowledge.owned(PODS, uid_of(cluster))
-        return any(keeps_claim(self._server, pod) or made_anew(pod) for pod in pods)
+        uid = uid_of(cluster)
+        gone = client.knowledge.unmounted(uid, pass_begun())
+        return gone or any(map(in_danger, client.knowledge.owned(PODS, uid)))
 
     def creating(self, client: ModelClient, cluster: Obj, pod: Obj) -> None:
         """A Pod is about to be made: a claim that it mounts comes first, and nobody makes an object cache too many."""

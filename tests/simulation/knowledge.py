@@ -24,6 +24,7 @@ from tests.simulation.objects import (
     labels_of,
     live,
     moment,
+    mounted_claims,
     name_of,
     ready,
     revision_of,
@@ -153,6 +154,8 @@ class Knowledge:
         self.deleted: set[str] = set()
         #: When each Pod that counted was known not to count any more, with its FlameCluster's uid and its own.
         self._left: list[tuple[float, str, str]] = []
+        #: When the last Pod with a claim was gone, by uid of its FlameCluster.
+        self._unmounted: dict[str | None, float] = {}
         #: Until when there was a ready Pod of a name, as far as is known.
         self._served_until: dict[tuple[str, str], float] = {}
         #: Since when each ConfigMap is as it is known, or is not there, by namespace and name.
@@ -250,6 +253,8 @@ class Knowledge:
             before = self._objects.get(resource, {}).pop(uid, None)
             if resource == PODS and before is not None:
                 self._note_end(before, None, now)
+                if mounted_claims(before):
+                    self._unmounted[controller_uid(before)] = now
             elif resource == CONFIG_MAPS and before is not None:
                 self._config_since[key_of(before)] = now
             elif resource == CLAIMS and before is not None:
@@ -313,6 +318,10 @@ class Knowledge:
     def left(self, owner: str, since: float) -> set[str]:
         """uids of Pods of a FlameCluster that have ended or left it since then, and not because this process deleted them."""
         return {uid for at, whose, uid in self._left if at >= since and whose == owner} - self.deleted
+
+    def unmounted(self, owner: str, since: float) -> bool:
+        """Return whether a Pod of a FlameCluster with a claim is gone since a moment."""
+        return self._unmounted.get(owner, -1.0) >= since
 
     def served(self, key: tuple[str, str], since: float) -> bool:
         """Return whether a Pod of that name was ready at any time since a moment."""
