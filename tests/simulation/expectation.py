@@ -244,9 +244,12 @@ def _pods(world: World, cluster: Obj, want: Wanted) -> Iterator[str]:
         return
     if annotations_of(manager).get(REVISION_ANNOTATION) != want.desired.session_manager.revision:
         yield "session manager is stale"
+    left = [pod for pod in _caches(world, cluster, want) if _unheard(world, pod) and _is_left(cluster, pod, want)]
     if world.work is not None:
-        yield from world.work.shortcomings(cluster)
-    if any(_unheard(world, pod) and _is_left(cluster, pod, want) for pod in _caches(world, cluster, want)):
+        # Stale executors wait for an object cache that is wanted and never goes.
+        rollout_waits = any((cache_ordinal(name_of(cluster), name_of(pod)) or 0) < want.caches for pod in left)
+        yield from world.work.shortcomings(cluster, rollout_waits=rollout_waits)
+    if left:
         return  # likewise
     yield from _object_caches(world, cluster, want)
     yield from _claims(world, cluster, want)

@@ -370,8 +370,13 @@ class Work(Check):
         missing = manager.reaches and manager.joined_at < self._loop.now and name not in model.nodes
         return "is ready and not in Flame's table" if missing else ""
 
-    def shortcomings(self, cluster: Obj) -> Iterator[str]:
-        """The work that is left in the end."""
+    def shortcomings(self, cluster: Obj, *, rollout_waits: bool) -> Iterator[str]:
+        """The work that is left in the end.
+
+        Args:
+            cluster: The FlameCluster.
+            rollout_waits: Whether stale executors stay, because something that never goes comes before them.
+        """
         model = self.model_of(cluster)
         if model is None:
             return
@@ -394,11 +399,20 @@ class Work(Check):
             if _is_ours(cluster, pod) and standing(pod) and draining(pod) and name_of(pod) not in held:
                 yield f"{name_of(pod)} is still being drained"
         want = wanted(cluster)
-        # Executors that are stale serve on while the spec names an image that cannot be pulled. Under OnDelete executors of such
-        # an image stay after the spec names another one.
-        mute = want.strategy == "OnDelete" or "bad" in str(cluster["spec"]["executorManager"]["image"])
-        if want.replicas and (registered or not mute):
+        if want.replicas and (registered or not self._stale_may_stay(cluster, want, rollout_waits=rollout_waits)):
             yield from self.open_sessions(name_of(cluster))
+
+    def _stale_may_stay(self, cluster: Obj, want: Wanted, *, rollout_waits: bool) -> bool:
+        """Whether sessions may wait where no executor is registered, because those that are there are of an earlier spec.
+
+        Such executors serve on while the spec names an image that cannot be pulled. Under OnDelete executors of such an image
+        stay after the spec names another one.
+        """
+        if want.strategy == "OnDelete" or "bad" in str(cluster["spec"]["executorManager"]["image"]):
+            return True
+        current, executors = want.desired.group.template.revision, self._counting(cluster)
+        stale = all(annotations_of(pod).get(REVISION_ANNOTATION) != current for pod in executors)
+        return rollout_waits and bool(executors) and stale
 
     def _needed(self, cluster: Obj, model: FlameModel) -> int | None:
         """The number of executors that follows the demand; the present one if the spec sets it, or if maxPending holds it."""

@@ -1,5 +1,7 @@
 """Worlds that were written by hand, for what drawn worlds hardly ever bring about; their seeds are negative."""
 
+from typing import Any
+
 from tests.simulation.scenario import Action, Scenario
 
 
@@ -8,9 +10,9 @@ def scenario(seed: int) -> Scenario:
     return WRITTEN[seed] if seed < 0 else Scenario.of(seed)
 
 
-def _written(seed: int, *actions: Action) -> Scenario:
+def _written(seed: int, *actions: Action, **others: Any) -> Scenario:
     """Return a world of five nodes in which Flame runs."""
-    return Scenario(seed, actions, calm_at=actions[-1].at + 65.0, nodes=5, room=3, flame=True)
+    return Scenario(seed, actions, calm_at=actions[-1].at + 65.0, nodes=5, room=3, flame=True, **others)
 
 
 def _create(replicas: int, **session_manager: object) -> Action:
@@ -18,6 +20,11 @@ def _create(replicas: int, **session_manager: object) -> Action:
     executors = {"image": "executor:1", "replicas": replicas, "drain": {"timeoutSeconds": 600}}
     spec = {"sessionManager": {"image": "manager:1", **session_manager}, "executorManager": executors}
     return Action(0.0, "create", ("flame", spec))
+
+
+def _executors(**changes: object) -> dict[str, object]:
+    """An edit of executors."""
+    return {"executorManager": changes}
 
 
 #: By seed. The Pods have their places by the seed, so the numbers of nodes and executors are true only of it.
@@ -45,6 +52,19 @@ WRITTEN: dict[int, Scenario] = {
             Action(42.0, "crash_session_manager", ("flame", 0)),
             Action(70.0, "session", ("flame", 2, 100.0, 0, True)),
             Action(260.0, "settle", ("flame", "healthy")),
+        ),
+        # A stale object cache with a claim stays on a node that never comes back. Executors whose image could not be pulled wait
+        # for it when the image is corrected, and sessions wait for them.
+        _written(
+            -3,
+            _create(2),
+            Action(2.0, "edit", ("flame", {"objectCache": {"image": "cache:1", "persistence": {"size": "1Gi"}}})),
+            Action(30.0, "edit", ("flame", _executors(image="executor:bad-2", updateStrategy={"type": "Recreate"}))),
+            Action(35.0, "session", ("flame", 2, 10.0, 0, True)),
+            Action(75.0, "silence", (2,)),
+            Action(80.0, "edit", ("flame", {"objectCache": {"image": "cache:2"}})),
+            Action(200.0, "settle", ("flame", "healthy")),
+            abandoned=True,
         ),
     )
 }
