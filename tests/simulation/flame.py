@@ -18,6 +18,7 @@ from tests.flame.model import RECONNECT, FlameModel
 from tests.simulation.loop import START
 from tests.simulation.objects import FLAME_CLUSTERS, NAMESPACE, PODS, condition, key_of, name_of
 from tests.simulation.passes import told
+from tests.simulation.specs import SETTINGS
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -242,6 +243,11 @@ class Flame:
             for task in session.tasks
             if task.state != "succeeded"
         )
+
+    def registration_left(self) -> float:
+        """Seconds for which executors are awaited that never register: one after the other, and each may stop a rollout."""
+        mute = self.mute + sum(each.deaf and not each.joined for each in self.managers.values())
+        return mute * SETTINGS.registration_deadline_seconds
 
     def close_paused(self, name: str) -> None:
         """People close the sessions of a FlameCluster to which no executor binds."""

@@ -54,7 +54,8 @@ if TYPE_CHECKING:
     from tests.simulation.scenario import Scenario
 
 #: Seconds after the last fault within which a world must have converged: the longest backoff of replacements (300 s) may
-#: have just begun, then a broken watch takes 90 s to be noticed, and a node lost just before 160 s. Open sessions add their work.
+#: have just begun, then a broken watch takes 90 s to be noticed, and a node lost just before 160 s. Or a rollout stops until a
+#: new executor has been ready for 600 s. Open sessions add their work, and executors that never register their time for that.
 CONVERGENCE = 900.0
 #: Seconds of rest after which failures are forgotten, which is written once; and then of silence.
 FORGIVENESS = 640.0
@@ -485,7 +486,9 @@ class World:
         if self.judge.violations:
             return
         begun, looked_at, missing = self.loop.now, -1, [""]
-        limit = CONVERGENCE + self._drained_again + (self.flame.work_left() if self.flame is not None else 0.0)
+        limit = CONVERGENCE + self._drained_again
+        if self.flame is not None:
+            limit += self.flame.work_left() + self.flame.registration_left()
         # A request that still lands is the last of the faults.
         while missing or self.loop.now < self.faults.late_until:
             if self.loop.now > begun + limit:

@@ -22,6 +22,9 @@ def _create(replicas: int, **session_manager: object) -> Action:
     return Action(0.0, "create", ("flame", spec))
 
 
+_ONE_BY_ONE = {"rollingUpdate": {"maxUnavailable": 1, "maxSurge": 0}}
+
+
 def _executors(**changes: object) -> dict[str, object]:
     """An edit of executors."""
     return {"executorManager": changes}
@@ -65,6 +68,20 @@ WRITTEN: dict[int, Scenario] = {
             Action(80.0, "edit", ("flame", {"objectCache": {"image": "cache:2"}})),
             Action(200.0, "settle", ("flame", "healthy")),
             abandoned=True,
+        ),
+        # Three new executors never register, one after the other. The second one stops the rollout for ten minutes. The leader
+        # ends meanwhile, and another one has to wait for the Lease.
+        _written(
+            -4,
+            _create(5),
+            Action(30.0, "edit", ("flame", _executors(updateStrategy=_ONE_BY_ONE))),
+            Action(59.5, "mute", (3,)),
+            Action(60.0, "settle", ("flame", "healthy")),
+            Action(60.0, "edit", ("flame", _executors(image="executor:mute-1"))),
+            latency=1.0,
+            lag=3.0,
+            elected=True,
+            lease=60,
         ),
     )
 }
