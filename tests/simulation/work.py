@@ -11,11 +11,13 @@ from flamectl_operator.api.constants import (
     REVISION_ANNOTATION,
     SAFE_TO_EVICT_ANNOTATION,
 )
+from flamectl_operator.desired import names
 from flamectl_operator.flame.answer import Load, NodeState
 from tests.simulation.check import Check
 from tests.simulation.objects import (
     DRAINED_BY_HAND,
     FLAME_CLUSTERS,
+    LEASES,
     NAMESPACE,
     PODS,
     Obj,
@@ -43,7 +45,7 @@ from tests.simulation.promises import suspending
 from tests.simulation.specs import remembered, wanted
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from flamectl_operator.flame.answer import SessionManagerAnswer
     from tests.flame.model import FlameModel
@@ -68,9 +70,13 @@ CLOCKS = 3.0
 #: Seconds of quiet within which Flame's table has the nodes of living executors and no others, and between two looks.
 QUIET = 60.0
 LOOK = 10.0
+#: Seconds for which the deletion lock of a process that has ended lasts after another one saw it first, and until that one reads
+#: it again.
+LOCKED = 65.0
 #: Seconds between two patches of a Pod's protection.
 PROTECTED = 60.0
 _COST = "controller.kubernetes.io/pod-deletion-cost"
+_STILL_THERE = "is drained and still there"
 
 
 class Work(Check):
@@ -87,6 +93,10 @@ class Work(Check):
         self._stale: dict[str, float] = {}
         #: Below which number operators have given executors names, by uid of the FlameCluster, whoever edited its status since.
         self._named: dict[str, int] = {}
+        #: When the deletion lock of each FlameCluster was last seen with a process that had ended, by uid.
+        self._locked: dict[str, float] = {}
+        #: Returns whether a process lives that has a lock identity.
+        self.lives: Callable[[str], bool] = lambda _identity: True
 
     def _observe(self, change: Change) -> None:
         if change.resource == FLAME_CLUSTERS and change.new is not None:
@@ -311,11 +321,22 @@ class Work(Check):
             for node, why in self._deviations(cluster):
                 key = (f"{uid_of(cluster)} {node}", why)
                 since = wrong[key] = self._wrong.get(key, now)
-                if now > max(since, self._disturbed_until()) + QUIET + LOOK + self._patience():
+                quiet = max(since, self._disturbed_until())
+                if why == _STILL_THERE:
+                    quiet = max(quiet, min(self._locked_until(cluster), quiet + QUIET + LOOK + LOCKED))
+                if now > quiet + QUIET + LOOK + self._patience():
                     self._blame(f"for {now - since:.0f} s {node} {why}")
                     wrong.pop(key)
         self._wrong = wrong
         self._loop.call_later(LOOK, self.look)
+
+    def _locked_until(self, cluster: Obj) -> float:
+        """Until when a process that had ended held the deletion lock of a FlameCluster, for which another one waits."""
+        lease = self._server.find(LEASES, (NAMESPACE, names.lock(name_of(cluster))))
+        holder = str(lease["spec"].get("holderIdentity") or "") if lease is not None else ""
+        if holder and not self.lives(holder):
+            self._locked[uid_of(cluster)] = self._loop.now
+        return self._locked.get(uid_of(cluster), 0.0)
 
     def _deviations(self, cluster: Obj) -> Iterator[tuple[str, str]]:
         want, name, model = wanted(cluster), name_of(cluster), self.model_of(cluster)
@@ -364,7 +385,7 @@ class Work(Check):
         if draining(pod) and standing(pod):
             kept = name in held or any(each.node == name for each in model.executors.values())
             kept = kept or self._server.admission.refuses("delete", PODS)
-            return "" if kept else "is drained and still there"
+            return "" if kept else _STILL_THERE
         if not ready(pod):
             return ""
         missing = manager.reaches and manager.joined_at < self._loop.now and name not in model.nodes

@@ -312,6 +312,9 @@ class World:
         self.judge.demand = Demand(self._surroundings)
         self.judge.idleness = Idleness(self._surroundings, work)
         self._budgets.can_work = work.serves
+        work.lives = lambda identity: any(
+            each.client.lock_identity == identity for each in self.processes if not each.dead
+        )
         self.later(LOOK, work.look)
         self.later(LOOK, self.judge.idleness.look)
 

@@ -83,5 +83,15 @@ WRITTEN: dict[int, Scenario] = {
             elected=True,
             lease=60,
         ),
+        # A process ends with the deletion lock when drained executors may go. The next one first waits for their work, because
+        # the session manager restarted after they started, and then for the lock, which it sees only then.
+        _written(
+            -5,
+            _create(3, storage="fs:///var/lib/flame/session", persistence={"size": "1Gi"}),
+            Action(40.0, "crash_session_manager", ("flame", 0)),
+            Action(89.0, "crash", ("before", "delete pods", 0, 0.1)),
+            Action(90.0, "scale", ("flame", 1)),
+            Action(200.0, "settle", ("flame", "healthy")),
+        ),
     )
 }
