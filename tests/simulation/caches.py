@@ -83,16 +83,18 @@ class Caches:
     def claim_going(self, client: ModelClient, cluster: Obj) -> bool:
         """Return whether a Pod of a FlameCluster, as far as a process knows, keeps a claim in danger.
 
-        That is a claim that is being deleted, or one that vanished and was made anew, so that only the Pod has the volume. A pass
-        decides once, when it begins, and the Pod may be gone since.
+        That is a claim that is being deleted, one that vanished and was made anew, so that only the Pod has the volume, or one
+        that cannot be read. A pass decides once, when it begins, and the Pod or the claim may be gone since.
         """
 
         def in_danger(pod: Obj) -> bool:
-            found = (client.knowledge.named(CLAIMS, (key_of(pod)[0], name)) for name in mounted_claims(pod))
-            claims = [claim for claim in found if claim is not None]
-            mounted = annotations_of(pod).get(CLAIM_ANNOTATION) if pod["spec"].get("nodeName") else None
+            keys = [(key_of(pod)[0], name) for name in mounted_claims(pod)]
+            claims = [claim for key in keys for claim in client.knowledge.claims(key, pass_begun())]
+            placed = bool(pod["spec"].get("nodeName"))
+            mounted = annotations_of(pod).get(CLAIM_ANNOTATION) if placed else None
             made_anew = mounted is not None and any(uid_of(claim) != mounted for claim in claims)
-            return made_anew or keeps_claim(self._server, pod) or any(map(terminating, claims))
+            unread = placed and any(client.knowledge.unread(key, pass_begun()) for key in keys)
+            return made_anew or unread or keeps_claim(self._server, pod) or any(map(terminating, claims))
 
         uid = uid_of(cluster)
         gone = client.knowledge.unmounted(uid, pass_begun())

@@ -15,7 +15,7 @@ from flamectl_operator.observed.flame_cluster import FlameClusterView
 from tests.simulation.api_server import matcher
 from tests.simulation.faults import WRITES, Fate
 from tests.simulation.knowledge import Knowledge
-from tests.simulation.objects import ELECTION, LEASES, Key, Obj, revision_of, terminating, uid_of
+from tests.simulation.objects import CLAIMS, ELECTION, LEASES, Key, Obj, revision_of, terminating, uid_of
 from tests.simulation.passes import COMPARED, forced, pass_begun
 from tests.simulation.watching import Stream
 
@@ -296,7 +296,14 @@ class ModelClient:
             return self.server.find(plural, key), self.server.revision
 
         known = self.knowledge.named(plural, key)
-        found, revision = await self._request("get", resource, name, apply)
+        try:
+            found, revision = await self._request("get", resource, name, apply)
+        except errors.KubernetesError:
+            if plural == CLAIMS:
+                self.knowledge.failed_to_read_claim(key, self.loop.now)
+            raise
+        if plural == CLAIMS:
+            self.knowledge.read_claim(key, found, self.loop.now)
         if known is not None:
             self.knowledge.leaving.discard(uid_of(known))
             if found is None or uid_of(found) != uid_of(known):

@@ -162,6 +162,11 @@ class Knowledge:
         self._config_since: dict[tuple[str, str], float] = {}
         #: When claims were gone, or on their way out, as far as is known, by namespace and name.
         self.claims_lost: dict[tuple[str, str], float] = {}
+        #: The last claim that was gone or out of sight, with the time, and when one could not be read, likewise.
+        self._claims_gone: dict[tuple[str, str], tuple[float, Obj]] = {}
+        self._claims_unread: dict[tuple[str, str], float] = {}
+        #: Claims without the operator's label as they were last read, likewise.
+        self._claims_read: dict[tuple[str, str], Obj] = {}
         #: uids of session managers and object caches whose failure a status has counted, and below which number executors' were,
         #: by FlameCluster.
         self.counted: set[str] = set()
@@ -259,6 +264,7 @@ class Knowledge:
                 self._config_since[key_of(before)] = now
             elif resource == CLAIMS and before is not None:
                 self.claims_lost.setdefault(key_of(before), now)
+                self._claims_gone[key_of(before)] = (now, before)
 
     def _note_end(self, old: Obj, new: Obj | None, now: float) -> None:
         """A Pod may have served, or counted, until now."""
@@ -322,6 +328,28 @@ class Knowledge:
     def unmounted(self, owner: str, since: float) -> bool:
         """Return whether a Pod of a FlameCluster with a claim is gone since a moment."""
         return self._unmounted.get(owner, -1.0) >= since
+
+    def read_claim(self, key: tuple[str, str], found: Obj | None, now: float) -> None:
+        """A claim was read, or is not there. The watch shows one with the operator's label."""
+        before = self._claims_read.pop(key, None)
+        if found is not None and CLUSTER_LABEL not in labels_of(found):
+            self._claims_read[key] = found
+        elif before is not None:
+            self._claims_gone[key] = (now, before)
+
+    def failed_to_read_claim(self, key: tuple[str, str], now: float) -> None:
+        """It could not be read."""
+        self._claims_unread[key] = now
+
+    def claims(self, key: tuple[str, str], since: float) -> list[Obj]:
+        """The claim of a name, as the watch shows it or as it was last read, and one that went out of sight since a moment."""
+        present = self.named(CLAIMS, key) or self._claims_read.get(key)
+        at, gone = self._claims_gone.get(key, (-1.0, None))
+        return [each for each in (present, gone if at >= since else None) if each is not None]
+
+    def unread(self, key: tuple[str, str], since: float) -> bool:
+        """Return whether a claim could not be read at any time since a moment."""
+        return self._claims_unread.get(key, -1.0) >= since
 
     def served(self, key: tuple[str, str], since: float) -> bool:
         """Return whether a Pod of that name was ready at any time since a moment."""

@@ -93,5 +93,25 @@ WRITTEN: dict[int, Scenario] = {
             Action(90.0, "scale", ("flame", 1)),
             Action(200.0, "settle", ("flame", "healthy")),
         ),
+        # A claim has lost its label and cannot be read, so a suspension does not begin, and an executor is replaced.
+        _written(
+            -11,
+            _create(2, storage="fs:///var/lib/flame/session", persistence={"size": "1Gi"}),
+            Action(60.0, "storm", ("error-before", 1.0, 60.0, "persistentvolumeclaims")),
+            Action(60.5, "strip_claim_label", ("flame", 0)),
+            Action(61.0, "edit", ("flame", {"suspend": True})),
+            Action(62.0, "delete_pod", ("flame", 1)),
+        ),
+        # The Pod that kept a deleted claim ends while executors are created, and the end of the claim is heard first.
+        _written(
+            -13,
+            _create(2, storage="fs:///var/lib/flame/session", persistence={"size": "1Gi"}),
+            Action(60.0, "delete_claim", ("flame", 0)),
+            Action(61.0, "edit", ("flame", {"suspend": True})),
+            Action(67.5, "delete_session_manager", ("flame", 0)),
+            Action(70.0, "lag", ("pods", 20.0, 60.0)),
+            Action(70.0, "scale", ("flame", 14)),
+            latency=1.5,
+        ),
     )
 }
