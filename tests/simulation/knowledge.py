@@ -193,6 +193,7 @@ class Knowledge:
         late = any(revision <= until and selects(obj) for until, selects in self._lists.get(resource, ()))
         (self._late.add if late else self._late.discard)(uid)
         self._seen[uid] = revision
+        self.lost.pop(uid, None)
         self._in_sight_since.setdefault(uid, now)
         known = self._objects.setdefault(resource, {})
         if resource == FLAME_CLUSTERS:
