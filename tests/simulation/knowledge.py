@@ -32,7 +32,7 @@ from tests.simulation.objects import (
     uid_of,
 )
 from tests.simulation.promises import suspending
-from tests.simulation.specs import Wanted, remembered, wanted
+from tests.simulation.specs import Wanted, remembered, suspended_itself, wanted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -246,7 +246,11 @@ class Knowledge:
         newer = self.generations.get(uid, (0, 0.0))[0] < generation
         if newer:
             self.generations[uid] = (generation, now)
-        if before is not None and (newer or remembered(before) != remembered(obj)):
+        if before is None:
+            return
+        # Another process may have suspended the cluster as idle.
+        idle = not own and suspended_itself(before) != suspended_itself(obj)
+        if newer or idle or remembered(before) != remembered(obj):
             self._past.setdefault(uid, []).append((now, before))
 
     def lose(self, resource: str, uid: str, revision: int, now: float) -> None:
