@@ -270,7 +270,8 @@ def _executor_pods(world: World, cluster: Obj, want: Wanted, manager: Obj) -> It
     count = sum(1 for pod in executors if ready(pod))
     if BAD in str(cluster["spec"]["executorManager"]["image"]):
         if want.strategy != "OnDelete":
-            yield from _stuck(executors, count, want)
+            held = world.work.held_in_place(cluster) if world.work is not None else 0
+            yield from _stuck(executors, count, want, held)
         return
     yield from _executors_as_wanted(world, executors, want, manager)
     said = (status.get("executorManager", {}).get("ready"), status.get("executorManager", {}).get("current"))
@@ -329,9 +330,9 @@ def _named(world: World, incarnation: str, want: Wanted) -> str:
     return f"{claim} {want.spec.session_manager.storage}"
 
 
-def _stuck(executors: list[Obj], count: int, want: Wanted) -> Iterator[str]:
-    """A rollout that cannot become ready leaves what the budget keeps."""
-    if not want.replicas <= len(executors) <= want.replicas + want.surge:
+def _stuck(executors: list[Obj], count: int, want: Wanted, held: int) -> Iterator[str]:
+    """A rollout that cannot become ready leaves what the budget keeps: executors that count, and others that are marked."""
+    if not want.replicas - held <= len(executors) <= want.replicas + want.surge:
         yield f"{len(executors)} executors, {want.replicas} wanted"
     revisions = [annotations_of(pod).get(REVISION_ANNOTATION) for pod in executors]
     if want.replicas and want.desired.group.template.revision not in revisions:

@@ -12,6 +12,7 @@ from flamectl_operator.api.constants import (
     SAFE_TO_EVICT_ANNOTATION,
 )
 from flamectl_operator.desired import names
+from flamectl_operator.desired.executor_annotations import DrainReason
 from flamectl_operator.flame.answer import Load, NodeState
 from tests.simulation.check import Check
 from tests.simulation.objects import (
@@ -372,6 +373,12 @@ class Work(Check):
         }
         marked = [name_of(each) for _, each in sorted(serving.items()) if draining(each)]
         return set(marked[max(0, len(serving) - want.floor) :])
+
+    def held_in_place(self, cluster: Obj) -> int:
+        """How many stale executors keep their places in a rollout although they are marked, because they serve on."""
+        held = self._held(cluster, wanted(cluster))
+        pods = (each for each in self._server.tables[PODS].values() if _is_ours(cluster, each))
+        return sum(name_of(each) in held and draining(each) == DrainReason.STALE for each in pods)
 
     @staticmethod
     def _leaves(pod: Obj, held: set[str]) -> bool:

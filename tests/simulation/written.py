@@ -93,6 +93,17 @@ WRITTEN: dict[int, Scenario] = {
             Action(90.0, "scale", ("flame", 1)),
             Action(200.0, "settle", ("flame", "healthy")),
         ),
+        # A rollout to an image that cannot be pulled has marked an executor with work, and another executor fails. When the
+        # session manager has restarted, the marked one registers again, and must serve on.
+        _written(
+            -6,
+            _create(3, storage="fs:///var/lib/flame/session", persistence={"size": "1Gi"}),
+            Action(25.0, "edit", ("flame", _executors(updateStrategy=_ONE_BY_ONE))),
+            *(Action(30.0 + number, "session", ("flame", 1, 100.0, 0, True)) for number in range(3)),
+            Action(60.0, "settle", ("flame", "bad image")),
+            Action(70.0, "crash_executor", ("flame", 2)),
+            Action(75.0, "crash_session_manager", ("flame", 0)),
+        ),
         # A claim has lost its label and cannot be read, so a suspension does not begin, and an executor is replaced.
         _written(
             -11,
