@@ -148,7 +148,7 @@ def _back_by(executor: Executor, observed: ObservedCluster) -> float:
 
 
 def _give_up_at(observed: ObservedCluster, now: ClockReading) -> datetime:
-    silent = max(0.0, now.boottime - observed.flame.unknown_since)
+    silent = max(0.0, now.boottime - observed.sources.flame.unknown_since)
     return now.wall + timedelta(seconds=GIVE_UP_AFTER - min(silent, GIVE_UP_AFTER))
 
 

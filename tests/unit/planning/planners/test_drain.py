@@ -79,6 +79,14 @@ def test_executor_of_an_earlier_session_manager_has_time_to_come_back_to_its_wor
         assert [why for _, why in plan.delete] == [RemovalReason.DRAINED]
 
 
+def test_executor_with_work_stays_when_the_session_manager_ends_while_a_pass_runs() -> None:
+    # The next pass asks it no more, and counts the time without an answer from then on.
+    marks = drain_annotations(DrainReason.SURPLUS, NOW)
+    found = observed(session_manager(terminating_since=ago(1)), executor_pod(0, annotations=marks))
+    flame = answer(SessionManagerAnswer({NODE: NodeState.READY}, (_BUSY,)), BOOTTIME - 2)
+    assert _plan(told(found, flame), effective(), {}, MOMENT).delete == ()
+
+
 @pytest.mark.parametrize("state", [ExecutorState.UNBINDING, ExecutorState.RELEASING, ExecutorState.IDLE])
 def test_drain_is_over_when_all_that_is_listed_has_left_its_session(state: ExecutorState) -> None:
     # Flame 0.6 gets no executor past these states once its node was released, except an idle one while no session needs one.
