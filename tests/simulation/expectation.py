@@ -268,11 +268,15 @@ def _executor_pods(world: World, cluster: Obj, want: Wanted, manager: Obj) -> It
     if over := [name_of(pod) for pod in _executors(world, cluster) if terminal(pod) and not terminating(pod)]:
         yield f"{', '.join(over)} are over and still there"
     count = sum(1 for pod in executors if ready(pod))
+    held = world.work.held_in_place(cluster) if world.work is not None else 0
     if BAD in str(cluster["spec"]["executorManager"]["image"]):
         if want.strategy != "OnDelete":
-            held = world.work.held_in_place(cluster) if world.work is not None else 0
             yield from _stuck(executors, count, want, held)
         return
+    # Under OnDelete others stay that cannot serve in the place of a marked one.
+    least = want.replicas - (held if want.strategy == "OnDelete" else 0)
+    if not least <= len(executors) <= want.replicas:
+        yield f"{len(executors)} executors, {want.replicas} wanted"
     yield from _executors_as_wanted(world, executors, want, manager)
     said = (status.get("executorManager", {}).get("ready"), status.get("executorManager", {}).get("current"))
     if said != (count, len(executors)):
@@ -301,8 +305,6 @@ def _healthy(cluster: Obj, *, ending: bool) -> Iterator[str]:
 
 
 def _executors_as_wanted(world: World, executors: list[Obj], want: Wanted, manager: Obj) -> Iterator[str]:
-    if len(executors) != want.replicas:
-        yield f"{len(executors)} executors, {want.replicas} wanted"
     for pod in executors:
         stale = annotations_of(pod).get(REVISION_ANNOTATION) != want.desired.group.template.revision
         if stale and want.strategy != "OnDelete":

@@ -104,6 +104,18 @@ WRITTEN: dict[int, Scenario] = {
             Action(70.0, "crash_executor", ("flame", 2)),
             Action(75.0, "crash_session_manager", ("flame", 0)),
         ),
+        # The same under OnDelete, which keeps the executor whose image cannot be pulled when the spec names another image.
+        _written(
+            -7,
+            _create(3, storage="fs:///var/lib/flame/session", persistence={"size": "1Gi"}),
+            Action(25.0, "edit", ("flame", _executors(updateStrategy=_ONE_BY_ONE))),
+            *(Action(30.0 + number, "session", ("flame", 1, 100.0, 0, True)) for number in range(3)),
+            Action(60.0, "edit", ("flame", _executors(image="executor:bad-2"))),
+            Action(70.0, "crash_executor", ("flame", 0)),
+            Action(75.0, "crash_session_manager", ("flame", 0)),
+            Action(90.0, "edit", ("flame", _executors(updateStrategy={"type": "OnDelete", "rollingUpdate": None}))),
+            Action(110.0, "settle", ("flame", "healthy")),
+        ),
         # A claim has lost its label and cannot be read, so a suspension does not begin, and an executor is replaced.
         _written(
             -11,
