@@ -16,6 +16,7 @@ from flamectl_operator.desired.executor_annotations import DrainReason
 from flamectl_operator.flame.answer import Load, NodeState
 from tests.simulation.check import Check
 from tests.simulation.objects import (
+    CLUSTER_LABEL,
     DRAINED_BY_HAND,
     FLAME_CLUSTERS,
     LEASES,
@@ -30,6 +31,7 @@ from tests.simulation.objects import (
     executor_number,
     failing,
     is_executor,
+    labels_of,
     live,
     manager_key,
     moment,
@@ -293,8 +295,12 @@ class Work(Check):
         if not run.may_last or excused or run.stopped_by.startswith("operator"):
             return
         quiet_since = max(run.stopped_at, self._disturbed_until())
+        pod = self._server.find(PODS, run.key)
         if (
             manager.name in model.nodes
+            # Without the label it has left the cluster, and operators leave its node alone.
+            and pod is not None
+            and CLUSTER_LABEL in labels_of(pod)
             and self._tells(run.owner)
             and self._loop.now > quiet_since + UNAWARE + self._patience()
         ):

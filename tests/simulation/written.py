@@ -116,6 +116,16 @@ WRITTEN: dict[int, Scenario] = {
             Action(90.0, "edit", ("flame", _executors(updateStrategy={"type": "OnDelete", "rollingUpdate": None}))),
             Action(110.0, "settle", ("flame", "healthy")),
         ),
+        # An executor has lost its label, and ends its work when somebody evicts it. Nobody tells Flame of it meanwhile.
+        _written(
+            -8,
+            _create(2),
+            Action(3.5, "edit", ("flame", _executors(drain={"onTermination": {"enabled": True, "maxSeconds": 60}}))),
+            Action(4.0, "edit", ("flame", _executors(image="executor:6"))),
+            Action(40.0, "session", ("flame", 60, 5.0, 0, True)),
+            Action(45.0, "strip_label", ("flame", 3)),
+            Action(50.0, "evict_worker", ("flame", 0)),
+        ),
         # A claim has lost its label and cannot be read, so a suspension does not begin, and an executor is replaced.
         _written(
             -11,
