@@ -282,8 +282,13 @@ class Work(Check):
                 self._blame(f"{client.name} {what} {node}, which is somebody else's")
             return
         pod = self._server.find(PODS, (NAMESPACE, node))
-        if pod is None or not standing(pod) or (draining_too and draining(pod)):
+        seen = [pod]
+        if client.knowledge.disordered:
+            # The mark or the end of a Pod may be lost, which the process hears of only later.
+            seen.append(client.knowledge.named(PODS, (NAMESPACE, node)))
+        if any(each is None or not standing(each) or (draining_too and draining(each)) for each in seen):
             return
+        assert pod is not None
         if moment(pod["metadata"]["creationTimestamp"]) + 1 < pass_begun():
             self._blame(f"{client.name} {what} {node}, whose Pod stands")
 

@@ -146,5 +146,16 @@ WRITTEN: dict[int, Scenario] = {
             Action(70.0, "scale", ("flame", 14)),
             latency=1.5,
         ),
+        # Etcd is set back to a time before an executor was marked for draining. The operator does not know that yet, and releases
+        # the node once more.
+        _written(
+            -60,
+            _create(3),
+            Action(30.0, "session", ("flame", 3, 200.0, 0, True)),
+            Action(50.0, "back_up"),
+            Action(60.0, "scale", ("flame", 2)),
+            Action(70.8, "set_back", ("cut", 2.0, None)),
+            latency=0.8,
+        ),
     )
 }
