@@ -135,9 +135,10 @@ def _deletion(
     if flame.answer is None and _give_up_at(observed, now) <= now.wall:
         return RemovalReason.NOT_REACHABLE
     released = released_at.get(executor.name)
-    # The answer must be to a question that was asked after the node was released: an older one may lack work that came since.
-    answered = flame.answer if released is not None and flame.asked_at >= released else None
-    if answered is not None and answered.drained(executor.name) and _back_by(executor, observed) <= now.boottime:
+    # The answer must be to a question that was asked after the node was released, and after the executor has come back: an older
+    # one may lack work that came since.
+    known = released is not None and flame.asked_at >= max(released, _back_by(executor, observed))
+    if known and flame.answer is not None and flame.answer.drained(executor.name):
         return RemovalReason.DRAINED
     return RemovalReason.DRAIN_TIMED_OUT if end <= now.wall else None
 

@@ -79,6 +79,18 @@ def test_executor_of_an_earlier_session_manager_has_time_to_come_back_to_its_wor
         assert [why for _, why in plan.delete] == [RemovalReason.DRAINED]
 
 
+@pytest.mark.parametrize("asked_after", [-1.0, 0.0])
+def test_answer_from_before_executors_have_come_back_deletes_none_of_them(asked_after: float) -> None:
+    # Later questions have failed, and meanwhile the executor may have come back to its work.
+    marks = drain_annotations(DrainReason.SURPLUS, NOW)
+    older = executor_pod(0, annotations=marks, containers=[running(EXECUTOR_MANAGER, since=ago(2000))])
+    back = BOOTTIME - 10
+    flame = answer(SessionManagerAnswer({}), back + asked_after, known_since=back - RETURN_SECONDS)
+    seen = told(observed(session_manager(), older), replace(flame, failing=True))
+    plan = _plan(seen, effective(), {NODE: back - 20}, MOMENT)
+    assert [why for _, why in plan.delete] == ([RemovalReason.DRAINED] if asked_after >= 0 else [])
+
+
 def test_executor_with_work_stays_when_the_session_manager_ends_while_a_pass_runs() -> None:
     # The next pass asks it no more, and counts the time without an answer from then on.
     marks = drain_annotations(DrainReason.SURPLUS, NOW)
