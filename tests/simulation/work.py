@@ -164,7 +164,7 @@ class Work(Check):
             self._blame(f"{client.name} marks {name_of(pod)} by an answer that is old")
         if why == "Surplus":
             self._idle_first(client, owner, pod, known, answers)
-            self._strangers_first(client, owner, pod, known, answers)
+            self._strangers_first(client, owner, pod, known)
 
     def deleting(
         self, client: ModelClient, owner: Obj, pod: Obj, known: list[Obj], specs: list[Wanted], *, stale: bool
@@ -172,7 +172,7 @@ class Work(Check):
         """Judge the deletion of an executor that counts, because it is surplus or stale."""
         answers = self._answers(client, owner)
         if not stale:
-            self._strangers_first(client, owner, pod, known, answers)
+            self._strangers_first(client, owner, pod, known)
         if any(want.drain == 0 for want in specs) or not ready(pod) or not answers:
             return
         if all(each.content.load(name_of(pod))[0] is Load.BUSY for each in answers):
@@ -203,10 +203,9 @@ class Work(Check):
         if idle and len(idle) >= surplus:
             self._blame(f"{client.name} takes {name_of(pod)}, which has work, though {idle[0]} has none")
 
-    def _strangers_first(
-        self, client: ModelClient, owner: Obj, pod: Obj, known: list[Obj], answers: list[Answer]
-    ) -> None:
+    def _strangers_first(self, client: ModelClient, owner: Obj, pod: Obj, known: list[Obj]) -> None:
         """No registered executor is surplus while others stay that were ready before an answer which does not know them."""
+        answers = self._present_answers(client, owner)
         if not answers or not all(each.content.registered(name_of(pod)) for each in answers):
             return
         heard = client.knowledge.heard[name_of(owner)]
@@ -248,7 +247,7 @@ class Work(Check):
 
     def registered(self, client: ModelClient, owner: Obj, pods: list[Obj]) -> list[set[str]]:
         """The uids of executors that are registered, by each answer by which a pass may have chosen."""
-        answers = self._answers(client, owner)
+        answers = self._present_answers(client, owner)
         return [{uid_of(pod) for pod in pods if each.content.registered(name_of(pod))} for each in answers]
 
     def unregistered(self, client: ModelClient, owner: Obj, pod: Obj) -> bool:
@@ -541,6 +540,12 @@ class Work(Check):
         since = [each for each in heard.answers if each.said >= pass_begun()]
         before = [each for each in heard.answers if each.said < pass_begun()]
         return [*before[-1:], *since] if before else []
+
+    def _present_answers(self, client: ModelClient, owner: Obj) -> list[Answer]:
+        """The same of a session manager that has been ready since before the pass began: without it ready executors count."""
+        manager = client.knowledge.named(PODS, manager_key(owner))
+        since = client.knowledge.ready_known.get(uid_of(manager)) if manager is not None else None
+        return self._answers(client, owner) if since is not None and since < pass_begun() else []
 
 
 def _useful(model: FlameModel) -> int:

@@ -157,5 +157,16 @@ WRITTEN: dict[int, Scenario] = {
             Action(70.8, "set_back", ("cut", 2.0, None)),
             latency=0.8,
         ),
+        # The node of the session manager falls silent before two new executors register, and then older ones go, which cost less.
+        _written(
+            -80,
+            _create(3),
+            Action(28.0, "set_cost", ("flame", 0)),
+            Action(28.0, "set_cost", ("flame", 1)),
+            Action(30.0, "silence", (4,)),
+            Action(32.0, "scale", ("flame", 5)),
+            Action(72.0, "scale", ("flame", 3)),
+            Action(150.0, "revive", (4,)),
+        ),
     )
 }
