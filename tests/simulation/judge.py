@@ -7,6 +7,7 @@ truth. `expectation.py` has the checks that hold only at the end.
 from __future__ import annotations
 
 from collections import Counter
+from functools import partial
 from typing import TYPE_CHECKING
 
 from flamectl_operator.api.constants import (
@@ -282,7 +283,8 @@ class Judge:
         manager, executors = self._parts(client, cluster)
         pods = [manager, *executors] if manager is not None else executors
         caches = self._caches.known(client, cluster)
-        self._promises.sent(client, cluster, body, pods, caches, self._now(client))
+        late = partial(self._unregistered, client, cluster)
+        self._promises.sent(client, cluster, body, pods, caches, self._now(client), late)
         if self.demand is not None:
             self.demand.writing(client, cluster, body)
         if self.idleness is not None:
@@ -413,6 +415,9 @@ class Judge:
         manager = next((pod for pod in pods if key_of(pod) == manager_key(cluster)), None)
         return manager, [pod for pod in pods if is_executor(cluster, pod)]
 
+    def _unregistered(self, client: ModelClient, owner: Obj, pod: Obj) -> bool:
+        return self.work is not None and self.work.unregistered(client, owner, pod)
+
     def _forced(self, client: ModelClient, pod: Obj, number: int | None) -> None:
         if number is not None:
             self.blame(f"{client.name} deletes executor {name_of(pod)} by force")
@@ -521,9 +526,7 @@ class Judge:
         specs = client.knowledge.specs(owner, pass_begun())
         if any(want.spec is None or want.suspend for want in specs):
             return
-        lost = self._lost(pod, manager)
-        if self.work is not None and not lost:
-            lost = self.work.unregistered(client, owner, pod)
+        lost = self._lost(pod, manager) or self._unregistered(client, owner, pod)
         revision = annotations_of(pod).get(REVISION_ANNOTATION)
         stale = any(want.desired.group.template.revision != revision for want in specs)
         least = min(want.replicas for want in specs)

@@ -64,7 +64,14 @@ class Promises:
     # -- when a status is sent
 
     def sent(
-        self, client: ModelClient, cluster: Obj, body: Obj, pods: list[Obj], caches: list[Obj], now: float
+        self,
+        client: ModelClient,
+        cluster: Obj,
+        body: Obj,
+        pods: list[Obj],
+        caches: list[Obj],
+        now: float,
+        unregistered: Callable[[Obj], bool],
     ) -> None:
         """A status that was worked out from the newest state of its FlameCluster.
 
@@ -75,6 +82,7 @@ class Promises:
             pods: Its session manager and its executors, as far as is known.
             caches: Its object caches, likewise.
             now: The time on that process' clock.
+            unregistered: Whether an executor did not register in time, which is a failure as well.
         """
         for problem in status_problems(body["status"]):
             self._blame(f"{client.name} writes a status that the CRD does not allow: {problem}")
@@ -94,7 +102,8 @@ class Promises:
             its = [pod for pod in (*pods, *caches) if _component(cluster, pod) == component]
             self._counts(client, cluster, body, component, its, now)
             over = [pod for pod in its if terminal(pod)]
-            if _failures(body, component) > _failures(cluster, component) and over and all(map(orphaned, over)):
+            more = _failures(body, component) > _failures(cluster, component)
+            if more and over and all(map(orphaned, over)) and not any(live(pod) and unregistered(pod) for pod in its):
                 self._blame(f"{client.name} counts as a failure of {name_of(cluster)} that a Node is gone")
         if suspending(body):
             client.knowledge.suspending.add(uid_of(cluster))

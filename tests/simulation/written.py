@@ -168,5 +168,15 @@ WRITTEN: dict[int, Scenario] = {
             Action(72.0, "scale", ("flame", 3)),
             Action(150.0, "revive", (4,)),
         ),
+        # An executor that never registers is counted as a failure beside one whose node is gone, and which a finalizer keeps.
+        _written(
+            -90,
+            _create(3),
+            Action(29.0, "mute", (1,)),
+            Action(30.0, "scale", ("flame", 4)),
+            Action(34.0, "hold_pod", ("flame", 0)),
+            Action(40.0, "remove_node", (4,)),
+            Action(150.0, "annotate", ("flame", 1)),
+        ),
     )
 }
