@@ -944,7 +944,7 @@ def deletions_go_on_after_the_lock_is_lost() -> None:
     _set(batch, "BATCH_LONGEST_PAUSE", float("inf"))
 
 
-@_needing("flame")
+@_mutation
 def a_batch_of_deletions_goes_on_after_a_standstill() -> None:
     # What the process then reads before its next request ends the batch as well.
     _set(batch, "BATCH_LONGEST_PAUSE", float("inf"))

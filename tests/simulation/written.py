@@ -10,9 +10,9 @@ def scenario(seed: int) -> Scenario:
     return WRITTEN[seed] if seed < 0 else Scenario.of(seed)
 
 
-def _written(seed: int, *actions: Action, **others: Any) -> Scenario:
-    """Return a world of five nodes in which Flame runs."""
-    return Scenario(seed, actions, calm_at=actions[-1].at + 65.0, nodes=5, room=3, flame=True, **others)
+def _written(seed: int, *actions: Action, flame: bool = True, **others: Any) -> Scenario:
+    """Return a world of five nodes in which Flame runs, or in which nobody asks Flame."""
+    return Scenario(seed, actions, calm_at=actions[-1].at + 65.0, nodes=5, room=3, flame=flame, **others)
 
 
 def _create(replicas: int, **session_manager: object) -> Action:
@@ -177,6 +177,17 @@ WRITTEN: dict[int, Scenario] = {
             Action(34.0, "hold_pod", ("flame", 0)),
             Action(40.0, "remove_node", (4,)),
             Action(150.0, "annotate", ("flame", 1)),
+        ),
+        # A process stands still after the first of five deletions, and the executor that must stay fails meanwhile.
+        _written(
+            -9,
+            _create(6),
+            Action(39.0, "settings", ("controller", "maxWritesInFlight", 1)),
+            Action(39.9, "standstill", ("delete pods", 8.0)),
+            Action(40.0, "scale", ("flame", 1)),
+            Action(42.5, "crash_executor", ("flame", 2)),
+            Action(120.0, "settle", ("flame", "healthy")),
+            flame=False,
         ),
     )
 }
