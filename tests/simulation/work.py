@@ -529,13 +529,13 @@ class Work(Check):
     def _answers(self, client: ModelClient, owner: Obj) -> list[Answer]:
         """The answers by which a pass may have chosen: those since it began, and the last one before; none if one is missing.
 
-        Of a session manager that is not ready, what it said last counts for a while.
+        Of a session manager that is not ready, what it said last counts for a while, which may end in the midst of the pass.
         """
         heard = client.knowledge.heard.get(name_of(owner))
         if heard is None:
             return []
         asked = client.knowledge.served(manager_key(owner), pass_begun())
-        if heard.failing if asked else heard.last_said < pass_begun() - LEFT:
+        if heard.failing if asked else heard.last_said < self._loop.now - LEFT:
             return []
         since = [each for each in heard.answers if each.said >= pass_begun()]
         before = [each for each in heard.answers if each.said < pass_begun()]
