@@ -12,7 +12,7 @@ compared all the same:
 - a request of the operator does not succeed, or its process dies, stands still or is about to;
 - the operator deletes a terminating Pod by force: a plan counts it as gone, and the operator waits for the watch;
 - Flame answers, or is told something: a plan does not ask it;
-- the settings change, or the operator waits between two passes;
+- the settings change, another CRD is installed, or the operator waits between two passes;
 - webhooks or a quota admit something else than when the plan was made, or a Pod that is not the FlameCluster's takes room of a
   quota or gives it back;
 - time alone changes the plan: it would be another one at the moment of the write, or what it waits for has come meanwhile.
@@ -116,6 +116,7 @@ class Comparison:
         self._pass_ended_at = client.loop.now
         self._standstills = client.standstills
         self._admission = copy.deepcopy(client.server.admission)
+        self._other_crd = client.server.other_crd
         #: The objects, by resource and name, of the writes that were sent since.
         self._sent = set[tuple[str, str]]()
         #: Why the comparison is over; empty while it goes on.
@@ -193,6 +194,8 @@ class Comparison:
             self.end("the process stood still")
         if self._client.server.admission != self._admission:
             self.end("webhooks or a quota admit something else")
+        if self._client.server.other_crd is not self._other_crd:
+            self.end("another CRD is installed")
 
     def _blame(self, what: str, clock: _Frozen) -> None:
         """Blame the operator, unless its plan would have been another one by this clock."""
