@@ -202,11 +202,9 @@ class Knowledge:
             self._learn_pod(obj, known.get(uid), now)
         elif resource == CONFIG_MAPS:
             self._config_since[key_of(obj)] = now
-        elif resource == CLAIMS and terminating(obj):
-            self.claims_lost.setdefault(key_of(obj), now)
-        elif resource == CLAIMS:
-            self.claims_lost.pop(key_of(obj), None)
         known[uid] = obj
+        if resource == CLAIMS:
+            self._note_claim(key_of(obj), now)
 
     def forget_order(self) -> None:
         """Etcd is set back: what is gone may be there again, at an earlier revision."""
@@ -268,8 +266,16 @@ class Knowledge:
             elif resource == CONFIG_MAPS and before is not None:
                 self._config_since[key_of(before)] = now
             elif resource == CLAIMS and before is not None:
-                self.claims_lost.setdefault(key_of(before), now)
+                self._note_claim(key_of(before), now)
                 self._claims_gone[key_of(before)] = (now, before)
+
+    def _note_claim(self, key: tuple[str, str], now: float) -> None:
+        """The newest claim of a name may be going, or gone. The end of an earlier one may be heard later."""
+        newest = self.named(CLAIMS, key)
+        if newest is None or terminating(newest):
+            self.claims_lost.setdefault(key, now)
+        else:
+            self.claims_lost.pop(key, None)
 
     def _note_end(self, old: Obj, new: Obj | None, now: float) -> None:
         """A Pod may have served, or counted, until now."""
