@@ -259,6 +259,8 @@ class Knowledge:
             self._in_sight_since.pop(uid, None)
             self.made.discard(uid)
             before = self._objects.get(resource, {}).pop(uid, None)
+            self.ready_known.pop(uid, None)
+            self._unscheduled_known.pop(uid, None)
             if resource == PODS and before is not None:
                 self._note_end(before, None, now)
                 if mounted_claims(before):
