@@ -218,6 +218,9 @@ class Knowledge:
     def _learn_pod(self, obj: Obj, before: Obj | None, now: float) -> None:
         if before is not None:
             self._note_end(before, obj, now)
+        if self.disordered and live(obj) and uid_of(obj) not in self.leaving:
+            # Its deletion, or its mark, is lost with etcd.
+            self.deleted.discard(uid_of(obj))
         if ready(obj):
             self.ready_known.setdefault(uid_of(obj), now)
         else:
