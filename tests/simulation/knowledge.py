@@ -20,6 +20,7 @@ from tests.simulation.objects import (
     Obj,
     condition,
     controller_uid,
+    deletion_cost,
     key_of,
     labels_of,
     live,
@@ -173,6 +174,8 @@ class Knowledge:
         self.attempt_ids: dict[str, int] = {}
         #: Since when each Pod is known to be ready, by uid.
         self.ready_known: dict[str, float] = {}
+        #: When the deletion cost of each Pod last changed, as far as is known, likewise.
+        self.cost_changed: dict[str, float] = {}
         #: The answers of session managers, by name of the FlameCluster.
         self.heard: dict[str, Heard] = {}
         #: When objects were gone as far as is known, by uid.
@@ -218,6 +221,8 @@ class Knowledge:
     def _learn_pod(self, obj: Obj, before: Obj | None, now: float) -> None:
         if before is not None:
             self._note_end(before, obj, now)
+            if deletion_cost(before) != deletion_cost(obj):
+                self.cost_changed[uid_of(obj)] = now
         if self.disordered and live(obj) and uid_of(obj) not in self.leaving:
             # Its deletion, or its mark, is lost with etcd.
             self.deleted.discard(uid_of(obj))

@@ -170,6 +170,11 @@ def draining(pod: Obj) -> str:
     return annotations_of(pod).get(DRAINING_ANNOTATION, "")
 
 
+def deletion_cost(pod: Obj) -> str:
+    """What its author would pay for its deletion: Pods of a lower cost go first."""
+    return annotations_of(pod).get("controller.kubernetes.io/pod-deletion-cost", "0")
+
+
 def standing(pod: Obj) -> bool:
     """Whether a Pod is neither over nor on its way out."""
     return not terminating(pod) and not terminal(pod)

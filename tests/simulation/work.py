@@ -27,6 +27,7 @@ from tests.simulation.objects import (
     condition,
     container_status,
     controller_uid,
+    deletion_cost,
     draining,
     executor_number,
     failing,
@@ -78,7 +79,6 @@ LOOK = 10.0
 LOCKED = 65.0
 #: Seconds between two patches of a Pod's protection.
 PROTECTED = 60.0
-_COST = "controller.kubernetes.io/pod-deletion-cost"
 _STILL_THERE = "is drained and still there"
 
 
@@ -189,14 +189,18 @@ class Work(Check):
         def has_work(each: Obj) -> set[Load]:
             return {answer.content.load(name_of(each))[0] for answer in answers}
 
-        if not answers or not ready(pod) or has_work(pod) != {Load.BUSY}:
+        def cost_changed(each: Obj) -> bool:
+            return client.knowledge.cost_changed.get(uid_of(each), -1.0) >= pass_begun()
+
+        if not answers or not ready(pod) or has_work(pod) != {Load.BUSY} or cost_changed(pod):
             return
         idle: list[str] = []
         counted = [each for each in known if live(each) and uid_of(each) not in client.knowledge.leaving]
         for each in counted:
             since = client.knowledge.ready_known.get(uid_of(each), self._loop.now)
-            same = _cost(each) == _cost(pod) and ready(each) and since < pass_begun()
-            if each is not pod and same and has_work(each) == {Load.NONE}:
+            same = deletion_cost(each) == deletion_cost(pod) and not cost_changed(each)
+            known_ready = ready(each) and since < pass_begun()
+            if each is not pod and same and known_ready and has_work(each) == {Load.NONE}:
                 idle.append(name_of(each))
         wants = [want for want in client.knowledge.specs(owner, pass_begun()) if want.spec is not None]
         surplus = len(counted) - min((want.replicas for want in wants), default=0)
@@ -571,7 +575,3 @@ def _is_ours(cluster: Obj, pod: Obj) -> bool:
 def _is_ready(pod: Obj) -> bool:
     """Whether a Pod is ready, marked or not."""
     return condition(pod, "Ready").get("status") == "True"
-
-
-def _cost(pod: Obj) -> str:
-    return annotations_of(pod).get(_COST, "0")
