@@ -10,7 +10,7 @@ from unittest.mock import patch
 from flamectl_operator import operator
 from flamectl_operator.controller import Controller
 from flamectl_operator.reconcile.spec_renderer import SpecRenderer
-from tests.simulation.passes import BEGUN, COMPARED
+from tests.simulation.passes import BEGUN, CLOCK, COMPARED, EARLIER
 from tests.simulation.plans import Comparison, in_step
 
 if TYPE_CHECKING:
@@ -34,10 +34,15 @@ class TimedController(Controller):
     def __init__(self, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **options)
         self._comparisons: dict[Key, Comparison] = {}
+        self._begun: dict[Key, float] = {}
 
     async def reconcile(self, key: Key) -> Result:
         """See `Controller.reconcile`."""
-        BEGUN.set(asyncio.get_running_loop().time())
+        begun = asyncio.get_running_loop().time()
+        BEGUN.set(begun)
+        CLOCK.set(self._context.clock.now())
+        EARLIER.set(self._begun.get(key, begun))
+        self._begun[key] = begun
         compared = self._compared(key)
         COMPARED.set(compared)
         result = await super().reconcile(key)

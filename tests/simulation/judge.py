@@ -64,7 +64,7 @@ from tests.simulation.objects import (
     uid_of,
     written,
 )
-from tests.simulation.passes import pass_begun
+from tests.simulation.passes import latest_reading, pass_begun
 from tests.simulation.promises import ROUNDING, Promises
 from tests.simulation.specs import SETTINGS, Wanted, wanted
 
@@ -377,8 +377,8 @@ class Judge:
     # -- parts of judgements
 
     def _now(self, client: ModelClient) -> float:
-        """The time on a process' clock."""
-        return (client.clock.now() - START).total_seconds()
+        """The time on a process' clock: the latest that the pass can have read."""
+        return (latest_reading(client.clock, self._loop.now) - START).total_seconds()
 
     def _owner(self, client: ModelClient, obj: Obj, what: str) -> Obj | None:
         """The FlameCluster on whose behalf something is written, if that is in order."""
