@@ -326,6 +326,7 @@ class ModelClient:
             return await self._write_event(resource, "create", name)
         self._ask("create", plural, name)
         self._judge.creating(self, plural, sent)
+        self.knowledge.over_quota.pop((plural, (namespace, name)), None)
         try:
             found = await self._request(
                 "create", resource, name, lambda: self.server.create(plural, namespace, sent, self.name, strict=strict)

@@ -64,7 +64,7 @@ from tests.simulation.objects import (
     uid_of,
     written,
 )
-from tests.simulation.passes import latest_reading, pass_begun
+from tests.simulation.passes import earlier_pass_begun, latest_reading, pass_begun
 from tests.simulation.promises import ROUNDING, Promises
 from tests.simulation.specs import SETTINGS, Wanted, wanted
 
@@ -578,7 +578,7 @@ class Judge:
         """Return whether executors may go because the session manager has no room; without it no executor serves."""
         key = manager_key(owner)
         since = client.knowledge.unschedulable(key, pass_begun())
-        if client.knowledge.over_quota.get((PODS, key), -1.0) >= pass_begun():
+        if client.knowledge.over_quota.get((PODS, key), -1.0) >= earlier_pass_begun():
             return True  # there is none, and so nobody serves
         if lost:
             return since is not None

@@ -141,7 +141,7 @@ class Knowledge:
         self.made: set[str] = set()
         #: uids of FlameClusters whose suspension this process has announced, and that nobody has called finished.
         self.suspending: set[str] = set()
-        #: When a quota last refused each name, by kind of object.
+        #: When a quota refused each name, unless it was tried again since, by kind of object.
         self.over_quota: dict[tuple[str, tuple[str, str]], float] = {}
         #: The time in which each Pod had no node because there was none, by namespace and name: from, and until.
         self._unscheduled: dict[tuple[str, str], tuple[float, float]] = {}
