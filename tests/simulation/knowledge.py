@@ -155,6 +155,8 @@ class Knowledge:
         self.deleted: set[str] = set()
         #: When each Pod that counted was known not to count any more, with its FlameCluster's uid and its own.
         self._left: list[tuple[float, str, str]] = []
+        #: The states of Pods that counted or were ready, with the times until which they were known, in order.
+        self._worked: list[tuple[float, Obj]] = []
         #: When the last Pod with a claim was gone, by uid of its FlameCluster.
         self._unmounted: dict[str | None, float] = {}
         #: Until when there was a ready Pod of a name, as far as is known.
@@ -291,6 +293,8 @@ class Knowledge:
         """A Pod may have served, or counted, until now."""
         if ready(old) and (new is None or not ready(new)):
             self._served_until[key_of(old)] = now
+        if (ready(old), live(old)) > (new is not None and ready(new), new is not None and live(new)):
+            self._worked.append((now, old))
         since = unscheduled_since(old)
         if since is not None and (new is None or unscheduled_since(new) is None):
             self._unscheduled[key_of(old)] = (since, now)
@@ -345,6 +349,11 @@ class Knowledge:
     def left(self, owner: str, since: float) -> set[str]:
         """uids of Pods of a FlameCluster that have ended or left it since then, and not because this process deleted them."""
         return {uid for at, whose, uid in self._left if at >= since and whose == owner} - self.deleted
+
+    def worked(self, owner: str, since: float) -> list[Obj]:
+        """The Pods of a FlameCluster that have ended, or ceased to be ready, since a moment: as they were then."""
+        found = {uid_of(pod): pod for at, pod in reversed(self._worked) if at >= since and controller_uid(pod) == owner}
+        return list(found.values())
 
     def unmounted(self, owner: str, since: float) -> bool:
         """Return whether a Pod of a FlameCluster with a claim is gone since a moment."""

@@ -12,7 +12,6 @@ from tests.simulation.objects import (
     cache_ordinal,
     condition,
     executor_number,
-    key_of,
     live,
     moment,
     name_of,
@@ -137,15 +136,11 @@ class Promises:
         replicas = {"sessionManager": 1, "objectCache": want.caches}.get(component, want.replicas)
         if not replicas:
             return
-        ended = client.knowledge.left(uid_of(cluster), pass_begun())
-
-        def works_since(pod: Obj) -> float:
-            # A pass need not know that a Pod has ended which was ready when the pass began.
-            if uid_of(pod) in ended and client.knowledge.served(key_of(pod), pass_begun()):
-                return moment(pod["metadata"]["creationTimestamp"])
-            return _ready_since(pod)
-
-        concerned, least = pods, replicas
+        # A pass need not know that a Pod has ended which worked when the pass began.
+        worked = client.knowledge.worked(uid_of(cluster), pass_begun())
+        earlier = {uid_of(pod): pod for pod in worked if _component(cluster, pod) == component}
+        pods = list(({uid_of(pod): pod for pod in pods} | earlier).values())
+        concerned, least = sorted(pods, key=_ready_since)[:1], replicas
         if component != "sessionManager":
             before = cluster["status"][component]
             wanted_ones = [pod for pod in pods if live(pod) and (_ordinal(cluster, pod) or 0) < replicas]
@@ -160,10 +155,10 @@ class Promises:
             ]
             if tried := [pod for pod in newer if pod in concerned]:
                 # One Pod that was made after the last failure, and works, is enough.
-                concerned, least = [min(tried, key=works_since)], 1
+                concerned, least = [min(tried, key=_ready_since)], 1
             elif newer and min(moment(pod["metadata"]["creationTimestamp"]) for pod in newer) > long_ago:
                 self._blame(f"{client.name} forgets failures of {name_of(cluster)} before they can have come again")
-        stable = [pod for pod in concerned if works_since(pod) <= long_ago]
+        stable = [pod for pod in concerned if _ready_since(pod) <= long_ago]
         if len(stable) < max(1, least, len(concerned)):
             self._blame(f"{client.name} forgets failures of {name_of(cluster)} too early")
 
