@@ -7,6 +7,7 @@ be blamed for a Pod that died a moment ago, but everybody for one whose end he w
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from flamectl_operator.flame.answer import ExecutorState, SessionManagerAnswer
@@ -94,6 +95,8 @@ class Heard:
     _present: set[str] = field(default_factory=set)
     _unstarted: dict[str, float] = field(default_factory=dict)
     _served: dict[str, float] = field(default_factory=dict)
+    #: When each node came back, and since when it had been absent.
+    _returned: dict[str, tuple[float, float]] = field(default_factory=dict)
 
     @property
     def last_said(self) -> float:
@@ -110,12 +113,27 @@ class Heard:
         unstarted = [name for name, states in listed.items() if states == {ExecutorState.VOID}]
         self._unstarted = {name: self._unstarted.get(name, answer.said) for name in unstarted}
         late = {name for name, since in self._unstarted.items() if answer.said - since >= START_LIMIT_SECONDS}
-        self._present = {name for name in answer.content.nodes if answer.content.registered(name) and name not in late}
+        present = {name for name in answer.content.nodes if answer.content.registered(name) and name not in late}
+        self._returned |= {n: (answer.said, self._served.get(n, self.begun)) for n in present - self._present}
+        self._present = present
         self._served |= dict.fromkeys(self._present, answer.said)
 
-    def absent_since(self, node: str) -> float | None:
-        """Since when a node is not ready, or starts nothing; None if it serves, or the last question had no answer."""
-        return None if self.failing or node in self._present else self._served.get(node, self.begun)
+    def absent_since(self, node: str, since: float) -> float | None:
+        """Since when a node is not ready, or starts nothing, or was so at a moment.
+
+        None if it has served since before that moment, or if no question has had an answer since then.
+        """
+        if self.failing and self.failing_since < since:
+            return None
+        if node not in self._present:
+            return self._served.get(node, self.begun)
+        came, absent = self._returned.get(node, (-1.0, 0.0))
+        return absent if came >= since else None
+
+    def silence(self, since: float, now: float) -> float:
+        """The longest time without an answer that has lasted until after a moment."""
+        times = [self.begun, *(each.said for each in self.answers), now]
+        return max((end - begin for begin, end in pairwise(times) if end >= since), default=0.0)
 
 
 #: Answers that are kept: some minutes' worth.

@@ -236,7 +236,8 @@ class Work(Check):
         heard = client.knowledge.heard.get(name_of(owner))
         if self._loop.now - since >= min(want.drain for want in specs) - CLOCKS:
             return
-        if heard is None or self._loop.now - max(heard.begun, heard.last_said) >= SILENT:
+        # An answer may come after the pass has chosen.
+        if heard is None or heard.silence(pass_begun(), self._loop.now) >= SILENT:
             return
         # A process goes by a time that somebody wrote by hand, unless it saw the executor before.
         if annotations_of(pod).get(DRAINING_ANNOTATION) == DRAINED_BY_HAND and heard.begun > since:
@@ -260,7 +261,7 @@ class Work(Check):
         running = container_status(pod, "executor-manager").get("state", {}).get("running")
         if heard is None or not heard.answers or running is None:
             return False
-        absent = heard.absent_since(name_of(pod))
+        absent = heard.absent_since(name_of(pod), pass_begun())
         began = max(moment(running["startedAt"]), absent if absent is not None else self._loop.now)
         return absent is not None and self._loop.now - began >= REGISTERS
 
@@ -543,6 +544,8 @@ class Work(Check):
             return []
         since = [each for each in heard.answers if each.said >= pass_begun()]
         before = [each for each in heard.answers if each.said < pass_begun()]
+        if before and since and since[0].said - before[-1].said > LEFT:
+            return []  # it may have chosen without any, just before the session manager answered again
         return [*before[-1:], *since] if before else []
 
     def _present_answers(self, client: ModelClient, owner: Obj) -> list[Answer]:
