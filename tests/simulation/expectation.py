@@ -75,6 +75,15 @@ def manager_never_goes(world: World, cluster: Obj) -> bool:
     return ours and manager is not None and _unheard(world, manager) and bool(mounted_claims(manager))
 
 
+def rollout_never_goes_on(world: World, cluster: Obj) -> bool:
+    """Return whether only its node can end an object cache that is wanted, because it may still write to its claim."""
+    want = wanted(cluster)
+    return want.spec is not None and any(
+        _unheard(world, pod) and mounted_claims(pod) and not _surplus(cluster, pod, want)
+        for pod in _caches(world, cluster, want)
+    )
+
+
 def _of(world: World, cluster: Obj) -> Iterator[str]:
     want = wanted(cluster)
     status = cluster.get("status", {})
@@ -171,12 +180,19 @@ def _caches(world: World, cluster: Obj, want: Wanted) -> list[Obj]:
     return [pod for pod in _owned_pods(world, cluster) if is_cache(cluster, pod, want.desired.cache_replicas)]
 
 
+def _surplus(cluster: Obj, pod: Obj, want: Wanted) -> bool:
+    """Return whether an object cache is one too many, so that nothing waits for its name and nobody deletes it by force."""
+    ordinal = cache_ordinal(name_of(cluster), name_of(pod))
+    return ordinal is None or ordinal >= want.caches
+
+
 def _held(world: World, claim: Obj) -> bool:
     return terminating(claim) and any(_unheard(world, pod) for pod in world.volumes.users(claim))
 
 
 def _object_caches(world: World, cluster: Obj, want: Wanted) -> Iterator[str]:
-    caches = {name_of(pod): pod for pod in _caches(world, cluster, want)}
+    found = _caches(world, cluster, want)
+    caches = {name_of(pod): pod for pod in found if not (_unheard(world, pod) and _surplus(cluster, pod, want))}
     wanted_names = {f"{name_of(cluster)}-object-cache-{number}" for number in range(want.caches)}
     if caches.keys() != wanted_names:
         yield f"object caches {', '.join(caches) or 'none'} are there, wanted are {', '.join(sorted(wanted_names)) or 'none'}"
@@ -206,6 +222,8 @@ def _claims(world: World, cluster: Obj, want: Wanted) -> Iterator[str]:
     for claim in world.server.all(CLAIMS, namespace):
         ordinal = cache_ordinal(name, name_of(claim))
         seen = CLUSTER_LABEL in labels_of(claim)  # without it nobody looks for a claim that is not needed
+        if any(_unheard(world, pod) for pod in world.volumes.users(claim)):
+            continue
         if ordinal is not None and ordinal >= want.caches and seen and controller_uid(claim) == uid_of(cluster):
             yield f"claim {name_of(claim)} still has its owner, though no object cache needs it"
 
@@ -244,22 +262,15 @@ def _pods(world: World, cluster: Obj, want: Wanted) -> Iterator[str]:
         return
     if annotations_of(manager).get(REVISION_ANNOTATION) != want.desired.session_manager.revision:
         yield "session manager is stale"
-    left = [pod for pod in _caches(world, cluster, want) if _unheard(world, pod) and _is_left(cluster, pod, want)]
+    # Stale executors wait for an object cache that is wanted and never goes.
+    rollout_waits = rollout_never_goes_on(world, cluster)
     if world.work is not None:
-        # Stale executors wait for an object cache that is wanted and never goes.
-        rollout_waits = any((cache_ordinal(name_of(cluster), name_of(pod)) or 0) < want.caches for pod in left)
         yield from world.work.shortcomings(cluster, rollout_waits=rollout_waits)
-    if left:
-        return  # likewise
+    if rollout_waits:
+        return
     yield from _object_caches(world, cluster, want)
     yield from _claims(world, cluster, want)
     yield from _executor_pods(world, cluster, want, manager)
-
-
-def _is_left(cluster: Obj, pod: Obj, want: Wanted) -> bool:
-    """Return whether nobody deletes an object cache by force: it may write to its claim, or its name is not needed."""
-    ordinal = cache_ordinal(name_of(cluster), name_of(pod))
-    return bool(mounted_claims(pod)) or ordinal is None or ordinal >= want.caches
 
 
 def _executor_pods(world: World, cluster: Obj, want: Wanted, manager: Obj) -> Iterator[str]:
@@ -285,7 +296,8 @@ def _executor_pods(world: World, cluster: Obj, want: Wanted, manager: Obj) -> It
         annotations_of(pod).get(REVISION_ANNOTATION) != want.desired.group.template.revision for pod in executors
     )
     if count == want.replicas and not stale:
-        yield from _healthy(cluster, ending=any(terminating(pod) for pod in _executors(world, cluster)))
+        others = [*_executors(world, cluster), *_caches(world, cluster, want)]
+        yield from _healthy(cluster, ending=any(map(terminating, others)))
 
 
 def _healthy(cluster: Obj, *, ending: bool) -> Iterator[str]:

@@ -22,6 +22,7 @@ def _create(replicas: int, **session_manager: object) -> Action:
     return Action(0.0, "create", ("flame", spec))
 
 
+_DELETED = {"size": "1Gi", "deletionPolicy": "Delete"}
 _ONE_BY_ONE = {"rollingUpdate": {"maxUnavailable": 1, "maxSurge": 0}}
 
 
@@ -66,6 +67,19 @@ WRITTEN: dict[int, Scenario] = {
             Action(35.0, "session", ("flame", 2, 10.0, 0, True)),
             Action(75.0, "silence", (2,)),
             Action(80.0, "edit", ("flame", {"objectCache": {"image": "cache:2"}})),
+            Action(200.0, "settle", ("flame", "healthy")),
+            abandoned=True,
+        ),
+        # An object cache that is not wanted any more stays with its claim on a node that never comes back. Nothing waits for it.
+        _written(
+            -15,
+            _create(2),
+            Action(
+                2.0, "edit", ("flame", {"objectCache": {"image": "cache:1", "replicas": 2, "persistence": _DELETED}})
+            ),
+            Action(75.0, "silence", (2,)),
+            Action(80.0, "edit", ("flame", {"objectCache": {"replicas": 1}})),
+            Action(90.0, "edit", ("flame", _executors(image="executor:2"))),
             Action(200.0, "settle", ("flame", "healthy")),
             abandoned=True,
         ),
