@@ -28,7 +28,7 @@ from tests.simulation.claims import Volumes
 from tests.simulation.client import ModelClient, ViewCache
 from tests.simulation.controllers import SharedRenderer, passes_noted
 from tests.simulation.demand import Demand
-from tests.simulation.expectation import manager_never_goes, names_asked_for, shortcomings
+from tests.simulation.expectation import manager_never_goes, names_asked_for, rollout_never_goes_on, shortcomings
 from tests.simulation.fault_free import differences, untroubled
 from tests.simulation.faults import Faults
 from tests.simulation.flame import Flame
@@ -37,7 +37,7 @@ from tests.simulation.idleness import Idleness
 from tests.simulation.judge import Judge
 from tests.simulation.loop import PROCESS, LivelockError, VirtualClock, VirtualLoop, child_random
 from tests.simulation.machines import NODE_GRACE, Machines
-from tests.simulation.objects import FLAME_CLUSTERS, NAMESPACE, PODS, Obj, name_of, terminating, uid_of
+from tests.simulation.objects import FLAME_CLUSTERS, NAMESPACE, PODS, Obj, moment, name_of, terminating, uid_of
 from tests.simulation.scenario import NEVER
 from tests.simulation.specs import wanted
 from tests.simulation.truth import Truth
@@ -508,12 +508,23 @@ class World:
                 missing = shortcomings(self)
         self.tell("world", "converged")
 
+    def _replacements_left(self) -> float:
+        """Seconds until the last object cache or executor of a FlameCluster is tried again whose rollout never goes on."""
+        left = [0.0]
+        for cluster in self.flame_clusters():
+            parts = [cluster.get("status", {}).get(name, {}) for name in ("executorManager", "objectCache")]
+            if any("nextAttempt" in part for part in parts) and rollout_never_goes_on(self, cluster):
+                left += [moment(part["nextAttempt"]) - self.loop.now for part in parts if "nextAttempt" in part]
+        return max(left)
+
     async def _rest(self) -> None:
         """Look that nothing more happens, and that nothing gets worse."""
         paused = {name_of(cluster) for cluster in self.flame_clusters() if cluster["spec"].get("paused")}
         # A paused cluster has no timer of its own. The resync finds that time has passed.
         await asyncio.sleep(
-            FORGIVENESS + (RESYNC if paused and self.settings().controller.resync_seconds < NEVER else 0.0)
+            self._replacements_left()
+            + FORGIVENESS
+            + (RESYNC if paused and self.settings().controller.resync_seconds < NEVER else 0.0)
         )
         self.tell("world", "from here on silence is expected")
         before, sent, others = self.judge.writes.copy(), self.judge.sent.copy(), self.judge.others.copy()
