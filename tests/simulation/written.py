@@ -23,6 +23,7 @@ def _create(replicas: int, **session_manager: object) -> Action:
 
 
 _DELETED = {"size": "1Gi", "deletionPolicy": "Delete"}
+_ENDING = {"enabled": True, "maxSeconds": 60}
 _ONE_BY_ONE = {"rollingUpdate": {"maxUnavailable": 1, "maxSurge": 0}}
 
 
@@ -202,6 +203,16 @@ WRITTEN: dict[int, Scenario] = {
             Action(42.5, "crash_executor", ("flame", 2)),
             Action(120.0, "settle", ("flame", "healthy")),
             flame=False,
+        ),
+        # Somebody evicts an executor with work, and sessions go on opening while it ends its work.
+        _written(
+            -10,
+            _create(2),
+            Action(0.0, "edit", ("flame", _executors(drain={"protectBusy": True, "onTermination": _ENDING}))),
+            Action(26.0, "session", ("flame", 4, 10.0, 0, True)),
+            Action(30.0, "evict_worker", ("flame", 0)),
+            *(Action(32.0 + 8.0 * number, "session", ("flame", 2, 10.0, 0, True)) for number in range(8)),
+            Action(200.0, "settle", ("flame", "healthy")),
         ),
     )
 }
