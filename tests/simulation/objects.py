@@ -171,7 +171,7 @@ def draining(pod: Obj) -> str:
 
 
 def deletion_cost(pod: Obj) -> str:
-    """What its author would pay for its deletion: Pods of a lower cost go first."""
+    """Return the deletion cost of a Pod from its annotation: Pods of a lower cost go first."""
     return annotations_of(pod).get("controller.kubernetes.io/pod-deletion-cost", "0")
 
 

@@ -1,7 +1,7 @@
 """Pods that run another image than the spec names, because somebody changed it in the Pod, as `kubectl set image` does.
 
 The kubelet then starts the container again. A webhook may have put another image than the template's into the new Pod, such as
-that of a mirror; the stores keep only an image that somebody else set later.
+that of a mirror, and so may a program soon after that; the stores keep only an image that somebody else set later.
 """
 
 from collections.abc import Iterable
@@ -21,8 +21,8 @@ C = TypeVar("C", bound=Resizable)
 #: The managers of fields that Pods may have had since their creation. The API server gives the second name to the first ones of
 #: many, and the third to those that it does not know.
 _CREATORS = frozenset({FIELD_MANAGER, "ancient-changes", "before-first-apply"})
-#: How long after the creation of a Pod a change counts as part of it, because a program that changes each new Pod, as some
-#: webhooks do, would otherwise change each replacement too, and replacements would never end.
+#: A change counts as part of the creation of a Pod for so long, because a program that changes each new Pod would change each
+#: replacement too, and replacements would never end.
 _CREATION_TIME = timedelta(seconds=10)
 
 
