@@ -10,7 +10,7 @@ virtual time. What it models:
 - ReleaseNode: the node leaves the table, its executors go on to the end of their sessions, its heartbeats are ignored. When it is
   lost after that, its executors stay listed for ever. With SQLite, the database no longer knows them, and no change of state ends
   well: they are Unbinding for ever after the end of their sessions, and such as were just binding are Bound for ever;
-- a node that comes back within 30 s under its hostname is Ready and starts nothing;
+- a node that comes back within 30 s under its hostname is Ready and starts nothing, and tasks that ran on it run for ever;
 - executors without a task stay bound to their session for a while (`delay_release`);
 - a session to which executors fail to bind: after some failures it is paused, which its events tell for ever. The count of
   failures is in memory, so that a restart ends the pause.
@@ -330,6 +330,9 @@ class FlameModel:
         if not self.running:
             return
         manager = self.managers[name] = ExecutorManager(name, capacity)
+        for executor in self.executors.values():
+            # An earlier process started it, and this one knows nothing of it.
+            executor.stuck |= executor.node == name and executor.state is not ExecutorState.VOID
         self._join(manager)
 
     def _join(self, manager: ExecutorManager) -> None:

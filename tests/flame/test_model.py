@@ -120,6 +120,22 @@ async def test_hostname_that_comes_back_within_thirty_seconds_starts_nothing(pau
     assert session.done is done
 
 
+@pytest.mark.parametrize(("pause", "ended"), [(10, False), (40, True)])
+async def test_task_runs_for_ever_when_its_hostname_comes_back_within_thirty_seconds(
+    pause: float, *, ended: bool
+) -> None:
+    model = _model()
+    model.start_executor_manager("a")
+    session = model.open_session("s", tasks=1, seconds=10)
+    await asyncio.sleep(5)
+    model.kill_executor_manager("a")
+    await asyncio.sleep(pause)
+    model.start_executor_manager("a")
+    await asyncio.sleep(3600)
+    assert session.done is ended
+    assert session.count("running") == (not ended)
+
+
 async def test_executor_keeps_its_session_for_a_while_after_the_last_task() -> None:
     model = _model()
     model.start_executor_manager("a")

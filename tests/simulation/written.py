@@ -150,6 +150,19 @@ WRITTEN: dict[int, Scenario] = {
             Action(61.0, "edit", ("flame", {"suspend": True})),
             Action(62.0, "delete_pod", ("flame", 1)),
         ),
+        # Two executors with work and the status are lost while no operator runs, and more executors are wanted when the next one
+        # starts. A name that comes back so soon keeps the tasks of its executor for ever.
+        _written(
+            -20,
+            _create(4),
+            Action(55.0, "session", ("flame", 4, 60.0, 0, True)),
+            Action(60.0, "kill", (8.0,)),
+            Action(61.0, "scale", ("flame", 2)),
+            Action(66.0, "lose_newest", ("flame", 2)),
+            Action(66.5, "lose_status", ("flame",)),
+            Action(67.0, "scale", ("flame", 5)),
+            Action(260.0, "settle", ("flame", "healthy")),
+        ),
         # The Pod that kept a deleted claim ends while executors are created, and the end of the claim is heard first.
         _written(
             -13,
