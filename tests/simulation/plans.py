@@ -29,6 +29,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from enum import Enum
 from functools import cache
+from itertools import takewhile
 from math import inf
 from types import FunctionType, MethodType, NoneType
 from typing import TYPE_CHECKING, Any, TypeVar, Unpack
@@ -157,11 +158,11 @@ class Comparison:
         if self.over or plural in _SILENT:
             return None
         write = (verb, plural, name)
-        next_one = next((each for each in self._left if _order(each) == _order(write)), None)
-        if next_one == write:
+        left = [each for each in self._left if _order(each) == _order(write)]
+        if write in takewhile(lambda each: _batch(each) == _batch(write), left):
             self._left.remove(write)
             return Asked()
-        said = "nothing more" if next_one is None else " ".join(next_one)
+        said = " ".join(left[0]) if left else "nothing more"
         return Asked(f"does {' '.join(write)}, but the plan says {said}", _Frozen(self._client.clock))
 
     def done(self, asked: Asked) -> None:
@@ -211,6 +212,14 @@ class Comparison:
 def _order(write: Written) -> str:
     """Return the same for writes that have an order among each other."""
     return write[2] if write[1] == SERVICES else ""
+
+
+def _batch(write: Written) -> Written:
+    """Return the same for writes that are sent side by side and have no order: the creates of executors.
+
+    An executor whose name is taken gets the next one when the answer is there, before or after others of the batch are sent.
+    """
+    return (*write[:2], write[2].rstrip("0123456789")) if write[:2] == ("create", PODS) else write
 
 
 def _concerns(cluster: Key, plural: str, key: Key) -> bool:
