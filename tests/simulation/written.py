@@ -15,11 +15,11 @@ def _written(seed: int, *actions: Action, flame: bool = True, **others: Any) -> 
     return Scenario(seed, actions, calm_at=actions[-1].at + 65.0, nodes=5, room=3, flame=flame, **others)
 
 
-def _create(replicas: int, **session_manager: object) -> Action:
-    """One FlameCluster, whose executors may drain for ten minutes."""
+def _create(replicas: int, *, name: str = "flame", at: float = 0.0, **session_manager: object) -> Action:
+    """Create a FlameCluster whose executors may drain for ten minutes."""
     executors = {"image": "executor:1", "replicas": replicas, "drain": {"timeoutSeconds": 600}}
     spec = {"sessionManager": {"image": "manager:1", **session_manager}, "executorManager": executors}
-    return Action(0.0, "create", ("flame", spec))
+    return Action(at, "create", (name, spec))
 
 
 _DELETED = {"size": "1Gi", "deletionPolicy": "Delete"}
@@ -226,6 +226,26 @@ WRITTEN: dict[int, Scenario] = {
             Action(30.0, "evict_worker", ("flame", 0)),
             *(Action(32.0 + 8.0 * number, "session", ("flame", 2, 10.0, 0, True)) for number in range(8)),
             Action(200.0, "settle", ("flame", "healthy")),
+        ),
+        # Some executors find no room, so nothing else happens when the last two of the others become ready right after a status
+        # was written.
+        _written(
+            -21,
+            _create(2),
+            Action(20.0, "scale", ("flame", 20)),
+            Action(120.0, "scale", ("flame", 10)),
+            Action(130.0, "settle", ("flame", "healthy")),
+            flame=False,
+        ),
+        # A session manager without a node waits while its claim is made anew, and mounts that one. Later its annotation is lost.
+        _written(
+            -22,
+            _create(14, name="f"),
+            _create(2, at=10.0, storage="fs:///var/lib/flame/session", persistence={"size": "1Gi"}),
+            Action(15.0, "delete_claim", ("flame", 0)),
+            Action(30.0, "scale", ("f", 2)),
+            Action(60.0, "edit_marks", ("flame", "store")),
+            Action(150.0, "settle", ("flame", "healthy")),
         ),
     )
 }
