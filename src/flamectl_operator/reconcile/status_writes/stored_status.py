@@ -48,7 +48,7 @@ class StoredStatus:
         self._computed: FlameClusterStatus | None = None
         #: The status that the last pass found stored as it is, and what was stored.
         self._agreed: tuple[msgspec.Raw, FlameClusterStatus] | None = None
-        #: `specHash` of the last computed status, whether it is stored or not.
+        #: `specHash` of the status that this process last wrote or found stored as it is.
         self.spec_hash: str | None = None
         self._contention = StatusContention()
         self._throttle = Throttle()
@@ -103,7 +103,7 @@ class StoredStatus:
         The write carries the resourceVersion of the view on which every decision of the pass is based. So if two operators
         reserve the same ids, or an operator has an old view, only one write succeeds.
         """
-        self._computed, self.spec_hash = status, status.spec_hash
+        self._computed = status
         if self._agreed == (self.cluster.raw_status, status):
             return None
         wire, before, now = status.to_wire(), self.cluster.status, self._io.clock.monotonic()
@@ -143,7 +143,7 @@ class StoredStatus:
     def _note_agreed(self, status: FlameClusterStatus, *, same: bool) -> None:
         """Note that the status is stored as far as the installed CRD keeps it, or all of it."""
         self._contention = self._contention.agreed(self.cluster.status)
-        self._agreed = (self.cluster.raw_status, status)
+        self._agreed, self.spec_hash = (self.cluster.raw_status, status), status.spec_hash
         if same:
             self._parsed = self._agreed  # one of two equal ones is enough to keep
 
@@ -151,7 +151,7 @@ class StoredStatus:
         """Take in the answer to a write, which has all of the status or a part, and tell what the write changed."""
         earlier, version = self.stored, self.cluster.metadata.resource_version
         self._io.stores.flame_clusters.absorb(stored)
-        self._cluster = stored
+        self._cluster, self.spec_hash = stored, status.spec_hash
         self._parsed = (stored.raw_status, status) if same else None
         if stored.metadata.resource_version != version:
             self._log_state(earlier, status)

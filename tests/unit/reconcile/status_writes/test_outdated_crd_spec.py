@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from flamectl_operator.reconcile.status_writes.contention import FIRST_REPEAT
+from tests.unit.subreconcilers.errors import conflict
 from tests.unit.subreconcilers.harness import KEY, StepHarness, converged
 
 ENV = [{"name": "A", "value": "1"}]
@@ -99,6 +100,21 @@ async def test_spec_that_reads_differently_changes_nothing_and_says_so(path: str
     if restarts:
         world.restart()
     assert ("spec" if restarts else f"spec.{path}") in await refusal(world, before)
+
+
+async def test_reading_whose_record_ends_in_a_conflict_is_compared_with_that_of_another_operator() -> None:
+    world = await converged(SPEC)
+    before, rival = pods(world), world.rival("them")
+    earlier = world.api.objects["flameclusters", *KEY]["status"]
+    world.edit({"executorManager": {"drain": {"timeoutSeconds": 5}}})
+    await rival.run_pass()
+    cluster = world.api.objects["flameclusters", *KEY]
+    recorded, cluster["status"] = cluster["status"], earlier
+    read_with_another_default(world, "suspend", OTHER_DEFAULTS["suspend"])
+    world.api.fail("status", "flameclusters", conflict())
+    await world.run_pass()
+    cluster["status"] = recorded
+    assert "spec" in await refusal(world, before)
 
 
 #: Values that make a spec invalid.
