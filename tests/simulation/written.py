@@ -247,5 +247,47 @@ WRITTEN: dict[int, Scenario] = {
             Action(60.0, "edit_marks", ("flame", "store")),
             Action(150.0, "settle", ("flame", "healthy")),
         ),
+        # A deleted session manager is back with its sessions in the midst of a pass, and an executor with work is surplus.
+        _written(
+            -23,
+            _create(3, storage="fs:///var/lib/flame/session", persistence={"size": "1Gi"}),
+            Action(30.0, "session", ("flame", 3, 400.0, 0, True)),
+            Action(60.0, "delete_session_manager", ("flame", 0)),
+            Action(71.85, "scale", ("flame", 2)),
+            latency=0.8,
+        ),
+        # Executors are marked right after a new session manager has begun to serve, which does not list their work yet.
+        _written(
+            -24,
+            _create(3, storage="fs:///var/lib/flame/session", persistence={"size": "1Gi"}),
+            Action(30.0, "session", ("flame", 3, 400.0, 0, True)),
+            Action(50.0, "delete_session_manager", ("flame", 0)),
+            Action(60.0, "scale", ("flame", 1)),
+            latency=1.5,
+        ),
+        # The only executor that stays is lost while the others are marked one after the other.
+        _written(
+            -25,
+            _create(6),
+            Action(39.0, "settings", ("controller", "maxWritesInFlight", 1)),
+            Action(40.0, "scale", ("flame", 1)),
+            Action(45.2, "force_delete_pod", ("flame", 0)),
+            latency=0.5,
+        ),
+        # A new executor is lost while stale ones end their work beside a large surge.
+        _written(
+            -26,
+            _create(3),
+            Action(
+                5.0,
+                "edit",
+                ("flame", _executors(updateStrategy={"rollingUpdate": {"maxUnavailable": 0, "maxSurge": 3}})),
+            ),
+            Action(30.0, "session", ("flame", 3, 300.0, 0, True)),
+            Action(40.0, "edit", ("flame", _executors(image="executor:2"))),
+            Action(47.5, "scale", ("flame", 4)),
+            Action(92.0, "force_delete_pod", ("flame", 1)),
+            latency=0.5,
+        ),
     )
 }
