@@ -69,10 +69,11 @@ def names_asked_for(world: World) -> set[str]:
 
 
 def manager_never_goes(world: World, cluster: Obj) -> bool:
-    """Return whether only its node can end the session manager, because it may still write to its claim."""
+    """Return whether only its node can end the session manager, because it may write to its claim or is an earlier namesake's."""
     manager = world.server.find(PODS, manager_key(cluster))
-    ours = manager is not None and controller_uid(manager) == uid_of(cluster)
-    return ours and manager is not None and _unheard(world, manager) and bool(mounted_claims(manager))
+    if manager is None or not _unheard(world, manager):
+        return False
+    return controller_uid(manager) != uid_of(cluster) or bool(mounted_claims(manager))
 
 
 def rollout_never_goes_on(world: World, cluster: Obj) -> bool:
