@@ -223,7 +223,9 @@ def _claims(world: World, cluster: Obj, want: Wanted) -> Iterator[str]:
     for claim in world.server.all(CLAIMS, namespace):
         ordinal = cache_ordinal(name, name_of(claim))
         seen = CLUSTER_LABEL in labels_of(claim)  # without it nobody looks for a claim that is not needed
-        if any(_unheard(world, pod) for pod in world.volumes.users(claim)):
+        namesake = world.server.find(PODS, key_of(claim))  # an object cache from before its claim
+        users = [*world.volumes.users(claim), *([namesake] if namesake is not None else [])]
+        if any(_unheard(world, pod) for pod in users):
             continue
         if ordinal is not None and ordinal >= want.caches and seen and controller_uid(claim) == uid_of(cluster):
             yield f"claim {name_of(claim)} still has its owner, though no object cache needs it"

@@ -37,7 +37,17 @@ from tests.simulation.idleness import Idleness
 from tests.simulation.judge import Judge
 from tests.simulation.loop import PROCESS, LivelockError, VirtualClock, VirtualLoop, child_random
 from tests.simulation.machines import NODE_GRACE, Machines
-from tests.simulation.objects import FLAME_CLUSTERS, NAMESPACE, PODS, Obj, moment, name_of, terminating, uid_of
+from tests.simulation.objects import (
+    FLAME_CLUSTERS,
+    NAMESPACE,
+    PODS,
+    Obj,
+    controller_uid,
+    moment,
+    name_of,
+    terminating,
+    uid_of,
+)
 from tests.simulation.scenario import NEVER
 from tests.simulation.specs import wanted
 from tests.simulation.truth import Truth
@@ -517,6 +527,13 @@ class World:
                 left += [moment(part["nextAttempt"]) - self.loop.now for part in parts if "nextAttempt" in part]
         return max(left)
 
+    def _waits_to_tell(self) -> float:
+        """Seconds until the status tells of each Pod that it waits for long, where a session manager never goes."""
+        waiting = {uid_of(cluster) for cluster in self.flame_clusters() if manager_never_goes(self, cluster)}
+        pods = [pod for pod in self.server.tables[PODS].values() if controller_uid(pod) in waiting]
+        ages = [self.loop.now - moment(pod["metadata"]["creationTimestamp"]) for pod in pods]
+        return min(max((FORGIVENESS - age for age in ages), default=0.0), FORGIVENESS)
+
     async def _rest(self) -> None:
         """Look that nothing more happens, and that nothing gets worse."""
         paused = {name_of(cluster) for cluster in self.flame_clusters() if cluster["spec"].get("paused")}
@@ -526,6 +543,7 @@ class World:
             + FORGIVENESS
             + (RESYNC if paused and self.settings().controller.resync_seconds < NEVER else 0.0)
         )
+        await asyncio.sleep(self._waits_to_tell())
         self.tell("world", "from here on silence is expected")
         before, sent, others = self.judge.writes.copy(), self.judge.sent.copy(), self.judge.others.copy()
         # The few executors of a paused FlameCluster may take long for their sessions, and its status counts these.
