@@ -71,18 +71,21 @@ def names_asked_for(world: World) -> set[str]:
 def manager_never_goes(world: World, cluster: Obj) -> bool:
     """Return whether only its node can end the session manager, because it may write to its claim or is an earlier namesake's."""
     manager = world.server.find(PODS, manager_key(cluster))
-    if manager is None or not _unheard(world, manager):
-        return False
-    return controller_uid(manager) != uid_of(cluster) or bool(mounted_claims(manager))
+    return manager is not None and _unheard(world, manager) and _never_goes(cluster, manager)
 
 
 def rollout_never_goes_on(world: World, cluster: Obj) -> bool:
-    """Return whether only its node can end an object cache that is wanted, because it may still write to its claim."""
-    want = wanted(cluster)
+    """Return whether only its node can end an object cache of a name that is wanted; see `manager_never_goes`."""
+    want, (namespace, _) = wanted(cluster), key_of(cluster)
     return want.spec is not None and any(
-        _unheard(world, pod) and mounted_claims(pod) and not _surplus(cluster, pod, want)
-        for pod in _caches(world, cluster, want)
+        _never_goes(cluster, pod)
+        for name in want.cache_names
+        if (pod := world.server.find(PODS, (namespace, name))) is not None and _unheard(world, pod)
     )
+
+
+def _never_goes(cluster: Obj, unheard: Obj) -> bool:
+    return controller_uid(unheard) != uid_of(cluster) or bool(mounted_claims(unheard))
 
 
 def _of(world: World, cluster: Obj) -> Iterator[str]:
@@ -194,9 +197,9 @@ def _held(world: World, claim: Obj) -> bool:
 def _object_caches(world: World, cluster: Obj, want: Wanted) -> Iterator[str]:
     found = _caches(world, cluster, want)
     caches = {name_of(pod): pod for pod in found if not (_unheard(world, pod) and _surplus(cluster, pod, want))}
-    wanted_names = {f"{name_of(cluster)}-object-cache-{number}" for number in range(want.caches)}
-    if caches.keys() != wanted_names:
-        yield f"object caches {', '.join(caches) or 'none'} are there, wanted are {', '.join(sorted(wanted_names)) or 'none'}"
+    if caches.keys() != want.cache_names:
+        names = [", ".join(sorted(each)) or "none" for each in (caches, want.cache_names)]
+        yield f"object caches {names[0]} are there, wanted are {names[1]}"
     for name, pod in caches.items():
         if not ready(pod):
             yield f"{name} is not ready"

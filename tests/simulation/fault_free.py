@@ -87,8 +87,9 @@ def _is_comparable(server: ApiServer, cluster: Obj) -> bool:
     want = wanted(cluster)
     if want.spec is None or want.paused or terminating(cluster) or "bad" in want.spec.executor_manager.image:
         return False
-    manager = server.find(PODS, manager_key(cluster))
-    if manager is not None and controller_uid(manager) != uid_of(cluster):
+    names = [manager_key(cluster), *((manager_key(cluster)[0], name) for name in want.cache_names)]
+    present = [pod for name in names if (pod := server.find(PODS, name)) is not None]
+    if any(controller_uid(pod) != uid_of(cluster) for pod in present):
         return False  # an earlier namesake's, on a node that never comes back
     pods = _owned(server, PODS, cluster)
     revision = want.desired.group.template.revision

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
+from flamectl_operator.api.constants import APP_LABEL
 from flamectl_operator.flame.answer import ExecutorState, SessionManagerAnswer
 from flamectl_operator.flame.knowledge import START_LIMIT_SECONDS
 from tests.simulation.objects import (
@@ -341,7 +342,7 @@ class Knowledge:
     def answered(self, name: str, asked: float, now: float, answer: SessionManagerAnswer) -> None:
         """A session manager has answered."""
         pods = self._objects.get(PODS, {}).values()
-        counted = {name_of(pod) for pod in pods if live(pod)}
+        counted = {name_of(pod) for pod in pods if live(pod) and APP_LABEL in labels_of(pod) and controller_uid(pod)}
         self.heard[name].take(Answer(asked, now, answer, frozenset(answer.by_node.keys() - counted)))
 
     def unanswered(self, name: str, now: float) -> None:

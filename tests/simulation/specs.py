@@ -69,6 +69,11 @@ class Wanted:
         return 0 if self.spec is None or self.suspend else self.desired.cache_replicas
 
     @property
+    def cache_names(self) -> set[str]:
+        """The names of the object caches that are wanted."""
+        return {f"{self.owner.name}-object-cache-{number}" for number in range(self.caches)}
+
+    @property
     def cache_revision(self) -> str | None:
         """Return the revision of object caches; None when the spec asks for none."""
         return None if self.desired.object_cache is None else self.desired.object_cache.revision

@@ -84,6 +84,18 @@ WRITTEN: dict[int, Scenario] = {
             Action(200.0, "settle", ("flame", "healthy")),
             abandoned=True,
         ),
+        # An object cache of an earlier FlameCluster stays under its name on a node that never comes back.
+        _written(
+            -16,
+            _create(2),
+            Action(3.0, "edit", ("flame", {"objectCache": {"image": "cache:1", "replicas": 3}})),
+            Action(30.0, "silence", (2,)),
+            Action(40.0, "remove", ("flame", "Background")),
+            Action(45.0, "create", ("flame", _create(2).args[1])),
+            Action(46.0, "edit", ("flame", {"objectCache": {"image": "cache:2", "replicas": 3}})),
+            Action(110.0, "settle", ("flame", "healthy")),
+            abandoned=True,
+        ),
         # Three new executors never register, one after the other. The second one stops the rollout for ten minutes. The leader
         # ends meanwhile, and another one has to wait for the Lease.
         _written(
