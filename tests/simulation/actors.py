@@ -217,7 +217,8 @@ class Actors:
             self._server.delete(PODS, key_of(pod), USER, grace=0)
 
     def lose_status(self, name: str) -> None:
-        self._server.patch(FLAME_CLUSTERS, (NAMESPACE, name), {"status": None}, USER, "status")
+        if not self._count_lost(name):
+            self._server.patch(FLAME_CLUSTERS, (NAMESPACE, name), {"status": None}, USER, "status")
 
     def evict_worker(self, name: str, pick: int) -> None:
         """Delete an executor as the eviction API does, one that has work if there is any."""
