@@ -39,7 +39,10 @@ class WrongClock:
         self.wrapper = (sys.executable, "-c", _WITH_CLOCK, str(self._file))
 
     def set(self, seconds: int) -> None:
-        self._file.write_text(str(seconds), encoding="ascii")
+        """Let the clock be ahead from now on. The operator may read the file at any moment, so it is replaced as a whole."""
+        written = self._file.with_suffix(".new")
+        written.write_text(str(seconds), encoding="ascii")
+        written.replace(self._file)
 
 
 @pytest.fixture
