@@ -22,6 +22,7 @@ def _create(replicas: int, *, name: str = "flame", at: float = 0.0, **session_ma
     return Action(at, "create", (name, spec))
 
 
+_PERSISTENT: dict[str, Any] = {"storage": "fs:///var/lib/flame/session", "persistence": {"size": "1Gi"}}
 _DELETED = {"size": "1Gi", "deletionPolicy": "Delete"}
 _ENDING = {"enabled": True, "maxSeconds": 60}
 _ONE_BY_ONE = {"rollingUpdate": {"maxUnavailable": 1, "maxSurge": 0}}
@@ -52,7 +53,7 @@ WRITTEN: dict[int, Scenario] = {
         # An executor hears nothing of a session manager that restarts with its sessions, so it starts nothing of what it gets.
         _written(
             -2,
-            _create(2, storage="fs:///var/lib/flame/session", persistence={"size": "1Gi"}),
+            _create(2, **_PERSISTENT),
             Action(40.0, "deafen", ("flame", 0, 0.0)),
             Action(42.0, "crash_session_manager", ("flame", 0)),
             Action(70.0, "session", ("flame", 2, 100.0, 0, True)),
@@ -114,7 +115,7 @@ WRITTEN: dict[int, Scenario] = {
         # the session manager restarted after they started, and then for the lock, which it sees only then.
         _written(
             -5,
-            _create(3, storage="fs:///var/lib/flame/session", persistence={"size": "1Gi"}),
+            _create(3, **_PERSISTENT),
             Action(40.0, "crash_session_manager", ("flame", 0)),
             Action(89.0, "crash", ("before", "delete pods", 0, 0.1)),
             Action(90.0, "scale", ("flame", 1)),
@@ -124,7 +125,7 @@ WRITTEN: dict[int, Scenario] = {
         # session manager has restarted, the marked one registers again, and must serve on.
         _written(
             -6,
-            _create(3, storage="fs:///var/lib/flame/session", persistence={"size": "1Gi"}),
+            _create(3, **_PERSISTENT),
             Action(25.0, "edit", ("flame", _executors(updateStrategy=_ONE_BY_ONE))),
             *(Action(30.0 + number, "session", ("flame", 1, 100.0, 0, True)) for number in range(3)),
             Action(60.0, "settle", ("flame", "bad image")),
@@ -134,7 +135,7 @@ WRITTEN: dict[int, Scenario] = {
         # The same under OnDelete, which keeps the executor whose image cannot be pulled when the spec names another image.
         _written(
             -7,
-            _create(3, storage="fs:///var/lib/flame/session", persistence={"size": "1Gi"}),
+            _create(3, **_PERSISTENT),
             Action(25.0, "edit", ("flame", _executors(updateStrategy=_ONE_BY_ONE))),
             *(Action(30.0 + number, "session", ("flame", 1, 100.0, 0, True)) for number in range(3)),
             Action(60.0, "edit", ("flame", _executors(image="executor:bad-2"))),
@@ -156,7 +157,7 @@ WRITTEN: dict[int, Scenario] = {
         # A claim has lost its label and cannot be read, so a suspension does not begin, and an executor is replaced.
         _written(
             -11,
-            _create(2, storage="fs:///var/lib/flame/session", persistence={"size": "1Gi"}),
+            _create(2, **_PERSISTENT),
             Action(60.0, "storm", ("error-before", 1.0, 60.0, "persistentvolumeclaims")),
             Action(60.5, "strip_claim_label", ("flame", 0)),
             Action(61.0, "edit", ("flame", {"suspend": True})),
@@ -178,7 +179,7 @@ WRITTEN: dict[int, Scenario] = {
         # The Pod that kept a deleted claim ends while executors are created, and the end of the claim is heard first.
         _written(
             -13,
-            _create(2, storage="fs:///var/lib/flame/session", persistence={"size": "1Gi"}),
+            _create(2, **_PERSISTENT),
             Action(60.0, "delete_claim", ("flame", 0)),
             Action(61.0, "edit", ("flame", {"suspend": True})),
             Action(67.5, "delete_session_manager", ("flame", 0)),
@@ -253,7 +254,7 @@ WRITTEN: dict[int, Scenario] = {
         _written(
             -22,
             _create(14, name="f"),
-            _create(2, at=10.0, storage="fs:///var/lib/flame/session", persistence={"size": "1Gi"}),
+            _create(2, at=10.0, **_PERSISTENT),
             Action(15.0, "delete_claim", ("flame", 0)),
             Action(30.0, "scale", ("f", 2)),
             Action(60.0, "edit_marks", ("flame", "store")),
@@ -262,7 +263,7 @@ WRITTEN: dict[int, Scenario] = {
         # A deleted session manager is back with its sessions in the midst of a pass, and an executor with work is surplus.
         _written(
             -23,
-            _create(3, storage="fs:///var/lib/flame/session", persistence={"size": "1Gi"}),
+            _create(3, **_PERSISTENT),
             Action(30.0, "session", ("flame", 3, 400.0, 0, True)),
             Action(60.0, "delete_session_manager", ("flame", 0)),
             Action(71.85, "scale", ("flame", 2)),
@@ -271,7 +272,7 @@ WRITTEN: dict[int, Scenario] = {
         # Executors are marked right after a new session manager has begun to serve, which does not list their work yet.
         _written(
             -24,
-            _create(3, storage="fs:///var/lib/flame/session", persistence={"size": "1Gi"}),
+            _create(3, **_PERSISTENT),
             Action(30.0, "session", ("flame", 3, 400.0, 0, True)),
             Action(50.0, "delete_session_manager", ("flame", 0)),
             Action(60.0, "scale", ("flame", 1)),
