@@ -15,7 +15,7 @@ The spec and the claim also say which storage a session manager uses, and they t
 """
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from flamectl_operator.api.constants import (
     FIRST_CONTAINER_ANNOTATION,
@@ -72,6 +72,11 @@ class WantedSessionManager:
             return cls(revision, recorded, stale, recorded_container=container)
         claim = persistence.existing_claim or names.session_manager(desired.owner.name)
         return cls(revision, recorded, stale, desired.session_store, claim, container)
+
+    def recording(self, stored: FlameClusterStatus) -> "WantedSessionManager":
+        """Return the same session manager by the first container that a newer status records."""
+        container = stored.session_manager.first_container or ""
+        return self if container == self.recorded_container else replace(self, recorded_container=container)
 
     def read(self, pod: PodView) -> Component:
         """Read the session manager's Pod.

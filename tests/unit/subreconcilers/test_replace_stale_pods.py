@@ -177,6 +177,32 @@ async def test_record_of_the_first_container_that_somebody_edits_costs_no_execut
     assert world.status.session_manager.first_container == recorded
 
 
+async def test_session_manager_that_starts_anew_in_the_pass_that_records_its_first_container_is_another() -> None:
+    world = StepHarness(replicas(1))
+    await world.run_pass()
+    world.let_pods_become_ready()
+    first = executor_name(0)
+
+    def start_anew() -> None:
+        """The kubelet, which lost the container, counts from zero; the watch shows that at once."""
+        pod = world.pod(SM_NAME)
+        found = pod["status"]["containerStatuses"]
+        again = [each | {"containerID": f"{each['containerID']}-again"} for each in found]
+        world.api.put("pods", pod | {"status": pod["status"] | {"containerStatuses": again}})
+        world.sync()
+
+    world.edit(replicas(2))
+    world.api.interference["create", "pods"] = start_anew
+    recorded = f"{world.uid(SM_NAME)}.{container_id(SESSION_MANAGER)}"
+    await world.run_pass()
+
+    assert world.status.session_manager.first_container == recorded
+    world.clock.elapsed += 10
+    await world.converge()
+    assert first in world.deleted
+    assert world.status.session_manager.first_container == recorded
+
+
 async def test_next_session_manager_has_a_first_container_of_its_own() -> None:
     world = await converged(replicas(1))
     before = world.uid(SM_NAME)

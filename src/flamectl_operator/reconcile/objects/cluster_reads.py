@@ -1,11 +1,12 @@
 """Reads of one FlameCluster's objects: snapshots from the stores, and reads past them that bring the stores up to date."""
 
 from collections.abc import Callable, Collection
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import NoReturn, TypeVar
 
 from flamectl_operator.api.constants import CLUSTER_LABEL
+from flamectl_operator.api.status import FlameClusterStatus
 from flamectl_operator.desired import names
 from flamectl_operator.desired.common_metadata import CommonMetadata
 from flamectl_operator.desired.metadata import Identity
@@ -80,6 +81,8 @@ class ClusterReads:
             KubernetesError: A read failed, or the outcome of an earlier request is still unknown.
             RefusedError: RBAC forbids a read.
         """
+        if inputs.session_manager != self.inputs.session_manager:
+            self._observed_at = ()
         self.inputs = inputs
         self.quota_refusals.begin_pass()
         self.claims.begin_pass(self.stores.flame_clusters.get(*self.owner.key))
@@ -88,6 +91,15 @@ class ClusterReads:
         await self.detached.read(self.observe(), deleted, read, inputs.writes_in_flight, now)
         await self.claims.read_due(self.observe(), inputs.writes_in_flight)
         return self.observe()
+
+    def note_status(self, stored: FlameClusterStatus) -> None:
+        """Go on by the first container that the pass itself recorded, because another may start before the pass ends.
+
+        The last snapshot stays, because that container is the one that it shows.
+        """
+        wanted = self.inputs.session_manager.recording(stored)
+        if wanted is not self.inputs.session_manager:
+            self.inputs = replace(self.inputs, session_manager=wanted)
 
     def observe(self) -> ObservedCluster:
         """Return a snapshot of the child objects, which includes the operator's own writes of this pass."""
@@ -99,7 +111,6 @@ class ClusterReads:
             self.claims.found,
             self.detached.pods,
             self.claims.losses_confirmed,
-            self.inputs.session_manager,
         )
         known, self._observed_at = self._observed_at, present
         if observed is None or observed.sources.flame is not flame or known != present:

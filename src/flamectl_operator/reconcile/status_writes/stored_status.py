@@ -153,6 +153,7 @@ class StoredStatus:
         self._io.stores.flame_clusters.absorb(stored)
         self._cluster, self.spec_hash = stored, status.spec_hash
         self._parsed = (stored.raw_status, status) if same else None
+        self._io.reads.note_status(self.stored)
         if stored.metadata.resource_version != version:
             self._log_state(earlier, status)
             for kind, reason, message in condition_events(earlier, status):
