@@ -1410,6 +1410,7 @@ _REPLACEMENTS: dict[str, tuple[str, Any, str, Any]] = {
     "a relist does not find what is gone": ("", store.Store, "_drop_missing", lambda *_args: []),
     "watches go on after the process stood still": ("sets_back", clock, "STOOD_STILL", math.inf),
     "objects without their label are not looked for": ("", ClusterReads, "read", _nothing_async),
+    "a pass forgets the first container that it records": ("", ClusterReads, "note_status", _nothing),
     "failed passes are not repeated": ("", workqueue.WorkQueue, "add_rate_limited", _nothing),
     "delayed keys never come back": ("", workqueue.WorkQueue, "add_after", _nothing),
     "terminating pods count": ("", component.Component, "live", property(lambda self: not self.terminal)),
