@@ -7,6 +7,7 @@ excused only for as long as watches take, and while something disturbs them.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from math import inf
 from typing import TYPE_CHECKING
 
 from flamectl_operator.api.constants import REBOUND_ANNOTATION
@@ -51,11 +52,13 @@ class _Past:
         specs: The spec that was wanted from then on.
         losses: When an executor stopped serving by nobody's will, or by somebody else's.
         upheaval: When its session manager last became another one, or stopped serving.
+        claim_kept: Until when a Pod, which is gone, kept a claim that was being deleted.
     """
 
     specs: list[tuple[float, Wanted]] = field(default_factory=list)
     losses: list[float] = field(default_factory=list)
     upheaval: float = 0.0
+    claim_kept: float = -inf
 
     def wanted_since(self, since: float) -> list[Wanted]:
         """All that was wanted at that time or later."""
@@ -97,6 +100,8 @@ class Budgets(Check):
         served = change.old is not None and self._serves(cluster, change.old)
         if change.new is not None and change.actor.startswith("operator"):
             self._note_marks(change.old, change.new)
+        if change.new is None and keeps_claim(self._server, change.last):
+            past.claim_kept = self._loop.now
         if change.key == manager_key(cluster):
             if _incarnation(change.old) != _incarnation(change.new):
                 past.upheaval = self._loop.now
@@ -115,8 +120,8 @@ class Budgets(Check):
         since = self._loop.now - self._patience()
         if self._disturbed_until() > since or not self._alone(since):
             return
-        # A suspension does not begin while a Pod keeps a claim that is being deleted.
-        waits = any(
+        # A suspension does not begin while a Pod keeps a claim that is being deleted, and a pass decides that once.
+        waits = past.claim_kept > since or any(
             controller_uid(pod) == uid_of(cluster) and keeps_claim(self._server, pod) for pod in self._server.all(PODS)
         )
         most = max(want.most(waits=waits) for want in past.wanted_since(since))

@@ -15,7 +15,8 @@ compared all the same:
 - the settings change, another CRD is installed, or the operator waits between two passes;
 - webhooks or a quota admit something else than when the plan was made, or a Pod that is not the FlameCluster's takes room of a
   quota or gives it back;
-- time alone changes the plan: it would be another one at the moment of the write, or what it waits for has come meanwhile.
+- time alone changes the plan: it would be another one at the moment of the write, or what it waits for has come meanwhile;
+- a batch of the pass may have left its rest to the next pass for lack of time: a plan has all the time there is.
 """
 
 from __future__ import annotations
@@ -46,6 +47,7 @@ from flamectl_operator.kube.views import KubernetesObject
 from flamectl_operator.observed.flame_cluster import FlameClusterView
 from flamectl_operator.process.rehearsal import Rehearsal
 from flamectl_operator.reconcile.controller_context import ControllerContext
+from flamectl_operator.reconcile.steps.batch import BATCH_LONGEST_PAUSE, BATCH_TIME_LIMIT
 from flamectl_operator.reconcile.stores.stores import CHILD_RESOURCES, FLAME_CLUSTERS
 from tests.simulation.admission import charged
 from tests.simulation.api_server import matcher
@@ -115,6 +117,9 @@ class Comparison:
         self._stores = controller._context.stores
         self._changes_before = self._stores.changes.total
         self._pass_ended_at = client.loop.now
+        self._pass_began = self._last_asked = client.clock.boottime()
+        #: Whether a batch may have ended before all its requests were sent.
+        self._batch_cut = False
         self._standstills = client.standstills
         self._admission = copy.deepcopy(client.server.admission)
         self._other_crd = client.server.other_crd
@@ -133,6 +138,7 @@ class Comparison:
         if not self.over and controller._config is not self._config:
             self.end("the settings changed")
         self._changes_before = self._stores.changes.total
+        self._pass_began = self._last_asked = self._client.clock.boottime()
         return not self.over
 
     def finish(self, result: Result) -> None:
@@ -155,6 +161,7 @@ class Comparison:
         """
         self._sent.add((plural, name))
         self._check_disturbances()
+        self._note_time()
         if self.over or plural in _SILENT:
             return None
         write = (verb, plural, name)
@@ -198,10 +205,16 @@ class Comparison:
         if self._client.server.other_crd is not self._other_crd:
             self.end("another CRD is installed")
 
+    def _note_time(self) -> None:
+        """Note when so much time has gone by that a batch leaves its rest to the next pass."""
+        now = self._client.clock.boottime()
+        self._batch_cut |= now >= self._pass_began + BATCH_TIME_LIMIT or now >= self._last_asked + BATCH_LONGEST_PAUSE
+        self._last_asked = now
+
     def _blame(self, what: str, clock: _Frozen) -> None:
-        """Blame the operator, unless its plan would have been another one by this clock."""
+        """Blame the operator, unless its plan would have been another one by this clock, or had no time for all of it."""
         self.end("contradiction")
-        if clock.boottime() >= self._waits_until:
+        if self._batch_cut or clock.boottime() >= self._waits_until:
             return
         planned, _ = _plan(self._memory, _Flame(self._memory, clock), clock)
         if planned != self._planned:
