@@ -340,13 +340,13 @@ class ModelSessionManager:
 
     async def release_node(self, name: str) -> None:
         """See `SessionManager`."""
-        told()
+        self._begin_to_tell()
         self._flame.work.releasing(self._client, self._name, name)
         await self._change(lambda model: model.release_node(name), f"release node {name}")
 
     async def report_lost(self, name: str) -> None:
         """See `SessionManager`."""
-        told()
+        self._begin_to_tell()
         self._flame.work.reporting(self._client, self._name, name)
 
         def lose(model: FlameModel) -> None:
@@ -363,6 +363,12 @@ class ModelSessionManager:
     def end(self) -> None:
         """See `SessionManager`."""
         self._ended = True
+
+    def _begin_to_tell(self) -> None:
+        """A process that has died tells nothing more."""
+        if self._client.dead:
+            raise asyncio.CancelledError
+        told()
 
     async def _change(self, apply: Callable[[FlameModel], object], what: str) -> None:
         self._client.tell(f"to Flame of {self._name}: {what}")

@@ -478,9 +478,9 @@ class Judge:
         manager, _ = self._parts(client, owner)
         specs = client.knowledge.specs(owner, pass_begun())
         if self.work is not None and not client.knowledge.suspending_since(owner, pass_begun()):
-            self.work.draining_deleted(client, owner, pod, specs, lost=self._lost(pod, manager))
+            self.work.draining_deleted(client, owner, pod, specs, lost=self._lost(client, pod, manager))
 
-    def _lost(self, pod: Obj, manager: Obj | None) -> bool:
+    def _lost(self, client: ModelClient, pod: Obj, manager: Obj | None) -> bool:
         """Whether an executor belongs to another incarnation of the session manager."""
         incarnation = incarnation_of(manager) if manager is not None and live(manager) else ""
         annotated = annotations_of(pod).get(INCARNATION_ANNOTATION, "")
@@ -493,7 +493,10 @@ class Judge:
         # Both marks may name a claim that was gone before the Pod could mount it, while a webhook refuses to correct them.
         found = "" if manager is None else self._found.get(uid_of(manager), "")
         misnamed = bool(found) and annotated == incarnation and annotated.rpartition(".")[2] != found
-        if started and (renamed or changed or misnamed):
+        # A session manager without a node cannot have mounted the claim that the executor names, if that is gone.
+        placed = manager is not None and manager["spec"].get("nodeName")
+        claim_gone = manager is not None and not placed and annotated.rpartition(".")[2] in client.knowledge.lost
+        if started and (renamed or changed or misnamed or claim_gone):
             return True
         rebound = annotations_of(pod).get(REBOUND_ANNOTATION)
         if manager is None or rebound is None:
@@ -526,7 +529,7 @@ class Judge:
         specs = client.knowledge.specs(owner, pass_begun())
         if any(want.spec is None or want.suspend for want in specs):
             return
-        lost = self._lost(pod, manager) or self._unregistered(client, owner, pod)
+        lost = self._lost(client, pod, manager) or self._unregistered(client, owner, pod)
         revision = annotations_of(pod).get(REVISION_ANNOTATION)
         stale = any(want.desired.group.template.revision != revision for want in specs)
         least = min(want.replicas for want in specs)

@@ -15,6 +15,7 @@ The spec and the claim also say which storage a session manager uses, and they t
 """
 
 import re
+from collections.abc import Collection
 from dataclasses import dataclass, replace
 
 from flamectl_operator.api.constants import (
@@ -28,6 +29,7 @@ from flamectl_operator.desired import names
 from flamectl_operator.desired.cluster import DesiredCluster
 from flamectl_operator.desired.revision import is_fingerprint
 from flamectl_operator.kube.pod_views import PodView
+from flamectl_operator.kube.views import PersistentVolumeClaimView
 from flamectl_operator.observed import pods
 from flamectl_operator.observed.claims import KnownClaims, made_too_late
 from flamectl_operator.observed.component import Component
@@ -43,11 +45,13 @@ class WantedSessionManager:
     """The session manager that the spec asks for, by which its Pod is read: annotations of the Pod may have been edited.
 
     Args:
-        recorded: The revision in the status of a Pod that is not stale; empty while the Pod waits for a change of the spec.
+        recorded: The revision in the status of a Pod that is not stale, or the wanted one if the status is lost; empty while the
+            Pod waits for a change of the spec.
         stale_pod: The uid and the revision of the stale Pod, as the status records them; without the uid if the Pod lacked
             its label when its revision changed.
         store: The storage in which it keeps its sessions, without the claim; empty when they do not persist.
         recorded_container: The uid of a Pod and the identity of its first container, as the status records them.
+        stale_store: The storage of a stale Pod, with the claim, as the pass found it; empty when its sessions do not persist.
     """
 
     revision: str = ""
@@ -56,6 +60,7 @@ class WantedSessionManager:
     store: str = ""
     claim: str = ""
     recorded_container: str = ""
+    stale_store: str = ""
 
     @classmethod
     def of(cls, desired: DesiredCluster | None, stored: FlameClusterStatus) -> "WantedSessionManager":
@@ -66,7 +71,7 @@ class WantedSessionManager:
             return cls(recorded_container=container)
         revision, persistence = desired.session_manager.revision, desired.spec.session_manager.persistence
         # A CRD that does not know `stalePod` drops the record of a Pod that waits.
-        recorded = known.revision if known.revision and known.update_pending_since is None else ""
+        recorded = (known.revision or revision) if known.update_pending_since is None else ""
         stale = known.stale_pod or ""
         if persistence is None or not desired.session_store:
             return cls(revision, recorded, stale, recorded_container=container)
@@ -74,9 +79,26 @@ class WantedSessionManager:
         return cls(revision, recorded, stale, desired.session_store, claim, container)
 
     def recording(self, stored: FlameClusterStatus) -> "WantedSessionManager":
-        """Return the same session manager by the first container that a newer status records."""
-        container = stored.session_manager.first_container or ""
-        return self if container == self.recorded_container else replace(self, recorded_container=container)
+        """Return the same session manager by what a newer status records of its Pod."""
+        known = stored.session_manager
+        return replace(self, stale_pod=known.stale_pod or "", recorded_container=known.first_container or "")
+
+    def with_storage(
+        self, manager: Component | None, claims: KnownClaims, named: Collection[str]
+    ) -> "WantedSessionManager":
+        """Return the same session manager with the storage of its stale Pod, whose annotation may be edited in the pass.
+
+        If it was edited before, the executors may name the storage. If none belongs to this Pod alone, it is that of the spec.
+        """
+        if manager is None or manager.revision == self.revision:
+            return self
+        store = self.store_of(manager, claims)
+        claim = claims.find(self.claim) if self.claim in manager.pod.claim_names else None
+        if claim is not None and not made_too_late(claim, manager.pod) and not _lies_on(claim, store):
+            stores = (each for each in named if _STORE.fullmatch(each) and _lies_on(claim, each))
+            alone = any(each.startswith(f"{manager.pod.uid}.") for each in named)
+            store = next(stores, "" if alone else on_claim(self.store, claim.uid))
+        return replace(self, stale_store=store)
 
     def read(self, pod: PodView) -> Component:
         """Read the session manager's Pod.
@@ -98,8 +120,9 @@ class WantedSessionManager:
             and not made_too_late(claim, manager.pod)
         ):
             return on_claim(self.store, claim.uid)
-        store = manager.pod.annotations.get(SESSION_STORE_ANNOTATION, "")
-        return store if store and _STORE.fullmatch(store) else ""
+        known = self.stale_store if manager.revision != self.revision else ""
+        store = known or manager.pod.annotations.get(SESSION_STORE_ANNOTATION, "")
+        return store if _STORE.fullmatch(store) else ""
 
     def first_container(self, pod: PodView) -> str:
         """Return the identity of the first container of a session manager's Pod; empty when it is not known."""
@@ -129,6 +152,10 @@ UNKNOWN_SESSION_MANAGER = WantedSessionManager()
 def on_claim(store: str, uid: str) -> str:
     """Return the identity of a storage on the claim with this uid: a claim that was made anew is another storage."""
     return f"{store}.{uid}"
+
+
+def _lies_on(claim: PersistentVolumeClaimView, store: str) -> bool:
+    return store.partition(".")[2] == claim.uid
 
 
 def stale_pod(manager: Component) -> str:

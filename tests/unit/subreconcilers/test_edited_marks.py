@@ -9,7 +9,9 @@ from flamectl_operator.api.constants import (
     OWN_PREFIX,
     REVISION_ANNOTATION,
     SESSION_MANAGER_ANNOTATION,
+    SESSION_STORE_ANNOTATION,
 )
+from flamectl_operator.kube.resources import LEASES
 from tests.unit.builders import cached, merged, replicas, stored
 from tests.unit.subreconcilers.errors import bad_request, broken
 from tests.unit.subreconcilers.harness import KEY, SM_NAME, StepHarness, converged
@@ -175,17 +177,21 @@ async def _assert_replaced_in_the_end(world: StepHarness) -> None:
 
 
 CHANGED = {"sessionManager": {"image": "flame:2"}}
+STORAGE = "fs:///var/lib/flame/session"
 
 
 @pytest.mark.parametrize("starts", [False, True], ids=["while the operator runs", "before the operator starts"])
-@pytest.mark.parametrize("edit", ["nonsense", "empty", "nothing"])
-async def test_stale_session_manager_whose_revision_was_edited_is_replaced_when_its_replacement_is_accepted(
-    edit: str, *, starts: bool
+@pytest.mark.parametrize("edit", list(EDITS))
+@pytest.mark.parametrize("spec", list(SPECS))
+async def test_all_marks_of_a_stale_session_manager_edited_come_back_and_it_is_replaced_alone(
+    spec: str, edit: str, *, starts: bool
 ) -> None:
-    world = await _world("no claim")
+    world = await _world(spec)
     await _stale(world)
     before = _session_manager(world)
-    _edit(world, "pods", REVISION_ANNOTATION, EDITS[edit])
+    marks = [mark for mark in _annotations(before) if mark in {REVISION_ANNOTATION, SESSION_STORE_ANNOTATION}]
+    for mark in marks:
+        _edit(world, "pods", mark, EDITS[edit])
     if starts:
         world.restart()
     await world.converge()
@@ -193,6 +199,70 @@ async def test_stale_session_manager_whose_revision_was_edited_is_replaced_when_
     assert world.deleted == []
 
     await _assert_replaced_in_the_end(world)
+    if spec != "no claim":
+        assert world.deleted == [SM_NAME]
+
+
+@pytest.mark.parametrize("mark", [REVISION_ANNOTATION, SESSION_STORE_ANNOTATION])
+async def test_mark_of_a_session_manager_edited_in_the_pass_that_makes_it_stale_costs_no_executor(mark: str) -> None:
+    world = await _world("claims of our own")
+
+    def take_off() -> None:
+        _edit(world, "pods", mark, EDITS["nothing"])
+        world.sync()
+
+    world.edit(CHANGED)
+    world.api.interference["create", LEASES.plural] = take_off
+    await world.converge()
+
+    assert world.deleted == [SM_NAME]
+
+
+@pytest.mark.parametrize("starts", [False, True], ids=["while the operator runs", "before the operator starts"])
+@pytest.mark.parametrize("storage", [STORAGE, "sqlite:///var/lib/flame/session/flame.db"])
+@pytest.mark.parametrize("count", [0, 4])
+@pytest.mark.parametrize("edit", ["nonsense", "empty", "nothing"])
+async def test_storage_edited_before_the_status_records_it_is_known_from_executors_and_else_from_the_spec(
+    edit: str, count: int, storage: str, *, starts: bool
+) -> None:
+    world = await _world("claims of our own")
+    world.edit(replicas(count))
+    await world.converge()
+    world.writes.clear()
+    before = _session_manager(world)
+    world.api.fail("dry run", "pods", bad_request(), times=1000)
+    world.edit({"sessionManager": CHANGED["sessionManager"] | {"storage": storage}})
+    _edit(world, "pods", SESSION_STORE_ANNOTATION, EDITS[edit])
+    if starts:
+        world.restart()
+    await world.converge()
+    assert world.deleted == []
+    if count or storage == STORAGE:
+        assert _annotations(_session_manager(world)) == _annotations(before)
+
+
+@pytest.mark.parametrize("edit", ["nonsense", "empty", "nothing"])
+async def test_session_manager_stays_when_neither_its_mark_nor_a_lost_status_tells_its_revision(edit: str) -> None:
+    world = await _world("no claim")
+    before = _session_manager(world)
+    _edit(world, "pods", REVISION_ANNOTATION, EDITS[edit])
+    found = world.api.present("flameclusters", KEY[1])
+    world.api.put("flameclusters", found | {"status": {"observedGeneration": 0}})
+    world.restart()
+    await world.converge()
+    assert world.deleted == []
+    assert _annotations(_session_manager(world)) == _annotations(before)
+
+
+async def test_session_manager_of_flame_0_5_has_no_storage_while_it_waits_for_its_replacement() -> None:
+    storage = merged(stored(size="1Gi"), {"sessionManager": {"storage": "sqlite:///var/lib/flame/session/flame.db"}})
+    world = await converged(merged(replicas(2) | {"flameVersion": "0.5"}, storage))
+    before = _session_manager(world)
+    world.api.fail("dry run", "pods", bad_request(), times=1000)
+    world.edit(CHANGED | {"flameVersion": "0.6"})
+    await world.converge()
+    assert world.deleted == []
+    assert _annotations(_session_manager(world)) == _annotations(before)
 
 
 async def test_spec_that_is_taken_back_keeps_a_session_manager_whose_revision_was_edited() -> None:

@@ -81,25 +81,31 @@ class ClusterReads:
             KubernetesError: A read failed, or the outcome of an earlier request is still unknown.
             RefusedError: RBAC forbids a read.
         """
-        if inputs.session_manager != self.inputs.session_manager:
-            self._observed_at = ()
-        self.inputs = inputs
+        self._begin_with(inputs)
         self.quota_refusals.begin_pass()
         self.claims.begin_pass(self.stores.flame_clusters.get(*self.owner.key))
         await self.resolve_unknown_writes()
         read, now = partial(self.read, PODS), self.clock.monotonic()
         await self.detached.read(self.observe(), deleted, read, inputs.writes_in_flight, now)
         await self.claims.read_due(self.observe(), inputs.writes_in_flight)
+        if (wanted := inputs.session_manager).store:
+            observed = self.observe()
+            named = {each.session_manager_incarnation for each in observed.executors}
+            wanted = wanted.with_storage(observed.session_manager, observed.known_claims, named)
+            self._begin_with(replace(inputs, session_manager=wanted))
         return self.observe()
 
-    def note_status(self, stored: FlameClusterStatus) -> None:
-        """Go on by the first container that the pass itself recorded, because another may start before the pass ends.
+    def _begin_with(self, inputs: PassInputs) -> None:
+        if inputs.session_manager != self.inputs.session_manager:
+            self._observed_at = ()
+        self.inputs = inputs
 
-        The last snapshot stays, because that container is the one that it shows.
+    def note_status(self, stored: FlameClusterStatus) -> None:
+        """Go on by what the pass itself recorded: its session manager's marks and container may change before it ends.
+
+        The last snapshot stays, because it shows what was recorded.
         """
-        wanted = self.inputs.session_manager.recording(stored)
-        if wanted is not self.inputs.session_manager:
-            self.inputs = replace(self.inputs, session_manager=wanted)
+        self.inputs = replace(self.inputs, session_manager=self.inputs.session_manager.recording(stored))
 
     def observe(self) -> ObservedCluster:
         """Return a snapshot of the child objects, which includes the operator's own writes of this pass."""
