@@ -56,6 +56,7 @@ PROOFS: dict[str, tuple[str, ...]] = {
         "a rebound executor is believed",
         "a life of the session manager is the count of its restarts",
         "a pass forgets the first container that it records",
+        "a stale session manager names its storage",
         "a stale session manager is kept",
         "changed settings are a change of the spec",
         "a batch of deletions goes on after a standstill",

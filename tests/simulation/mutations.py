@@ -1384,6 +1384,12 @@ _REPLACEMENTS: dict[str, tuple[str, Any, str, Any]] = {
         "_stale_pod",
         lambda *_: None,
     ),
+    "a stale session manager names its storage": (
+        "edits_marks",
+        incarnation.WantedSessionManager,
+        "with_storage",
+        lambda self, *_: self,
+    ),
     "a session manager whose revision was edited is replaced": (
         "edits_marks",
         incarnation.WantedSessionManager,

@@ -302,5 +302,17 @@ WRITTEN: dict[int, Scenario] = {
             Action(92.0, "force_delete_pod", ("flame", 1)),
             latency=0.5,
         ),
+        # A session manager is stale for long, because its replacement would be refused, and loses the annotation of its storage.
+        _written(
+            -27,
+            _create(3, **_PERSISTENT),
+            Action(
+                40.0, "edit", ("flame", {"sessionManager": {"podTemplate": {"spec": {"nodeSelectr": {"disk": "ssd"}}}}})
+            ),
+            Action(60.0, "edit_marks", ("flame", "store")),
+            Action(90.0, "edit", ("flame", {"sessionManager": {"podTemplate": None, "image": "manager:2"}})),
+            Action(150.0, "settle", ("flame", "healthy")),
+            flame=False,
+        ),
     )
 }
