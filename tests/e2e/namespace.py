@@ -171,8 +171,9 @@ class E2ENamespace:
         self.plane.create_all([(paths[each["kind"].lower()], each) for each in manifests])
 
     def delete_all(self, kind: str, label: str) -> None:
-        """Delete all objects of a kind that have a label, by one request."""
-        self.plane.delete_all(f"{_PATHS[kind].format(self.namespace)}?labelSelector={label}")
+        """Delete all objects of a kind that have a label, by one request, or by more if one takes too long."""
+        path = f"{_PATHS[kind].format(self.namespace)}?labelSelector={label}"
+        self.wait(f"{path} to be deleted", lambda: self.plane.delete_all(path))
 
     def patch(self, kind: str, name: str, changes: Object, *, subresource: str = "") -> None:
         """`kubectl patch` with a JSON merge patch, by a request like kubectl's; kubectl itself says why one is refused."""

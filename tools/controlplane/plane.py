@@ -203,9 +203,10 @@ class Plane:
         connection = self._running
         http_api.post_all(creates, port=connection.ports.apiserver, ca=self._files.ca, token=connection.token)
 
-    def delete_all(self, path: str) -> None:
-        """Delete all objects of a collection by one request."""
+    def delete_all(self, path: str) -> bool:
+        """Delete all objects of a collection by one request, and return True, for waits that ask again."""
         self._checked(self._request("DELETE", path), f"DELETE {path}")
+        return True
 
     def create_namespace(self, name: str, labels: Mapping[str, str] | None = None) -> None:
         """Create a namespace in which Pods can be created when this returns, and nothing else appears by itself.
