@@ -44,7 +44,7 @@ _ONCE = 1 << 16
 
 def as_view(obj: Obj, kind: type[T]) -> T:
     """Decode an object as the operator would, whose views may keep parts of it encoded."""
-    return msgspec.json.decode(msgspec.json.encode(obj), type=kind)
+    return msgspec.json.decode(msgspec.json.encode(obj, order="sorted"), type=kind)
 
 
 class ViewCache:

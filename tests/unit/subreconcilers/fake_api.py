@@ -356,11 +356,11 @@ class FakeApi:
 
     def _tell(self, kind: str, plural: str, manifest: Manifest) -> None:
         self.latest[plural] = self.version
-        self.history.append((self.version, kind, plural, msgspec.json.encode(manifest)))
+        self.history.append((self.version, kind, plural, msgspec.json.encode(manifest, order="sorted")))
         self.changed.set()
 
     def _view(self, resource: Resource[T], manifest: Manifest) -> T:
-        view: T = _decoded(resource.view, msgspec.json.encode(manifest))
+        view: T = _decoded(resource.view, msgspec.json.encode(manifest, order="sorted"))
         return view
 
 
@@ -401,7 +401,7 @@ def _as_selected(
 
 def _copy(manifest: Mapping[str, Any]) -> Manifest:
     """Return a deep copy, by way of JSON, which is faster than `deepcopy`."""
-    copied: Manifest = msgspec.json.decode(msgspec.json.encode(manifest))
+    copied: Manifest = msgspec.json.decode(msgspec.json.encode(manifest, order="sorted"))
     return copied
 
 

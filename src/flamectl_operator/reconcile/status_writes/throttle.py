@@ -91,7 +91,9 @@ def _texts(status: dict[str, Any]) -> list[Any]:
 
 
 def _alike(before: Any, after: Any) -> bool:
-    """Return whether nothing but numbers and ids tells two texts or two conditions apart."""
+    """Return whether nothing but numbers and ids tells two texts or two conditions apart, whose fields have any order."""
+    if isinstance(before, dict) and isinstance(after, dict):
+        return before.keys() == after.keys() and all(_alike(value, after[key]) for key, value in before.items())
     return bool(before == after) or gist(str(before)) == gist(str(after))
 
 

@@ -35,6 +35,14 @@ def test_next_change_of_counts_waits_for_the_pause() -> None:
     assert throttle.delay(_status(1), _status(2), now=5.0 + FIRST_PAUSE, creation_seconds=0.0) == 0
 
 
+def test_order_in_which_the_api_server_stores_a_condition_is_no_change() -> None:
+    stored = _status(1)
+    stored["conditions"] = [dict(sorted(each.items())) for each in stored["conditions"]]
+    throttle = Throttle().wrote(_status(0), _status(1), now=5.0)
+
+    assert throttle.delay(stored, _status(2), now=5.0, creation_seconds=0.0) == pytest.approx(FIRST_PAUSE)
+
+
 def test_pause_doubles_up_to_its_limit_while_counts_keep_changing() -> None:
     throttle, now, pauses = Throttle(), 5.0, []
     for ready in range(6):
