@@ -43,7 +43,7 @@ _ONCE = 1 << 16
 
 
 def as_view(obj: Obj, kind: type[T]) -> T:
-    """Decode an object as the operator would, whose views may keep parts of it encoded."""
+    """Decode an object as the operator would, whose views may keep parts of it encoded, by the names of fields in order."""
     return msgspec.json.decode(msgspec.json.encode(obj, order="sorted"), type=kind)
 
 

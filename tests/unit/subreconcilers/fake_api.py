@@ -356,12 +356,17 @@ class FakeApi:
 
     def _tell(self, kind: str, plural: str, manifest: Manifest) -> None:
         self.latest[plural] = self.version
-        self.history.append((self.version, kind, plural, msgspec.json.encode(manifest, order="sorted")))
+        self.history.append((self.version, kind, plural, _encoded(manifest)))
         self.changed.set()
 
     def _view(self, resource: Resource[T], manifest: Manifest) -> T:
-        view: T = _decoded(resource.view, msgspec.json.encode(manifest, order="sorted"))
+        view: T = _decoded(resource.view, _encoded(manifest))
         return view
+
+
+def _encoded(manifest: Manifest) -> bytes:
+    """Encode an object with its fields in the order of their names, as the API server does."""
+    return msgspec.json.encode(manifest, order="sorted")
 
 
 @lru_cache(maxsize=2048)
@@ -401,7 +406,7 @@ def _as_selected(
 
 def _copy(manifest: Mapping[str, Any]) -> Manifest:
     """Return a deep copy, by way of JSON, which is faster than `deepcopy`."""
-    copied: Manifest = msgspec.json.decode(msgspec.json.encode(manifest, order="sorted"))
+    copied: Manifest = msgspec.json.decode(msgspec.json.encode(manifest))
     return copied
 
 
